@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Level is where an annotation stands.
+type Level string
+
+// The two levels, as they read in a message.
+const (
+	Pod       Level = "pod"
+	Namespace Level = "namespace"
+)
+
+// Mode is the form of an inject annotation's value.
+type Mode int
+
+const (
+	// Absent: there is no annotation.
+	Absent Mode = iota
+	// Default is "true".
+	Default
+	// Out is "false".
+	Out
+	// Names is a list of template names.
+	Names
+	// Relative is a list of +name and -name.
+	Relative
+)
+
+// Ask is a parsed inject annotation.
+type Ask struct {
+	Mode Mode
+	// Names are the listed names of mode Names, in the order given, each once.
+	Names []string
+	// Plus and Minus are the names of mode Relative.
+	Plus, Minus []string
+}
+
+// maxNames bounds what one annotation may ask for. It is far above what a pod
+// can use and keeps a hostile annotation from costing more than its bytes.
+const maxNames = 64
+
+// ParseAsk parses the value of an inject annotation. present tells an absent
+// annotation from an empty one, which is an error. The error says what is wrong
+// and what is allowed at that level; it does not name the annotation.
+func ParseAsk(value string, present bool, level Level) (Ask, error) {
+	if !present {
+		return Ask{}, nil
+	}
+	switch strings.TrimSpace(value) {
+	case "":
+		return Ask{}, fmt.Errorf("the value is empty; %s", allowed(level))
+	case "true":
+		return Ask{Mode: Default}, nil
+	case "false":
+		return Ask{Mode: Out}, nil
+	}
+	items := strings.Split(value, ",")
+	if len(items) > maxNames {
+		return Ask{}, fmt.Errorf("it lists %d names, at most %d are allowed", len(items), maxNames)
+	}
+	var ask Ask
+	for _, item := range items {
+		if err := ask.add(strings.TrimSpace(item), level); err != nil {
+			return Ask{}, err
+		}
+	}
+	for _, name := range ask.Plus {
+		if slices.Contains(ask.Minus, name) {
+			return Ask{}, fmt.Errorf("it both adds and removes %q", name)
+		}
+	}
+	return ask, nil
+}
+
+func (a *Ask) add(item string, level Level) error {
+	mode, name, list := Names, item, &a.Names
+	switch {
+	case strings.HasPrefix(item, "+"):
+		mode, name, list = Relative, item[1:], &a.Plus
+	case strings.HasPrefix(item, "-"):
+		mode, name, list = Relative, item[1:], &a.Minus
+	}
+	if mode == Relative && level == Namespace {
+		return fmt.Errorf("%q is relative, which only a pod's annotation may be; %s", clip(item), allowed(level))
+	}
+	if name == "true" || name == "false" {
+		return fmt.Errorf("%q cannot stand in a list; %s", name, allowed(level))
+	}
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return fmt.Errorf("%q is not a template name (a DNS label); %s", clip(item), allowed(level))
+	}
+	if a.Mode != Absent && a.Mode != mode {
+		return fmt.Errorf("it mixes names with +names and -names; %s", allowed(level))
+	}
+	a.Mode = mode
+	if !slices.Contains(*list, name) {
+		*list = append(*list, name)
+	}
+	return nil
+}
+
+func allowed(level Level) string {
+	if level == Namespace {
+		return `allowed are "true", "false" or template names separated by commas`
+	}
+	return `allowed are "true", "false", template names separated by commas, or changes to the namespace's list such as "+vault,-fluent-bit"`
+}
+
+// clip shortens what a tenant wrote to what a message can hold.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

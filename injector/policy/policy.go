@@ -1,0 +1,439 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Template is what the decision needs to know of a template.
+type Template struct {
+	Name            string
+	InjectByDefault bool
+	Suspended       bool
+	// Required templates are injected whatever the annotations say.
+	Required bool
+	// Match is nil unless the template is injected without being asked for.
+	Match *Match
+	// AvailableTo selects the namespaces that may have it; nil is all.
+	AvailableTo labels.Selector
+	// Broken says why there is no good version, and is nil if there is one.
+	Broken error
+}
+
+// Match selects namespaces and pods by their labels.
+type Match struct{ Namespace, Pod labels.Selector }
+
+// Request is one pod on its way into the cluster.
+type Request struct {
+	// InjectKey is the full name of the inject annotation.
+	InjectKey string
+	// Operation and Subresource are the admission request's.
+	Operation, Subresource string
+	// FromNode reports whether a node (a kubelet) sent the request.
+	FromNode bool
+
+	PodAnnotations, PodLabels map[string]string
+
+	Namespace                             string
+	NamespaceLabels, NamespaceAnnotations map[string]string
+	// Excluded reports whether the admin keeps Pillion out of the namespace.
+	Excluded bool
+}
+
+// Outcome is what was decided for one template.
+type Outcome struct {
+	Template string
+	Code     reason.Code
+	// Why is a sentence that names the rule and its input.
+	Why string
+	// Asked reports whether somebody asked for the template, so that its
+	// absence deserves a warning.
+	Asked bool
+	// Deny reports that the pod must be refused: it, or its namespace, asks for
+	// what cannot be had. A warning would reach nobody where a controller
+	// creates the pod; a refusal shows in the workload's events.
+	Deny bool
+}
+
+// Step is one rule that was looked at, for `pillion explain`.
+type Step struct{ Rule, Input, Result string }
+
+// Decision is what is to be injected, what is not, and why.
+type Decision struct {
+	// Code is set when one rule decides for the whole pod: an excluded
+	// namespace, a mirror pod, an unreadable annotation, an opt-out.
+	Code reason.Code
+	Why  string
+	// Deny reports that the pod must be refused.
+	Deny bool
+	// Inject names the templates to render, in the order they were given.
+	Inject []string
+	// Outcomes are the templates that are not injected, in the order of Templates,
+	// those that do not exist last.
+	Outcomes []Outcome
+	Warnings []string
+	Steps    []Step
+}
+
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// Decide chooses among templates, which are in the order in which they are
+// injected.
+//
+//	pod says   namespace says   injected
+//	-          -                those that match
+//	-          names            those, and those that match
+//	-          "true"           those injected by default, and those that match
+//	-          "false"          nothing but required
+//	"true"     names            the namespace's outcome
+//	"true"     anything else    as if the namespace said "true"
+//	names      anything         those, and required
+//	"false"    anything         nothing but required
+//	+a,-b      anything         the namespace's outcome, plus a, minus b
+func Decide(r Request, templates []Template) Decision {
+	d := decider{request: r, templates: templates, wanted: map[string]bool{}, why: map[string]string{}}
+	return d.decide()
+}
+
+type decider struct {
+	request   Request
+	templates []Template
+	result    Decision
+	// wanted maps a template to whether an annotation asked for it by name or
+	// by "true" (true), or it matches or is required (false).
+	wanted map[string]bool
+	// why says for a template why it is wanted or taken off.
+	why map[string]string
+	// off maps a template that was taken off to its reason.
+	off map[string]reason.Code
+}
+
+func (d *decider) decide() Decision {
+	d.off = map[string]reason.Code{}
+	if d.decidedByRequest() {
+		return d.result
+	}
+	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
+	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
+	// A pod that says for itself does not depend on the namespace's annotation.
+	if podErr != nil {
+		return d.deny(Pod, podErr)
+	}
+	if nsErr != nil && pod.Mode != Out && pod.Mode != Names {
+		return d.deny(Namespace, nsErr)
+	}
+	d.choose(pod, ns)
+	d.require()
+	d.finish(pod)
+	return d.result
+}
+
+// decidedByRequest handles what no annotation can change.
+func (d *decider) decidedByRequest() bool {
+	r := d.request
+	whole := func(code reason.Code, why string) bool {
+		d.result.Code, d.result.Why = code, why
+		d.step("request", why, string(code))
+		for _, t := range d.templates {
+			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: t.Name, Code: code, Why: why})
+		}
+		return true
+	}
+	switch {
+	case r.Operation != "CREATE" || r.Subresource != "":
+		return whole(reason.NotAPodCreation, fmt.Sprintf("operation %s on pods%s", r.Operation, slashed(r.Subresource)))
+	case r.Excluded:
+		return whole(reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace))
+	case d.isMirror() && !(r.FromNode && d.anyRequired()):
+		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
+	}
+	d.step("request", "CREATE of a pod", "goes on")
+	return false
+}
+
+func (d *decider) isMirror() bool {
+	_, ok := d.request.PodAnnotations[mirrorAnnotation]
+	return ok
+}
+
+func (d *decider) anyRequired() bool {
+	return slices.ContainsFunc(d.templates, func(t Template) bool { return t.Required })
+}
+
+func slashed(subresource string) string {
+	if subresource == "" {
+		return ""
+	}
+	return "/" + subresource
+}
+
+func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
+	value, present := annotations[d.request.InjectKey]
+	ask, err := ParseAsk(value, present, level)
+	input := "no annotation " + d.request.InjectKey
+	if present {
+		input = fmt.Sprintf("%s: %q", d.request.InjectKey, clip(value))
+	}
+	switch {
+	case err != nil:
+		d.step(string(level)+" says", input, string(reason.BadAnnotation)+": "+err.Error())
+	case !present:
+		d.step(string(level)+" says", input, "nothing")
+	default:
+		d.step(string(level)+" says", input, ask.describe())
+	}
+	return ask, err
+}
+
+func (a Ask) describe() string {
+	switch a.Mode {
+	case Absent:
+		return "nothing"
+	case Default:
+		return "the defaults"
+	case Out:
+		return "nothing but what is required"
+	case Names:
+		return "these templates"
+	default:
+		return "changes to the namespace's outcome"
+	}
+}
+
+func (d *decider) deny(level Level, err error) Decision {
+	value := d.request.PodAnnotations[d.request.InjectKey]
+	where := "annotation " + d.request.InjectKey
+	if level == Namespace {
+		value = d.request.NamespaceAnnotations[d.request.InjectKey]
+		where += fmt.Sprintf(" of namespace %q", d.request.Namespace)
+	}
+	d.result.Code = reason.BadAnnotation
+	d.result.Why = fmt.Sprintf("%s: %q: %v", where, clip(value), err)
+	d.result.Deny = true
+	return d.result
+}
+
+// choose fills wanted by the table of [Decide].
+func (d *decider) choose(pod, ns Ask) {
+	if d.isMirror() {
+		return // from a node: for required only
+	}
+	switch pod.Mode {
+	case Out:
+		d.takeAllOff(reason.PodOptedOut, fmt.Sprintf("the pod says %s: \"false\"", d.request.InjectKey))
+		d.result.Code, d.result.Why = reason.PodOptedOut, "the pod's annotation "+d.request.InjectKey+` is "false"`
+		return
+	case Names:
+		d.namespaceOutcome(ns)
+		d.replace(pod)
+		return
+	case Default:
+		if ns.Mode != Names {
+			ns = Ask{Mode: Default}
+		}
+	}
+	d.namespaceOutcome(ns)
+	for _, name := range pod.Plus {
+		d.want(name, true, "the pod adds it")
+		delete(d.off, name)
+	}
+	for _, name := range pod.Minus {
+		delete(d.wanted, name)
+		d.off[name], d.why[name] = reason.PodOptedOut, fmt.Sprintf("the pod takes it off with \"-%s\"", name)
+	}
+}
+
+func (d *decider) namespaceOutcome(ns Ask) {
+	if ns.Mode == Out {
+		d.takeAllOff(reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey))
+		d.result.Code, d.result.Why = reason.NamespaceOptedOut, fmt.Sprintf("the annotation %s of namespace %q is \"false\"", d.request.InjectKey, d.request.Namespace)
+		return
+	}
+	for _, t := range d.matching() {
+		d.want(t, false, "it matches this pod by its labels and namespace")
+	}
+	switch ns.Mode {
+	case Names:
+		for _, name := range ns.Names {
+			d.want(name, true, fmt.Sprintf("namespace %q asks for it", d.request.Namespace))
+		}
+	case Default:
+		d.wantDefaults()
+	}
+}
+
+func (d *decider) wantDefaults() {
+	var any bool
+	for _, t := range d.templates {
+		if t.InjectByDefault {
+			any = true
+			d.want(t.Name, true, "it is injected by default")
+		}
+	}
+	if any {
+		return
+	}
+	d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
+		"%s: %s is \"true\", and %s; name what you want: %s",
+		reason.NoDefaultTemplates, d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates()))
+}
+
+// replace makes the pod's list stand in place of the namespace's outcome, and
+// warns about what that takes away.
+func (d *decider) replace(pod Ask) {
+	var lost []string
+	for _, t := range d.templates {
+		if _, wanted := d.wanted[t.Name]; wanted && !slices.Contains(pod.Names, t.Name) {
+			d.off[t.Name], d.why[t.Name] = reason.Replaced, "the pod's own list does not name it"
+			if !t.Required {
+				lost = append(lost, t.Name)
+			}
+		}
+	}
+	d.wanted = map[string]bool{}
+	for _, name := range pod.Names {
+		d.want(name, true, "the pod asks for it")
+		delete(d.off, name)
+	}
+	d.result.Code, d.result.Why = "", ""
+	d.result.Warnings = nil
+	if len(lost) > 0 {
+		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
+			"the pod's list replaces the namespace's: without %s; to keep it and add yours: %s: %q",
+			strings.Join(lost, ", "), d.request.InjectKey, "+"+strings.Join(pod.Names, ",+")))
+	}
+}
+
+// takeAllOff records that an opt-out takes every template off.
+func (d *decider) takeAllOff(code reason.Code, why string) {
+	for _, t := range d.templates {
+		d.off[t.Name], d.why[t.Name] = code, why
+	}
+}
+
+func (d *decider) want(name string, asked bool, why string) {
+	d.wanted[name] = d.wanted[name] || asked
+	d.why[name] = why
+}
+
+func (d *decider) matching() []string {
+	var names []string
+	for _, t := range d.templates {
+		if t.Match == nil {
+			continue
+		}
+		if t.Match.Namespace.Matches(labels.Set(d.request.NamespaceLabels)) && t.Match.Pod.Matches(labels.Set(d.request.PodLabels)) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// require adds the required templates that match, whatever was said.
+func (d *decider) require() {
+	matching := d.matching()
+	for _, t := range d.templates {
+		if t.Required && slices.Contains(matching, t.Name) {
+			d.want(t.Name, true, "it is required here")
+			delete(d.off, t.Name)
+		}
+	}
+}
+
+// finish goes through the templates in order: suspend, availableTo, broken, and
+// the names that do not exist.
+func (d *decider) finish(pod Ask) {
+	for _, t := range d.templates {
+		asked, wanted := d.wanted[t.Name]
+		if !wanted {
+			code, ok := d.off[t.Name]
+			if !ok {
+				code, d.why[t.Name] = reason.NotRequested, reason.NotRequested.Sentence()
+			}
+			d.outcome(Outcome{Template: t.Name, Code: code, Why: d.why[t.Name]})
+			continue
+		}
+		d.offer(t, asked)
+	}
+	if d.isMirror() {
+		return
+	}
+	for _, name := range d.unknown() {
+		d.outcome(Outcome{Template: name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
+			Why: fmt.Sprintf("%s, but there is no template %q; there are: %s", d.why[name], clip(name), d.listTemplates())})
+	}
+	for _, name := range pod.Minus {
+		if !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name }) {
+			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
+				"%s: the pod takes off %q, which does not exist; there are: %s", reason.UnknownTemplate, name, d.listTemplates()))
+		}
+		if _, wanted := d.wanted[name]; wanted {
+			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod takes off %q, which is required here and stays", name))
+		}
+	}
+}
+
+func (d *decider) offer(t Template, asked bool) {
+	o := Outcome{Template: t.Name, Asked: asked, Deny: asked}
+	switch {
+	case t.Suspended:
+		o.Deny = false
+		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but the cluster's admin has suspended it", d.why[t.Name])
+	case t.AvailableTo != nil && !t.AvailableTo.Matches(labels.Set(d.request.NamespaceLabels)):
+		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.why[t.Name], d.request.Namespace)
+	case t.Broken != nil:
+		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.why[t.Name], t.Broken)
+	default:
+		if d.result.Code != "" && t.Required {
+			d.result.Code, d.result.Why = "", ""
+		}
+		d.result.Inject = append(d.result.Inject, t.Name)
+		d.step("template "+t.Name, d.why[t.Name], "goes on to its matchConditions and parameters")
+		return
+	}
+	d.outcome(o)
+}
+
+func (d *decider) outcome(o Outcome) {
+	d.result.Outcomes = append(d.result.Outcomes, o)
+	d.step("template "+o.Template, o.Why, string(o.Code))
+}
+
+func (d *decider) unknown() []string {
+	var names []string
+	for name := range d.wanted {
+		if !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// listTemplates names what a team could ask for in this namespace.
+func (d *decider) listTemplates() string {
+	var names []string
+	for _, t := range d.templates {
+		if !t.Suspended && (t.AvailableTo == nil || t.AvailableTo.Matches(labels.Set(d.request.NamespaceLabels))) {
+			names = append(names, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	slices.Sort(names)
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (d *decider) step(rule, input, result string) {
+	d.result.Steps = append(d.result.Steps, Step{Rule: rule, Input: input, Result: result})
+}

@@ -1,0 +1,99 @@
+package reason
+
+// Code names the reason for an outcome. Codes are part of the product's
+// contract: they are label values of metrics and do not change their meaning.
+type Code string
+
+// What happened to one template, or to the whole pod.
+const (
+	// Injected: the template's items are in the pod.
+	Injected Code = "Injected"
+	// NothingToInject: the template applies, and renders to nothing for this pod.
+	NothingToInject Code = "NothingToInject"
+	// NotRequested: neither annotation asks for it and it does not match.
+	NotRequested Code = "NotRequested"
+	// Replaced: the namespace asks for it, and the pod's own list replaces the namespace's.
+	Replaced Code = "Replaced"
+	// PodOptedOut: the pod says "false", or takes the template off with "-name".
+	PodOptedOut Code = "PodOptedOut"
+	// NamespaceOptedOut: the namespace says "false".
+	NamespaceOptedOut Code = "NamespaceOptedOut"
+	// NamespaceExcluded: the admin keeps Pillion out of the namespace.
+	NamespaceExcluded Code = "NamespaceExcluded"
+	// MirrorPod: the pod mirrors a static pod of a node and cannot be changed.
+	MirrorPod Code = "MirrorPod"
+	// NotAPodCreation: the request is not the creation of a pod.
+	NotAPodCreation Code = "NotAPodCreation"
+	// NoDefaultTemplates: "true" was asked, and no template is injected by default.
+	NoDefaultTemplates Code = "NoDefaultTemplates"
+	// ConditionFalse: one of the template's matchConditions is false for this pod.
+	ConditionFalse Code = "ConditionFalse"
+	// NotAllowedHere: the template is not available to this namespace.
+	NotAllowedHere Code = "NotAllowedHere"
+	// Suspended: the admin has suspended the template.
+	Suspended Code = "Suspended"
+	// UnknownTemplate: an annotation names a template that does not exist.
+	UnknownTemplate Code = "UnknownTemplate"
+	// TemplateBroken: no good version of the template is known.
+	TemplateBroken Code = "TemplateBroken"
+	// BadAnnotation: the value of the inject annotation cannot be understood.
+	BadAnnotation Code = "BadAnnotation"
+	// BadParameter: a parameter's annotation breaks what the template allows.
+	BadParameter Code = "BadParameter"
+	// Conflict: the pod and a template, or two templates, disagree on a field.
+	Conflict Code = "Conflict"
+	// TemplateTooExpensive: rendering goes over the bound on cost or size.
+	TemplateTooExpensive Code = "TemplateTooExpensive"
+	// RenderFailed: an expression of the template fails for this pod.
+	RenderFailed Code = "RenderFailed"
+	// TemplateFailed: the template could not be applied, and its onError lets
+	// the pod in without it.
+	TemplateFailed Code = "TemplateFailed"
+	// NamespaceUnknown: the pod's namespace could not be read.
+	NamespaceUnknown Code = "NamespaceUnknown"
+	// InternalError: Pillion itself failed.
+	InternalError Code = "InternalError"
+)
+
+var sentences = map[Code]string{
+	Injected:             "the template's items are in the pod",
+	NothingToInject:      "the template renders to nothing for this pod",
+	NotRequested:         "nothing asks for it: neither the pod nor the namespace names it, and it does not match by itself",
+	Replaced:             "the pod's own list replaces the namespace's",
+	PodOptedOut:          "the pod opts out",
+	NamespaceOptedOut:    "the namespace opts out",
+	NamespaceExcluded:    "the cluster's admin excludes this namespace",
+	MirrorPod:            "mirror pods of static pods cannot be changed",
+	NotAPodCreation:      "only the creation of pods is changed",
+	NoDefaultTemplates:   "no template is injected by default",
+	ConditionFalse:       "a matchCondition of the template is false for this pod",
+	NotAllowedHere:       "the template is not available to this namespace",
+	Suspended:            "the template is suspended",
+	UnknownTemplate:      "there is no template of that name",
+	TemplateBroken:       "the template is broken and no good version of it is known",
+	BadAnnotation:        "the annotation cannot be understood",
+	BadParameter:         "a parameter breaks what the template allows",
+	Conflict:             "the pod and a template disagree on a field",
+	TemplateTooExpensive: "rendering the template goes over its bound",
+	RenderFailed:         "an expression of the template fails for this pod",
+	TemplateFailed:       "the template could not be applied, and its onError is Skip",
+	NamespaceUnknown:     "the pod's namespace could not be read",
+	InternalError:        "Pillion itself failed",
+}
+
+// Sentence returns the code's meaning as half a sentence, without a full stop.
+func (c Code) Sentence() string {
+	if s, ok := sentences[c]; ok {
+		return s
+	}
+	return string(c)
+}
+
+// Codes returns every code there is, in no particular order.
+func Codes() []Code {
+	codes := make([]Code, 0, len(sentences))
+	for c := range sentences {
+		codes = append(codes, c)
+	}
+	return codes
+}

@@ -1,0 +1,209 @@
+package merge
+
+import (
+	"fmt"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// standing is a value that the pod has where a template wants one.
+type standing struct {
+	at    place
+	t     *podschema.Type
+	value any
+	// stays means that the pod's own value wins without a conflict.
+	stays bool
+	// unset tells whether a value there counts as absent, because it is the API's
+	// default or was set by the API server's own admission. Nil: none does.
+	unset func(value any) bool
+}
+
+func (s standing) isUnset() bool { return s.unset != nil && s.unset(s.value) }
+
+// claim is the value that a template of this run wants somewhere.
+type claim struct {
+	template string
+	t        *podschema.Type
+	value    any
+	wrote    bool // in this run, so that the pod has it now
+	authors  bool // the pod's author had written the same value
+}
+
+// settle decides whether the template's value v replaces the standing one. It
+// is the table of the design's section 7 for values that are there.
+func (m *merger) settle(s standing, v any) (write bool, err error) {
+	path := s.at.keyed
+	earlier, claimed := m.claims[path]
+	own := m.record.lists(path)
+	switch {
+	case own && m.same && !(claimed && earlier.wrote):
+		// What others made of it since is kept.
+		m.claim(s, v, false)
+		return false, nil
+	case claimed && !earlier.authors:
+		return m.settleWithTemplate(s, v, earlier)
+	case !own && m.bystander(path):
+		return false, nil
+	case !own && m.owners[path] != "" && m.originals[path] == nil && s.unset != nil && s.unset(v):
+		// Another template's where the pod had nothing, which is what this one
+		// wants to say.
+		m.claim(s, v, false)
+		return false, nil
+	case own || m.owners[path] != "" && m.originals[path] == nil:
+		// Ours under another hash, or another template's that has not wanted it
+		// in this run.
+		m.list(path)
+		m.claim(s, v, false)
+		return !equal(s.t, s.value, v), nil
+	case m.owners[path] != "":
+		// Another template overwrote it: that decides nothing for this one.
+		s.value = m.originals[path]
+		return m.settleAfresh(s, v)
+	default:
+		return m.settleAfresh(s, v)
+	}
+}
+
+// bystander reports whether the item at path is another template's and, under
+// the same hash, neither it nor anything in it is this one's: then this one kept
+// out when both were merged first, and does so again.
+func (m *merger) bystander(path string) bool {
+	return m.same && m.owners[path] != "" && !m.stakes[path] && !m.claims[path].wrote
+}
+
+// settleAfresh decides about a value that is the pod's own.
+func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
+	switch {
+	case equal(s.t, s.value, v):
+		m.claim(s, v, !s.isUnset())
+		return false, nil
+	case s.isUnset():
+		return true, nil
+	default:
+		return m.settleWithAuthor(s, v)
+	}
+}
+
+func (m *merger) settleWithTemplate(s standing, v any, earlier claim) (bool, error) {
+	if !equal(s.t, earlier.value, v) {
+		s.value = earlier.value
+		return m.conflict(s, v, earlier.template, "")
+	}
+	if m.owners[s.at.keyed] != "" {
+		// Both have it, so that it stays ours when one of them goes.
+		m.list(s.at.keyed)
+	}
+	return false, nil
+}
+
+func (m *merger) settleWithAuthor(s standing, v any) (bool, error) {
+	switch {
+	case s.at.owner == m.frag.Template:
+		return true, nil
+	case s.at.owner != "":
+		return m.conflict(s, v, s.at.owner, "")
+	case s.at.author:
+		return false, nil
+	case s.stays && !(s.at.explicit && s.at.onConflict == Overwrite):
+		m.warn(s.at, "the pod's own value stays")
+		return false, nil
+	default:
+		return m.conflict(s, v, "", "")
+	}
+}
+
+// conflict does what onConflict says.
+func (m *merger) conflict(s standing, v any, other, hint string) (write bool, err error) {
+	switch s.at.onConflict {
+	case Overwrite:
+		return true, nil
+	case KeepPod:
+		whose := "the pod's own value stays"
+		if other != "" {
+			whose = "the value of template " + other + " stays"
+		}
+		m.warn(s.at, whose)
+		return false, nil
+	default:
+		return false, &ConflictError{
+			Template: m.frag.Template, Other: other, Path: readable(s.at.keyed),
+			PodValue: show(s.value), TemplateValue: show(v), Hint: hint,
+		}
+	}
+}
+
+func (m *merger) claim(s standing, v any, authors bool) {
+	m.claims[s.at.keyed] = claim{template: m.frag.Template, t: s.t, value: v, authors: authors}
+}
+
+func (m *merger) warn(at place, what string) {
+	m.warnings = append(m.warnings, fmt.Sprintf("template %s: %s: %s", m.frag.Template, readable(at.keyed), what))
+}
+
+// mergeUnion treats fields of which at most one may be set: if the pod has
+// another one than the fragment, they conflict. It returns the fragment's field
+// that shall be left out, if the pod's stays.
+func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, at place) (skip string, err error) {
+	wanted, standing := "", ""
+	for _, name := range m.unions[t] {
+		if frag[name] != nil {
+			wanted = name
+		} else if o.fields[name] != nil {
+			standing = name
+		}
+	}
+	if wanted == "" {
+		return "", nil
+	}
+	here := at.field(wanted).keyed
+	defer func() { m.chosen[here] = m.chosen[here] || err == nil && skip == "" }()
+	if original, name := m.exchanged(t, wanted, at); original != nil && !m.stakes[here] && !m.chosen[here] {
+		return m.choose(t, wanted, map[string]any{name: original}, frag[wanted], at)
+	}
+	if standing == "" || o.fields[wanted] != nil {
+		return "", nil
+	}
+	return m.swap(t, o, wanted, standing, frag[wanted], at)
+}
+
+// exchanged returns what the pod had before another template put the wanted
+// field in its place.
+func (m *merger) exchanged(t *podschema.Type, wanted string, at place) (original any, name string) {
+	for _, name := range m.unions[t] {
+		if v := m.originals[at.field(name).keyed]; name != wanted && v != nil {
+			return v, name
+		}
+	}
+	return nil, ""
+}
+
+// swap replaces one field of a union by another, or returns the name of the one
+// that is not to be set.
+func (m *merger) swap(t *podschema.Type, o *object, wanted, present string, v any, at place) (skip string, err error) {
+	if m.same && m.record.lists(at.field(wanted).keyed) || at.author && at.owner == "" {
+		return wanted, nil
+	}
+	skip, err = m.choose(t, wanted, map[string]any{present: o.fields[present]}, v, at)
+	if err != nil || skip != "" {
+		return skip, err
+	}
+	there := at.field(present)
+	m.noteOriginal(there.keyed, o.fields[present])
+	m.unset(o, present, there)
+	return "", nil
+}
+
+// choose decides between what stands in a union and the field that the template
+// wants; it returns the field's name if it is not to be set.
+func (m *merger) choose(t *podschema.Type, wanted string, stands map[string]any, v any, at place) (skip string, err error) {
+	here := at.field(wanted)
+	if object, ok := v.(map[string]any); ok {
+		here = here.with(object)
+	}
+	value := map[string]any{wanted: m.clean(child(t, wanted), v)}
+	write, err := m.conflict(standing{at: here, value: stands}, value, at.owner, "only one of them can be set")
+	if err != nil || !write {
+		return wanted, err
+	}
+	return "", nil
+}

@@ -1,0 +1,167 @@
+package merge
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// fixed are the defaults that the API gives fields of a pod, and the zero
+// values of fields that it leaves out when it writes a pod, so that nobody can
+// tell whether an author wrote them. They are in k8s.io/kubernetes
+// (pkg/apis/core/v1/defaults.go and zz_generated.defaults.go), which cannot be
+// imported. Types are shared: what holds for containers holds for init
+// containers, for one probe for all.
+var fixed = map[string]any{
+	"spec.dnsPolicy":                     "ClusterFirst",
+	"spec.restartPolicy":                 "Always",
+	"spec.schedulerName":                 "default-scheduler",
+	"spec.securityContext":               map[string]any{},
+	"spec.terminationGracePeriodSeconds": json.Number("30"),
+	"spec.enableServiceLinks":            true,
+	"spec.hostNetwork":                   false,
+	"spec.hostPID":                       false,
+	"spec.hostIPC":                       false,
+
+	"spec.containers[].terminationMessagePath":                   "/dev/termination-log",
+	"spec.containers[].terminationMessagePolicy":                 "File",
+	"spec.containers[].resources":                                map[string]any{},
+	"spec.containers[].stdin":                                    false,
+	"spec.containers[].stdinOnce":                                false,
+	"spec.containers[].tty":                                      false,
+	"spec.containers[].ports[].protocol":                         "TCP",
+	"spec.containers[].ports[].hostPort":                         json.Number("0"),
+	"spec.containers[].volumeMounts[].readOnly":                  false,
+	"spec.containers[].env[].valueFrom.fieldRef.apiVersion":      "v1",
+	"spec.containers[].env[].valueFrom.fileKeyRef.optional":      false,
+	"spec.containers[].env[].valueFrom.resourceFieldRef.divisor": "0",
+
+	"spec.containers[].livenessProbe.initialDelaySeconds": json.Number("0"),
+	"spec.containers[].livenessProbe.timeoutSeconds":      json.Number("1"),
+	"spec.containers[].livenessProbe.periodSeconds":       json.Number("10"),
+	"spec.containers[].livenessProbe.successThreshold":    json.Number("1"),
+	"spec.containers[].livenessProbe.failureThreshold":    json.Number("3"),
+	"spec.containers[].livenessProbe.httpGet.path":        "/",
+	"spec.containers[].livenessProbe.httpGet.scheme":      "HTTP",
+
+	"spec.volumes[].hostPath.type":                                             "",
+	"spec.volumes[].secret.defaultMode":                                        json.Number("420"),
+	"spec.volumes[].configMap.defaultMode":                                     json.Number("420"),
+	"spec.volumes[].downwardAPI.defaultMode":                                   json.Number("420"),
+	"spec.volumes[].projected.defaultMode":                                     json.Number("420"),
+	"spec.volumes[].projected.sources[].serviceAccountToken.expirationSeconds": json.Number("3600"),
+	"spec.volumes[].persistentVolumeClaim.readOnly":                            false,
+	"spec.volumes[].nfs.readOnly":                                              false,
+	"spec.volumes[].ephemeral.volumeClaimTemplate.spec.volumeMode":             "Filesystem",
+	"spec.volumes[].iscsi.iscsiInterface":                                      "default",
+	"spec.volumes[].iscsi.readOnly":                                            false,
+	"spec.volumes[].rbd.pool":                                                  "rbd",
+	"spec.volumes[].rbd.user":                                                  "admin",
+	"spec.volumes[].rbd.keyring":                                               "/etc/ceph/keyring",
+	"spec.volumes[].azureDisk.cachingMode":                                     "ReadWrite",
+	"spec.volumes[].azureDisk.fsType":                                          "ext4",
+	"spec.volumes[].azureDisk.readOnly":                                        false,
+	"spec.volumes[].azureDisk.kind":                                            "Shared",
+	"spec.volumes[].scaleIO.storageMode":                                       "ThinProvisioned",
+	"spec.volumes[].scaleIO.fsType":                                            "xfs",
+}
+
+// derived are the defaults that depend on the object around the field.
+var derived = map[string]func(object map[string]any) any{
+	"spec.containers[].imagePullPolicy": func(c map[string]any) any { return pullPolicy(c["image"]) },
+	"spec.volumes[].image.pullPolicy":   func(s map[string]any) any { return pullPolicy(s["reference"]) },
+	"spec.volumes[].emptyDir":           onlySource,
+}
+
+type field struct {
+	object *podschema.Type
+	name   string
+}
+
+var defaults = sync.OnceValue(func() map[field]func(map[string]any) any {
+	table := make(map[field]func(map[string]any) any, len(fixed)+len(derived))
+	for path, value := range fixed {
+		table[fieldAt(path)] = func(map[string]any) any { return value }
+	}
+	for path, value := range derived {
+		table[fieldAt(path)] = value
+	}
+	return table
+})
+
+func fieldAt(path string) field {
+	i := strings.LastIndexByte(path, '.')
+	typeAt(path)
+	return field{object: typeAt(path[:i]), name: path[i+1:]}
+}
+
+// isDefault reports whether object, of type t, holds in a field that is there
+// what the API would put there, or what it does not tell from absent.
+func isDefault(t *podschema.Type, name string, object map[string]any) bool {
+	ft, value := child(t, name), object[name]
+	if t == nil || ft == nil || t.Kind() == podschema.Map {
+		return false
+	}
+	if d, ok := defaults()[field{t, name}]; ok {
+		if want := d(object); want != nil && equal(ft, want, value) {
+			return true
+		}
+	}
+	return isEmpty(ft, name, value)
+}
+
+// wouldBeDefault reports whether value in that field of the object would say what
+// its absence says.
+func wouldBeDefault(t *podschema.Type, object map[string]any, name string, value any) bool {
+	if _, ok := defaults()[field{t, name}]; !ok {
+		ft := child(t, name)
+		return t != nil && ft != nil && t.Kind() != podschema.Map && isEmpty(ft, name, value)
+	}
+	object = maps.Clone(object)
+	object[name] = value
+	return isDefault(t, name, object)
+}
+
+// isEmpty reports whether the API drops the value when it writes a pod.
+func isEmpty(t *podschema.Type, name string, value any) bool {
+	switch v := value.(type) {
+	case string:
+		// No class is a decision: the default class is not to be used.
+		return v == "" && name != "storageClassName"
+	case []any:
+		return len(v) == 0 && t.Kind() == podschema.List
+	case map[string]any:
+		return len(v) == 0 && t.Kind() == podschema.Map
+	default:
+		return false
+	}
+}
+
+// pullPolicy is Always for the tag latest, given or implied.
+func pullPolicy(image any) any {
+	name, _ := image.(string)
+	name, _, digest := strings.Cut(name, "@")
+	tag := ""
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		tag = name[i+1:]
+	} else if name != "" && !digest {
+		tag = "latest"
+	}
+	if tag == "latest" {
+		return "Always"
+	}
+	return "IfNotPresent"
+}
+
+// onlySource is the source of a volume that names none.
+func onlySource(volume map[string]any) any {
+	for name, source := range volume {
+		if name != "name" && name != "emptyDir" && source != nil {
+			return nil
+		}
+	}
+	return map[string]any{}
+}

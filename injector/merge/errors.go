@@ -1,0 +1,98 @@
+package merge
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+)
+
+// ErrStatusTooLarge is the error inside a [FragmentError] when what the
+// templates added and overwrote can no longer be recorded in [MaxStatusBytes].
+var ErrStatusTooLarge = errors.New("the record of what was injected is too large")
+
+// ConflictError reports that a template wants a value where another one stands.
+// Nothing is injected. The pod's author resolves it (another name, another
+// value, no such template) or the template's author (onConflict).
+type ConflictError struct {
+	Template string
+	// Other is the template that put the standing value there, or "" if it is
+	// the pod's own.
+	Other string
+	// Path is where, as in spec.containers[name=web].env[name=FOO].
+	Path string
+	// PodValue and TemplateValue are the standing value and the wanted one, as
+	// JSON, truncated.
+	PodValue, TemplateValue string
+	// Hint says, where the values alone do not, why they cannot both be.
+	Hint string
+}
+
+func (e *ConflictError) Error() string {
+	whose := "the pod has"
+	if e.Other != "" {
+		whose = "template " + e.Other + " has"
+	}
+	hint := ""
+	if e.Hint != "" {
+		hint = " (" + e.Hint + ")"
+	}
+	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template wants %s%s", e.Template, e.Path, whose, e.PodValue, e.TemplateValue, hint)
+}
+
+// FragmentError reports that a fragment cannot be merged into any pod, or not
+// into this one: the template is at fault.
+type FragmentError struct {
+	Template string
+	Path     string // where in the fragment; "" for all of it
+	Err      error
+}
+
+func (e *FragmentError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("merging template %s: %v", e.Template, e.Err)
+	}
+	return fmt.Sprintf("merging template %s: at %s: %v", e.Template, e.Path, e.Err)
+}
+
+// Unwrap returns what was wrong.
+func (e *FragmentError) Unwrap() error { return e.Err }
+
+// PodError reports that the pod holds something other than what the API allows
+// at a place that a template wants to change. The API server never sends one.
+type PodError struct {
+	Template string
+	Path     string
+	Err      error
+}
+
+func (e *PodError) Error() string {
+	return fmt.Sprintf("merging template %s: the pod is malformed at %s: %v", e.Template, e.Path, e.Err)
+}
+
+// Unwrap returns what was wrong.
+func (e *PodError) Unwrap() error { return e.Err }
+
+func (m *merger) fragmentError(at place, format string, args ...any) error {
+	return &FragmentError{Template: m.frag.Template, Path: readable(at.keyed), Err: fmt.Errorf(format, args...)}
+}
+
+func (m *merger) podError(at place, want string, got any) error {
+	return &PodError{Template: m.frag.Template, Path: readable(at.keyed), Err: fmt.Errorf("%s is expected, not %s", want, show(got))}
+}
+
+// show renders a value for an error: JSON, short enough for a message that may
+// name several.
+func show(v any) string { return truncate(string(encode(v))) }
+
+const maxShown = 80
+
+func truncate(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	cut := maxShown
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,300 @@
+package merge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// inject is what the pipeline does: render against the base, merge.
+func inject(t testing.TB, pod map[string]any, templates []generated) (Result, error) {
+	t.Helper()
+	base := Base(pod, status(t, pod))
+	var frags []Fragment
+	for _, g := range templates {
+		frags = append(frags, g.render(t, base))
+	}
+	return merge(t, pod, frags...)
+}
+
+// refused reports whether the pod is one that the templates cannot go into,
+// which is no matter for the laws; anything but a conflict or a malformed pod
+// is.
+func refused(t testing.TB, err error) bool {
+	t.Helper()
+	var conflict *ConflictError
+	var malformed *PodError
+	if err != nil && !errors.As(err, &conflict) && !errors.As(err, &malformed) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// wantSame compares pods byte for byte.
+func wantSame(t *rapid.T, law string, got, want map[string]any) {
+	t.Helper()
+	if text(got) != text(want) {
+		t.Fatalf("%s\ngot  %s\nwant %s", law, text(got), text(want))
+	}
+}
+
+func TestLawsHoldForGeneratedPods(t *testing.T) {
+	for _, hostile := range []bool{false, true} {
+		t.Run(map[bool]string{false: "realistic", true: "hostile"}[hostile], func(t *testing.T) {
+			injected, tried := 0, 0
+			rapid.Check(t, func(rt *rapid.T) {
+				pod, templates := drawPod(rt, hostile), drawTemplates(rt)
+				tried++
+				first, err := inject(t, pod, templates)
+				if refused(t, err) {
+					return
+				}
+				injected++
+				st := status(t, first.Pod)
+				wantSame(rt, "base(inject(p)) = p", Base(first.Pod, st), pod)
+				again, err := inject(t, first.Pod, templates)
+				if err != nil || len(again.Edits) > 0 {
+					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
+				}
+				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
+			})
+			if injected*4 < tried {
+				t.Fatalf("only %d of %d generated pods were injected: the laws were not tested", injected, tried)
+			}
+			t.Logf("laws tested on %d of %d generated pods", injected, tried)
+		})
+	}
+}
+
+// lawsAfterOthers lets the API server and another webhook change the injected
+// pod, and injects again.
+func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, templates []generated, hostile bool) {
+	add, sort, rewrite := some(rt, "add a container"), some(rt, "reorder"), some(rt, "rewrite images")
+	if overwritesContainer(status(t, injected)) {
+		// The original is as it was: what others do inside the container that
+		// took its place does not reach it.
+		sort = false
+	}
+	changed, want := normal(injected), normal(pod)
+	for _, p := range []map[string]any{changed, want} {
+		if _, ok := p["spec"].(map[string]any)["containers"].([]any); !ok {
+			return
+		}
+		stranger(p, add, sort, rewrite)
+		if !hostile {
+			apiServer(p)
+		}
+	}
+	wantSame(rt, "base(others(inject(p))) = others(p)", Base(changed, status(t, changed)), want)
+	second, err := inject(t, changed, templates)
+	if refused(t, err) {
+		if add {
+			// In the new container templates may disagree where the pod's own
+			// values had stood before.
+			return
+		}
+		rt.Fatalf("refused after others changed the injected pod: %v", err)
+	}
+	wantSame(rt, "base is the same after injecting again", Base(second.Pod, status(t, second.Pod)), want)
+	if where, kept := keeps(without(t, second.Pod), without(t, changed)); !kept {
+		rt.Fatalf("what others made of the pod is not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
+	}
+	if !add && len(second.Edits) > 0 {
+		rt.Fatalf("nothing is missing, and yet it is edited: %s\nof %s", text(second.Edits), text(changed))
+	}
+	third, err := inject(t, second.Pod, templates)
+	if err != nil || len(third.Edits) > 0 {
+		rt.Fatalf("injecting a third time: %v, edits %s", err, text(third.Edits))
+	}
+}
+
+func overwritesContainer(st Status) bool {
+	return slices.ContainsFunc(st.Templates, func(a Applied) bool {
+		_, ok := a.Overwrote["/spec/initContainers/name=i0"]
+		return ok
+	})
+}
+
+// keeps reports whether everything in before is in after: fields with the same
+// values, list items in the same order.
+func keeps(after, before any) (where string, kept bool) {
+	switch b := before.(type) {
+	case nil:
+		return "", true // null is nothing
+	case map[string]any:
+		a, _ := after.(map[string]any)
+		for name, v := range b {
+			if where, kept := keeps(a[name], v); !kept {
+				return "/" + name + where, false
+			}
+		}
+		return "", true
+	case []any:
+		a, _ := after.([]any)
+		for i, v := range b {
+			for len(a) > 0 && !sameItem(a[0], v) {
+				a = a[1:]
+			}
+			if len(a) == 0 {
+				return fmt.Sprint("/", i), false
+			}
+			a = a[1:]
+		}
+		return "", true
+	default:
+		return "", text(after) == text(before)
+	}
+}
+
+func sameItem(a, b any) bool {
+	_, kept := keeps(a, b)
+	return kept
+}
+
+func TestAnotherHashBringsListedItemsUpToDateInPlace(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		first, err := inject(t, pod, templates)
+		if refused(t, err) {
+			return
+		}
+		newer := slices.Clone(templates)
+		i := rapid.IntRange(0, len(newer)-1).Draw(rt, "changed")
+		newer[i].hash = "v2"
+		newer[i].pieces = drawTemplates(rt)[0].pieces
+		stranger(first.Pod, false, some(rt, "reorder"), some(rt, "rewrite"))
+		second, err := inject(t, normal(first.Pod), newer)
+		if refused(t, err) {
+			return
+		}
+		third, err := inject(t, second.Pod, newer)
+		if err != nil || len(third.Edits) > 0 {
+			rt.Fatalf("not idempotent after an update: %v, edits %s\nof %s", err, text(third.Edits), text(second.Pod))
+		}
+	})
+}
+
+func TestTheOrderOfApplicationContainersIsKept(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		r, err := inject(t, pod, templates)
+		if refused(t, err) {
+			return
+		}
+		got := names(t, at(t, r.Pod, "spec", "containers"))
+		var own []string
+		for _, name := range strings.Fields(got) {
+			if !strings.HasPrefix(name, "side-") {
+				own = append(own, name)
+			}
+		}
+		if want := names(t, at(t, pod, "spec", "containers")); strings.Join(own, " ") != want {
+			rt.Fatalf("containers %s, the pod's were %s", got, want)
+		}
+	})
+}
+
+func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		if some(rt, "spoilt") {
+			pod = drawPod(rt, true)
+		}
+		forged := Applied{Name: "t0", Hash: pick(rt, "hash", "v1", "v0")}
+		paths := []string{"/spec", "/spec/containers", "/spec/containers/name=c0", "/spec/containers/name=c0/env/name=A", "/metadata", "/metadata/name", "", "x",
+			"/spec/volumes/name=v0", "//", "/spec/containers/0", "/spec/tolerations/={}", "/spec/containers/name=c0/image/x", "/metadata/labels", "/spec/dnsPolicy", "/spec/~"}
+		forged.Items = rapid.SliceOf(rapid.SampledFrom(paths)).Draw(rt, "items")
+		forged.Created = rapid.SliceOf(rapid.SampledFrom(paths)).Draw(rt, "created")
+		forged.Overwrote = rapid.MapOf(rapid.SampledFrom(paths), rapid.SampledFrom([]any{nil, "x", []any{}})).Draw(rt, "overwrote")
+		forged.Removed = map[string][]Removed{pick(rt, "removed", paths...): {{At: 1000, Value: "x"}, {At: -5, Value: nil}}}
+		metadata, _ := pod["metadata"].(map[string]any)
+		annotations, ok := metadata["annotations"].(map[string]any)
+		if !ok {
+			return
+		}
+		annotations[statusKey] = encodeStatus(Status{Templates: []Applied{forged}})
+		st := status(t, pod)
+		base := Base(pod, st)
+		if _, ok := base["spec"]; !ok && !slices.Contains(forged.Created, "/spec") {
+			rt.Fatalf("the view has no spec: %s", text(base))
+		}
+		var frags []Fragment
+		for _, g := range templates {
+			frags = append(frags, g.render(t, pod))
+		}
+		r, err := merge(t, pod, frags...)
+		if refused(t, err) {
+			return
+		}
+		for _, e := range r.Edits {
+			if e.Op == "remove" && !allowedRemoval(e.Path) {
+				rt.Fatalf("a forged status made the merge remove %v\nof %s", e.Path, text(pod))
+			}
+		}
+	})
+}
+
+// allowedRemoval tells what a merge may remove for reasons of its own: what
+// admission set, and the other handler of a probe under Overwrite.
+func allowedRemoval(path []string) bool {
+	whole := strings.Join(path, "/")
+	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || strings.HasPrefix(whole, "spec/tolerations/") ||
+		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/")
+}
+
+func TestNothingRenderedLeavesNoTrace(t *testing.T) {
+	pod := parse(t, "metadata: {name: p}\nspec: {containers: [{name: web, image: x}]}")
+	for _, object := range []string{"{}", "spec: {}", "spec: {initContainers: [], containers: [], tolerations: []}", "metadata: {labels: {}, annotations: {}}\nspec: {securityContext: {sysctls: []}, affinity: null}"} {
+		r := mustMerge(t, pod, fragment(t, "a", object))
+		if len(r.Edits) != 0 || len(r.Templates) != 0 || text(r.Pod) != text(pod) {
+			t.Errorf("%s: edits %s", object, text(r.Edits))
+		}
+	}
+	if r := mustMerge(t, pod, Fragment{Template: "a"}); len(r.Edits) != 0 {
+		t.Errorf("no fragment: edits %s", text(r.Edits))
+	}
+}
+
+func TestUnknownFieldsAndHugeNumbersSurvive(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	pod["future"] = decode(t, []byte(`{"n":12345678901234567890,"m":1e400,"l":[null,1.0,-0]}`))
+	at(t, pod, "spec", "containers", "0").(map[string]any)["future"] = pod["future"]
+	r := lawful(t, pod, fragment(t, "a", "spec: {containers: [{name: web, env: [{name: A, value: x}]}], volumes: [{name: v, emptyDir: {}}]}"))
+	want := `{"l":[null,1.0,-0],"m":1e400,"n":12345678901234567890}`
+	for _, path := range [][]string{{"future"}, {"spec", "containers", "0", "future"}} {
+		if got := text(at(t, r.Pod, path...)); got != want {
+			t.Errorf("%v: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestAnOriginalOfHostileNumbersComesBackExactly(t *testing.T) {
+	pod := parse(t, "spec: {}")
+	pod["spec"] = decode(t, []byte(`{"newer":{"a":1e400,"b":12345678901234567890,"c":1.50}}`))
+	f := fragment(t, "a", "spec: {newer: {}}")
+	f.OnConflict = Overwrite
+	lawful(t, pod, f)
+}
+
+func ExampleBase() {
+	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web"}}}}
+	f := Fragment{Template: "log", Hash: "v1", Object: map[string]any{"spec": map[string]any{
+		"initContainers": []any{map[string]any{"name": "log", "image": "log:1"}},
+	}}}
+	st, _ := ParseStatus(pod, "pillion.dev/status")
+	r, err := Merge(pod, st, []Fragment{f}, Options{StatusKey: "pillion.dev/status"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	st, _ = ParseStatus(r.Pod, "pillion.dev/status")
+	fmt.Println(string(encode(r.Pod["spec"])))
+	fmt.Println(string(encode(Base(r.Pod, st))))
+	// Output:
+	// {"containers":[{"name":"web"}],"initContainers":[{"image":"log:1","name":"log"}]}
+	// {"spec":{"containers":[{"name":"web"}]}}
+}

@@ -1,0 +1,140 @@
+package merge
+
+import (
+	"maps"
+	"slices"
+)
+
+// object is a JSON object of the pod that the merge has reached: its own copy,
+// made once, however many templates come by. What is not reached is shared with
+// the pod that came in.
+type object struct {
+	fields  map[string]any
+	objects map[string]*object
+	lists   map[string]*list
+}
+
+func newObject(fields map[string]any) *object {
+	return &object{fields: maps.Clone(fields), objects: map[string]*object{}, lists: map[string]*list{}}
+}
+
+// object returns the object in a field, and false if the field holds none.
+func (o *object) object(name string) (*object, bool) {
+	if c, ok := o.objects[name]; ok {
+		return c, true
+	}
+	fields, ok := o.fields[name].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	c := newObject(fields)
+	o.objects[name] = c
+	o.fields[name] = c.fields
+	return c, true
+}
+
+// list returns the list in a field, and false if the field holds none.
+func (o *object) list(name string, id identity) (*list, bool) {
+	if l, ok := o.lists[name]; ok {
+		return l, true
+	}
+	items, ok := o.fields[name].([]any)
+	if !ok {
+		return nil, false
+	}
+	l := &list{items: slices.Clone(items), id: id, objects: map[string]*object{}, parent: o, name: name}
+	l.reindex()
+	o.lists[name] = l
+	o.fields[name] = l.items
+	return l, true
+}
+
+// put sets a field, forgetting what was known below it.
+func (o *object) put(name string, v any) {
+	delete(o.objects, name)
+	delete(o.lists, name)
+	o.fields[name] = v
+}
+
+func (o *object) remove(name string) {
+	o.put(name, nil)
+	delete(o.fields, name)
+}
+
+// list is a list of the pod whose items have an identity, indexed once.
+type list struct {
+	parent *object
+	name   string
+	id     identity
+
+	items   []any
+	index   map[string]int // the first item of each key
+	objects map[string]*object
+	first   int // where the next item that wants to be first goes
+}
+
+func (l *list) reindex() {
+	l.index = make(map[string]int, len(l.items))
+	for i, item := range l.items {
+		if key, ok := l.id.key(item); ok {
+			if _, taken := l.index[key]; !taken {
+				l.index[key] = i
+			}
+		}
+	}
+}
+
+// object returns the item of that key for changing.
+func (l *list) object(key string) *object {
+	if c, ok := l.objects[key]; ok {
+		return c
+	}
+	i := l.index[key]
+	fields, _ := l.items[i].(map[string]any)
+	c := newObject(fields)
+	l.objects[key] = c
+	l.items[i] = c.fields
+	return c
+}
+
+func (l *list) replace(key string, v any) {
+	delete(l.objects, key)
+	l.items[l.index[key]] = v
+}
+
+func (l *list) append(key string, v any) {
+	l.index[key] = len(l.items)
+	l.items = append(l.items, v)
+	l.parent.fields[l.name] = l.items
+}
+
+func (l *list) removeAt(i int) {
+	l.items = slices.Delete(l.items, i, i+1)
+	l.parent.fields[l.name] = l.items
+	if i < l.first {
+		l.first--
+	}
+	l.reindex()
+}
+
+// insert puts items before the positions that they name, which ascend.
+func (l *list) insert(ins []insertion) {
+	if len(ins) == 0 {
+		return
+	}
+	grown := make([]any, 0, len(l.items)+len(ins))
+	from := 0
+	for _, in := range ins {
+		grown = append(grown, l.items[from:in.before]...)
+		grown = append(grown, in.item.value)
+		from = in.before
+	}
+	l.items = append(grown, l.items[from:]...)
+	l.parent.fields[l.name] = l.items
+	l.reindex()
+}
+
+type insertion struct {
+	before int
+	item   listItem
+}

@@ -1,0 +1,14 @@
+// Package patch turns edits into an RFC 6902 JSON patch and proves, before the
+// patch leaves the process, that it gives exactly the intended pod.
+//
+// In: operations as (op, path segments, value), in the order in which they
+// apply, and pods as encoding/json decodes them with UseNumber. Out:
+// [Operation], its JSON, and an error from [Check] if the patch would not give
+// what was meant: the API server refuses a pod whose patch it cannot apply,
+// whatever the failurePolicy, so such a patch must never be sent.
+//
+// It may import mattbaird/jsonpatch, and is the only package that does: for the
+// operation type alone, because CreatePatch loses reorderings and rounds
+// numbers and MarshalJSON does not escape paths. It imports no other package of
+// this module, no net/http and no client.
+package patch

@@ -1,0 +1,47 @@
+package patch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+// pointerOf escapes path as RFC 6901 asks.
+func pointerOf(path []string) (string, error) {
+	var b strings.Builder
+	for _, segment := range path {
+		if err := validText(segment); err != nil {
+			return "", fmt.Errorf("path: %w", err)
+		}
+		b.WriteByte('/')
+		b.WriteString(escaper.Replace(segment))
+	}
+	return b.String(), nil
+}
+
+// segments reads a pointer that pointerOf could have written.
+func segments(pointer string) []string {
+	path := strings.Split(pointer, "/")[1:]
+	for i, segment := range path {
+		path[i] = unescaper.Replace(segment)
+	}
+	return path
+}
+
+// position reads an array index as RFC 6901 has it: digits, no leading zero,
+// no sign. Limit is the first index that is out of bounds.
+func position(segment string, limit int) (int, error) {
+	i, err := strconv.Atoi(segment)
+	if err != nil || strconv.Itoa(i) != segment || i < 0 {
+		return 0, fmt.Errorf("%q is not an array index", segment)
+	}
+	if i >= limit {
+		return 0, fmt.Errorf("index %d is out of bounds, allowed are 0 to %d", i, limit-1)
+	}
+	return i, nil
+}

@@ -19,8 +19,9 @@ type Template struct {
 	Required bool
 	// Match is nil unless the template is injected without being asked for.
 	Match *Match
-	// AvailableTo selects the namespaces that may have it; nil is all.
-	AvailableTo labels.Selector
+	// AvailableTo reports whether a namespace with these labels may have it; nil
+	// is every namespace.
+	AvailableTo func(namespaceLabels map[string]string) bool
 	// Broken says why there is no good version, and is nil if there is one.
 	Broken error
 }
@@ -384,7 +385,7 @@ func (d *decider) offer(t Template, asked bool) {
 	case t.Suspended:
 		o.Deny = false
 		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but the cluster's admin has suspended it", d.why[t.Name])
-	case t.AvailableTo != nil && !t.AvailableTo.Matches(labels.Set(d.request.NamespaceLabels)):
+	case !d.available(t):
 		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.why[t.Name], d.request.Namespace)
 	case t.Broken != nil:
 		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.why[t.Name], t.Broken)
@@ -397,6 +398,10 @@ func (d *decider) offer(t Template, asked bool) {
 		return
 	}
 	d.outcome(o)
+}
+
+func (d *decider) available(t Template) bool {
+	return t.AvailableTo == nil || t.AvailableTo(d.request.NamespaceLabels)
 }
 
 func (d *decider) outcome(o Outcome) {
@@ -419,7 +424,7 @@ func (d *decider) unknown() []string {
 func (d *decider) listTemplates() string {
 	var names []string
 	for _, t := range d.templates {
-		if !t.Suspended && (t.AvailableTo == nil || t.AvailableTo.Matches(labels.Set(d.request.NamespaceLabels))) {
+		if !t.Suspended && d.available(t) {
 			names = append(names, t.Name)
 		}
 	}

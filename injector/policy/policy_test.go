@@ -109,7 +109,7 @@ func outcome(t *testing.T, d Decision, name string) Outcome {
 }
 
 func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
-	blue, _ := labels.Parse("team=blue")
+	blue := func(l map[string]string) bool { return l["team"] == "blue" }
 	templates := append(catalogue(),
 		Template{Name: "resting", Suspended: true},
 		Template{Name: "blue-only", AvailableTo: blue},

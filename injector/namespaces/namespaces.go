@@ -1,0 +1,79 @@
+package namespaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// Informer serves namespaces' metadata from a cache.
+type Informer struct {
+	client   metadata.Interface
+	informer cache.SharedIndexInformer
+
+	mu        sync.Mutex
+	lastError error
+}
+
+// New returns an informer; [Informer.Run] fills it.
+func New(client metadata.Interface) (*Informer, error) {
+	i := &Informer{client: client}
+	i.informer = metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	err := i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.lastError = err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching namespaces: %w", err)
+	}
+	return i, nil
+}
+
+// Run keeps the cache up to date until ctx ends.
+func (i *Informer) Run(ctx context.Context) { i.informer.RunWithContext(ctx) }
+
+// Ready returns nil once the cache has been filled, and otherwise what is in the way.
+func (i *Informer) Ready() error {
+	if i.informer.HasSynced() {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case apierrors.IsForbidden(i.lastError):
+		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted, the chart's ClusterRole grants them: %w", i.lastError)
+	case i.lastError != nil:
+		return fmt.Errorf("namespaces: listing them fails: %w", i.lastError)
+	default:
+		return errors.New("namespaces: they have not been listed yet")
+	}
+}
+
+// Get returns a namespace's metadata, reading it live if the cache has not got it.
+func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
+	item, found, err := i.informer.GetStore().GetByKey(name)
+	if err != nil {
+		return templates.Namespace{}, fmt.Errorf("looking up namespace %q: %w", name, err)
+	}
+	object, ok := item.(*metav1.PartialObjectMetadata)
+	if !found || !ok {
+		object, err = i.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
+		}
+	}
+	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
+}

@@ -1,0 +1,131 @@
+package injector
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Check is one thing that has to be in order before requests are taken.
+type Check struct {
+	Name string
+	// Ready returns nil, or what is missing.
+	Ready func() error
+}
+
+// ServerOptions are what a [Server] works with. All are required.
+type ServerOptions struct {
+	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
+	// /readyz and /metrics (plain).
+	Listen, AdminListen string
+	// Review answers admission reviews under /mutate.
+	Review         http.Handler
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	Gatherer       prometheus.Gatherer
+	Checks         []Check
+	// ShutdownDelay is how long requests are still taken after readiness has been
+	// withdrawn, until no API server sends any; ShutdownTimeout bounds the rest.
+	ShutdownDelay, ShutdownTimeout time.Duration
+	Logger                         *slog.Logger
+}
+
+// Server owns the two listeners.
+type Server struct {
+	options  ServerOptions
+	stopping atomic.Bool
+}
+
+// NewServer returns a server that [Server.Run] starts.
+func NewServer(o ServerOptions) *Server { return &Server{options: o} }
+
+// Run serves until ctx ends, and then stops in order: not ready at once, still
+// answering for the delay, then no new connections, then what is in flight.
+func (s *Server) Run(ctx context.Context) error {
+	o := s.options
+	webhook, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("listening for reviews: %w", err)
+	}
+	admin, err := net.Listen("tcp", o.AdminListen)
+	if err != nil {
+		_ = webhook.Close()
+		return fmt.Errorf("listening for probes and metrics: %w", err)
+	}
+	reviews := s.reviewServer()
+	probes := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
+	failed := make(chan error, 2)
+	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
+	go func() { failed <- probes.Serve(admin) }()
+	o.Logger.Info("serving", "reviews", webhook.Addr().String(), "admin", admin.Addr().String())
+
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	s.stopping.Store(true)
+	o.Logger.Info("stopping", "delay", o.ShutdownDelay, "timeout", o.ShutdownTimeout)
+	time.Sleep(o.ShutdownDelay)
+	reviews.SetKeepAlivesEnabled(false)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTimeout)
+	defer cancel()
+	err = reviews.Shutdown(last)
+	_ = probes.Close()
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("stopping: reviews were still being answered after %s", o.ShutdownTimeout)
+	}
+	return err
+}
+
+func (s *Server) reviewServer() *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("/mutate", s.options.Review)
+	return &http.Server{
+		Handler:   mux,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
+		// A review arrives within the API server's longest timeout of 30 s.
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       35 * time.Second,
+		WriteTimeout:      70 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// Ready returns nil when every check passes and the server is not stopping.
+func (s *Server) Ready() error {
+	if s.stopping.Load() {
+		return errors.New("stopping")
+	}
+	var missing []error
+	for _, c := range s.options.Checks {
+		if err := c.Ready(); err != nil {
+			missing = append(missing, fmt.Errorf("%s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func (s *Server) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.Ready(); err != nil {
+			http.Error(w, "not ready:\n"+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{}))
+	return mux
+}

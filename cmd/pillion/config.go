@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+)
+
+// defaultExcluded are namespaces whose pods the cluster itself depends on.
+var defaultExcluded = []string{"kube-system", "kube-node-lease"}
+
+// serveConfig is everything that 'pillion serve' can be told, validated.
+type serveConfig struct {
+	Listen, AdminListen        string
+	Namespace, Service         string
+	WebhookConfigurations      []string
+	CASecret, CertsProvider    string
+	CADuration, LeafDuration   time.Duration
+	Library, Templates         []string
+	ClusterTemplates           bool
+	Values                     string
+	AnnotationPrefix           string
+	ExcludedNamespaces         []string
+	Kubeconfig                 string
+	LogLevel, LogFormat        string
+	ShutdownDelay, ShutdownMax time.Duration
+	MaxInFlight                int
+}
+
+func serveFlags(f *pflag.FlagSet) {
+	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* go before it")
+	f.String("listen", ":8443", "address on which admission reviews are answered, over TLS, under /mutate")
+	f.String("admin-listen", ":8080", "address of /healthz, /readyz and /metrics, plain HTTP")
+	f.String("namespace", "", "Pillion's own namespace (required)")
+	f.String("service", "pillion", "name of the Service by which API servers reach Pillion")
+	f.StringSlice("webhook-configuration", nil, "name of a MutatingWebhookConfiguration to publish the CA in (repeatable)")
+	f.String("certs-provider", "self-signed", "where the serving certificate comes from: self-signed")
+	f.String("ca-secret", "pillion-ca", "name of the Secret that holds the CA; made if absent")
+	f.Duration("ca-duration", 365*24*time.Hour, "how long a CA is valid; it is replaced after two thirds of it")
+	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; replaced after two thirds of it")
+	f.StringSlice("library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
+	f.StringSlice("templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
+	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
+	f.String("values", "", "YAML file of the installer's values, which templates read as 'values'")
+	f.String("annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
+	f.StringSlice("excluded-namespaces", defaultExcluded, "namespaces to keep out of, besides Pillion's own")
+	f.String("kubeconfig", "", "kubeconfig file (default: the pod's service account)")
+	f.String("log-level", "info", "debug, info, warn or error")
+	f.String("log-format", "text", "text or json")
+	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
+	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after that")
+	f.Int("max-in-flight", 256, "how many reviews are answered at once; others are told to try again")
+}
+
+// loadConfig reads flags, environment and file, in this order of precedence, and
+// names every wrong setting at once.
+func loadConfig(cmd *cobra.Command) (serveConfig, error) {
+	v := viper.New()
+	v.SetEnvPrefix("PILLION")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	if err := v.BindPFlags(cmd.Flags()); err != nil {
+		return serveConfig{}, err
+	}
+	if file := v.GetString("config"); file != "" {
+		if err := readConfigFile(v, cmd.Flags(), file); err != nil {
+			return serveConfig{}, err
+		}
+	}
+	c := serveConfig{
+		Listen: v.GetString("listen"), AdminListen: v.GetString("admin-listen"),
+		Namespace: v.GetString("namespace"), Service: v.GetString("service"),
+		WebhookConfigurations: list(v, "webhook-configuration"),
+		CASecret:              v.GetString("ca-secret"), CertsProvider: v.GetString("certs-provider"),
+		CADuration: v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"),
+		Library: list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"),
+		Values: v.GetString("values"), AnnotationPrefix: v.GetString("annotation-prefix"),
+		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
+		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
+		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
+		MaxInFlight: v.GetInt("max-in-flight"),
+	}
+	if err := c.validate(); err != nil {
+		return c, usageError{err}
+	}
+	c.ExcludedNamespaces = append(c.ExcludedNamespaces, c.Namespace)
+	return c, nil
+}
+
+// readConfigFile refuses keys that are no setting, which are typing mistakes.
+func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
+	own := viper.New()
+	own.SetConfigFile(file)
+	if err := own.ReadInConfig(); err != nil {
+		return fmt.Errorf("reading the configuration %s: %w", filepath.Clean(file), err)
+	}
+	var unknown []string
+	for _, key := range own.AllKeys() {
+		if flags.Lookup(key) == nil || key == "config" {
+			unknown = append(unknown, key)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return usageError{fmt.Errorf("reading the configuration %s: no such settings: %s; 'pillion serve --help' lists them", file, strings.Join(unknown, ", "))}
+	}
+	return v.MergeConfigMap(own.AllSettings())
+}
+
+// list reads a list that may come from a flag, from a file, or from the
+// environment as text separated by commas.
+func list(v *viper.Viper, key string) []string {
+	var items []string
+	for _, entry := range v.GetStringSlice(key) {
+		for item := range strings.SplitSeq(entry, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				items = append(items, item)
+			}
+		}
+	}
+	return items
+}
+
+func (c serveConfig) validate() error {
+	var problems []error
+	wrong := func(setting string, value any, allowed string) {
+		problems = append(problems, fmt.Errorf("--%s is %q; %s", setting, fmt.Sprint(value), allowed))
+	}
+	for setting, address := range map[string]string{"listen": c.Listen, "admin-listen": c.AdminListen} {
+		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+			wrong(setting, address, "allowed is [HOST]:PORT, such as :8443")
+		}
+	}
+	for setting, name := range map[string]string{"namespace": c.Namespace, "service": c.Service} {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			wrong(setting, name, "required is a name of lower case letters, digits and dashes")
+		}
+	}
+	for setting, names := range map[string][]string{"ca-secret": {c.CASecret}, "webhook-configuration": c.WebhookConfigurations, "annotation-prefix": {c.AnnotationPrefix}} {
+		for _, name := range names {
+			if len(validation.IsDNS1123Subdomain(name)) > 0 {
+				wrong(setting, name, "allowed is a DNS name of lower case letters, digits, dashes and dots")
+			}
+		}
+	}
+	if c.CertsProvider != "self-signed" {
+		wrong("certs-provider", c.CertsProvider, "this version knows self-signed only")
+	}
+	if c.LeafDuration < time.Minute || c.LeafDuration >= c.CADuration {
+		wrong("leaf-duration", c.LeafDuration, fmt.Sprintf("allowed is from 1m to less than --ca-duration (%s)", c.CADuration))
+	}
+	for _, name := range c.Library {
+		if !slices.Contains(library.Names(), name) {
+			wrong("library", name, "allowed are "+strings.Join(library.Names(), ", "))
+		}
+	}
+	for _, dir := range c.Templates {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			wrong("templates", dir, "allowed is a directory that exists")
+		}
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
+		wrong("log-level", c.LogLevel, "allowed are debug, info, warn, error")
+	}
+	if !slices.Contains([]string{"text", "json"}, c.LogFormat) {
+		wrong("log-format", c.LogFormat, "allowed are text, json")
+	}
+	if c.ShutdownDelay < 0 || c.ShutdownMax <= 0 {
+		wrong("shutdown-timeout", c.ShutdownMax, "allowed are positive durations such as 20s, for --shutdown-delay also 0s")
+	}
+	if c.MaxInFlight < 1 {
+		wrong("max-in-flight", c.MaxInFlight, "allowed is 1 or more")
+	}
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func parse(t *testing.T, args ...string) (serveConfig, error) {
+	t.Helper()
+	cmd := &cobra.Command{Use: "serve"}
+	serveFlags(cmd.Flags())
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	return loadConfig(cmd)
+}
+
+func TestFlagsGoBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pillion.yaml")
+	if err := os.WriteFile(file, []byte("service: from-file\nlog-level: warn\nca-secret: from-file\nwebhook-configuration: [a, b]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PILLION_CA_SECRET", "from-env")
+	t.Setenv("PILLION_SERVICE", "from-env")
+	t.Setenv("PILLION_EXCLUDED_NAMESPACES", "one, two")
+	c, err := parse(t, "--config", file, "--namespace", "own", "--service", "from-flag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Service != "from-flag" || c.CASecret != "from-env" || c.LogLevel != "warn" {
+		t.Errorf("service %q, ca-secret %q, log-level %q", c.Service, c.CASecret, c.LogLevel)
+	}
+	if got := strings.Join(c.ExcludedNamespaces, " "); got != "one two own" {
+		t.Errorf("excluded namespaces %q", got)
+	}
+	if got := strings.Join(c.WebhookConfigurations, " "); got != "a b" {
+		t.Errorf("webhook configurations %q", got)
+	}
+}
+
+func TestEveryWrongSettingIsNamedAtOnce(t *testing.T) {
+	_, err := parse(t, "--listen", "8443", "--certs-provider", "magic", "--library", "fluent-bti", "--log-level", "loud", "--leaf-duration", "9000h", "--templates", "no/such/dir", "--max-in-flight", "0", "--annotation-prefix", "Bad_Prefix")
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--max-in-flight", "--annotation-prefix"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not name %s:\n%v", want, err)
+		}
+	}
+}
+
+func TestAnUnknownKeyOfTheFileIsAnError(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pillion.yaml")
+	if err := os.WriteFile(file, []byte("log-levle: debug\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parse(t, "--config", file, "--namespace", "own"); err == nil || !strings.Contains(err.Error(), "log-levle") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestHelpNamesEverySetting(t *testing.T) {
+	root := newRootCommand("pillion")
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs([]string{"serve", "--help"})
+	if err := root.ExecuteContext(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"--listen", "--ca-secret", "PILLION_", "--shutdown-delay"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("help lacks %s:\n%s", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/workload"
+)
+
+func newInjectCommand() *cobra.Command {
+	var o offline
+	var output string
+	cmd := &cobra.Command{
+		Use:   "inject -f FILE",
+		Short: "Inject sidecars into the pods of a file",
+		Long: `Inject does to the pods of a file what the webhook does to them in a cluster, with
+the same functions. It takes YAML or JSON with several documents: pods, anything
+with a pod template, and lists; the rest passes through. Nothing is printed on
+standard output unless every pod could be injected.`,
+		Example: `  pillion inject -f deployment.yaml --namespace-file namespace.yaml
+  kubectl get pod web -o yaml | pillion inject -f - -o diff`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := writers[output]
+			if !ok {
+				return usageError{fmt.Errorf("output %q; allowed are yaml, json, patch, diff", output)}
+			}
+			s, err := o.open(cmd)
+			if err != nil {
+				return err
+			}
+			results, err := s.inject(cmd)
+			if err != nil {
+				return err
+			}
+			var out bytes.Buffer
+			if err := write(&out, results); err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(out.Bytes())
+			return err
+		},
+	}
+	o.podFlags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json, patch (the JSON patch of each pod) or diff")
+	return cmd
+}
+
+// result is one document after injection.
+type result struct {
+	before  workload.Document
+	after   map[string]any
+	pods    int
+	patches []patch.Operation
+	changed bool
+}
+
+// inject runs every pod. Warnings and refusals, all of them, go to standard error.
+func (s *session) inject(cmd *cobra.Command) ([]result, error) {
+	var results []result
+	var refused bool
+	for _, d := range s.documents {
+		r := result{before: d}
+		var err error
+		r.after, r.pods, err = workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
+			out, err := s.run(p)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.Owner, err)
+			}
+			report(cmd.ErrOrStderr(), p, out)
+			refused = refused || !out.Allowed
+			r.patches = append(r.patches, out.Operations...)
+			r.changed = r.changed || len(out.Operations) > 0
+			return out.Pod, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, r)
+	}
+	if refused {
+		return nil, errRefused
+	}
+	return results, nil
+}
+
+func report(w io.Writer, p workload.Pod, out injector.Outcome) {
+	for _, warning := range out.Warnings {
+		fmt.Fprintf(w, "warning: %s: %s\n", p.Owner, warning)
+	}
+	if !out.Allowed {
+		fmt.Fprintf(w, "refused: %s: %s\n", p.Owner, out.Message)
+	}
+}
+
+var writers = map[string]func(io.Writer, []result) error{
+	"yaml": writeYAML, "json": writeJSON, "patch": writePatch, "diff": writeDiff,
+}
+
+func writeYAML(w io.Writer, results []result) error {
+	for i, r := range results {
+		if i > 0 {
+			fmt.Fprintln(w, "---")
+		}
+		if !r.changed {
+			fmt.Fprintln(w, string(bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(r.before.Raw), []byte("---")))))
+			continue
+		}
+		text, err := toYAML(r.after)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(w, text)
+	}
+	return nil
+}
+
+func toYAML(object map[string]any) (string, error) {
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		return "", err
+	}
+	text, err := yaml.JSONToYAML(encoded)
+	return string(text), err
+}
+
+func writeJSON(w io.Writer, results []result) error {
+	var out any
+	if len(results) == 1 {
+		out = results[0].after
+	} else {
+		items := make([]any, len(results))
+		for i, r := range results {
+			items[i] = r.after
+		}
+		out = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(out)
+}
+
+func writePatch(w io.Writer, results []result) error {
+	for _, r := range results {
+		if r.pods > 1 {
+			return usageError{errors.New("-o patch cannot tell the pods of a List apart; give them as documents of their own")}
+		}
+		if r.pods == 0 {
+			continue
+		}
+		encoded, err := patch.Marshal(r.patches)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s\n", encoded)
+	}
+	return nil
+}
+
+func writeDiff(w io.Writer, results []result) error {
+	for _, r := range results {
+		if !r.changed {
+			continue
+		}
+		before, err := toYAML(r.before.Object)
+		if err != nil {
+			return err
+		}
+		after, err := toYAML(r.after)
+		if err != nil {
+			return err
+		}
+		err = difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
+			A: difflib.SplitLines(before), B: difflib.SplitLines(after), FromFile: "before", ToFile: "after", Context: 3,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+// Command pillion is the sidecar injector and its offline tools.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when the binary is linked.
+var version = "development"
+
+// Exit codes: done, everything else, wrong usage.
+const (
+	exitDone  = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args))
+}
+
+// usageError marks an error as a wrong use of the command line.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// errRefused is returned by a command that has said itself what was wrong.
+var errRefused = errors.New("refused")
+
+func run(ctx context.Context, args []string) int {
+	root := newRootCommand(filepath.Base(args[0]))
+	root.SetArgs(args[1:])
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage):
+		fmt.Fprintf(root.ErrOrStderr(), "pillion: %v\nSee 'pillion --help'.\n", err)
+		return exitUsage
+	case errors.Is(err, errRefused):
+		return exitError
+	default:
+		fmt.Fprintf(root.ErrOrStderr(), "pillion: %v\n", err)
+		return exitError
+	}
+}
+
+func newRootCommand(name string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pillion",
+		Short: "Sidecar injection for Kubernetes",
+		Long: `Pillion injects sidecars into Kubernetes pods: 'pillion serve' is the webhook,
+the other commands run the very same functions on files, without a cluster.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	if strings.HasPrefix(name, "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newServeCommand(), newInjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newVersionCommand())
+	return root
+}
+
+// noArgs refuses arguments as wrong usage.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
+	}
+	return nil
+}

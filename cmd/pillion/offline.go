@@ -1,0 +1,304 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+)
+
+// offline is what the commands share that work on files.
+type offline struct {
+	file          string
+	templates     []string
+	library       []string
+	values        string
+	prefix        string
+	namespace     string
+	namespaceFile string
+}
+
+// maxFile bounds what is read of one file, in bytes.
+const maxFile = 64 << 20
+
+func (o *offline) templateFlags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&o.templates, "templates", nil, "file or directory of SidecarTemplates (repeatable)")
+	cmd.Flags().StringSliceVar(&o.library, "library", nil, "names of library templates to use (default: all of them)")
+	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
+	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+}
+
+func (o *offline) podFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none")
+	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations")
+	o.templateFlags(cmd)
+}
+
+// readFile reads a file, or standard input for "-".
+func readFile(cmd *cobra.Command, name string) ([]byte, error) {
+	var in io.Reader
+	if name == "-" {
+		in = cmd.InOrStdin()
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("reading %s: it is larger than %d bytes", name, maxFile)
+	}
+	return data, nil
+}
+
+func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
+	if o.file == "" {
+		return nil, usageError{errors.New("-f FILE is required")}
+	}
+	data, err := readFile(cmd, o.file)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := workload.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", o.file, err)
+	}
+	return documents, nil
+}
+
+// set compiles the templates that the flags name. A bad one is an entry of the
+// set, so that only whoever asks for it is refused, and a warning.
+func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
+	options, err := o.compileOptions(cmd)
+	if err != nil {
+		return nil, err
+	}
+	names := o.library
+	if len(names) == 0 {
+		names = library.Names()
+	}
+	entries := map[string]templates.Entry{}
+	for _, name := range names {
+		t, err := libraryTemplate(name, options)
+		if err != nil {
+			return nil, err
+		}
+		entries[name] = templates.Entry{Name: name, Template: t}
+	}
+	for _, path := range o.templates {
+		manifests, err := readManifests(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range manifests {
+			entry := m.compile(options)
+			if entry.Name == "" {
+				return nil, entry.Err
+			}
+			if entry.Err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", entry.Err)
+			}
+			entries[entry.Name] = entry // an own template takes the place of the library's
+		}
+	}
+	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
+}
+
+func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
+	options := templates.Options{Prefix: o.prefix}
+	if o.values == "" {
+		return options, nil
+	}
+	values, err := readValues(cmd, o.values)
+	options.Values = values
+	return options, err
+}
+
+// readValues reads a file that holds one YAML object.
+func readValues(cmd *cobra.Command, name string) (map[string]any, error) {
+	data, err := readFile(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	documents, err := workload.Parse(data)
+	if errors.Is(err, workload.ErrEmpty) {
+		return nil, nil
+	}
+	if err == nil && len(documents) > 1 {
+		err = fmt.Errorf("%d documents; one is allowed", len(documents))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading values from %s: %w", name, err)
+	}
+	return documents[0].Object, nil
+}
+
+// manifest is one document of a file of templates.
+type manifest struct {
+	source string
+	templates.Document
+}
+
+func (m manifest) compile(o templates.Options) templates.Entry {
+	o.Source, o.FirstLine = m.source, m.Line
+	t, _, err := templates.Compile(m.Manifest, o)
+	if err == nil {
+		return templates.Entry{Name: t.Name(), Template: t}
+	}
+	entry := templates.Entry{Err: err}
+	var compile *templates.CompileError
+	if errors.As(err, &compile) {
+		entry.Name = compile.Template
+	}
+	return entry
+}
+
+// readManifests reads the templates of a file, or of a directory's *.yaml, *.yml
+// and *.json.
+func readManifests(path string) ([]manifest, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading templates: %w", err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		files = nil
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %w", err)
+		}
+		for _, e := range entries {
+			if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !strings.HasPrefix(e.Name(), ".") {
+				files = append(files, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	var manifests []manifest
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %w", err)
+		}
+		for _, d := range templates.ParseFile(data) {
+			manifests = append(manifests, manifest{source: file, Document: d})
+		}
+	}
+	if len(manifests) == 0 {
+		return nil, fmt.Errorf("reading templates: there is no SidecarTemplate in %s", path)
+	}
+	return manifests, nil
+}
+
+// knownNamespaces finds the namespace of an object among those of --namespace-file.
+type knownNamespaces struct {
+	known    map[string]templates.Namespace
+	fallback string
+}
+
+func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
+	n := knownNamespaces{known: map[string]templates.Namespace{}, fallback: o.namespace}
+	if o.namespaceFile == "" {
+		return n, nil
+	}
+	data, err := readFile(cmd, o.namespaceFile)
+	if err != nil {
+		return n, err
+	}
+	documents, err := workload.Parse(data)
+	if err != nil {
+		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
+	}
+	var only string
+	for _, object := range flatten(documents) {
+		if kind, _ := object["kind"].(string); kind != "Namespace" {
+			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed is Namespace", o.namespaceFile, kind)
+		}
+		ns := injector.NamespaceOf(object)
+		n.known[ns.Name] = ns
+		only = ns.Name
+	}
+	if n.fallback == "" && len(n.known) == 1 {
+		n.fallback = only
+	}
+	return n, nil
+}
+
+// flatten returns the objects of documents, with the items of lists in their places.
+func flatten(documents []workload.Document) []map[string]any {
+	var objects []map[string]any
+	for _, d := range documents {
+		items, ok := d.Object["items"].([]any)
+		if !ok {
+			objects = append(objects, d.Object)
+			continue
+		}
+		for _, item := range items {
+			if object, ok := item.(map[string]any); ok {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+// of returns the namespace of an object that names it, or the fallback.
+func (n knownNamespaces) of(name string) templates.Namespace {
+	if name == "" {
+		name = n.fallback
+	}
+	if name == "" {
+		name = "default"
+	}
+	if ns, ok := n.known[name]; ok {
+		return ns
+	}
+	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}
+}
+
+// session is everything that an offline run needs.
+type session struct {
+	pipeline   *injector.Pipeline
+	set        *templates.Set
+	namespaces knownNamespaces
+	documents  []workload.Document
+}
+
+func (o *offline) open(cmd *cobra.Command) (*session, error) {
+	documents, err := o.documents(cmd)
+	if err != nil {
+		return nil, err
+	}
+	set, err := o.set(cmd)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := o.namespaces(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, documents: documents}, nil
+}
+
+func (s *session) run(p workload.Pod) (injector.Outcome, error) {
+	return s.pipeline.Inject(injector.Request{
+		Operation: "CREATE", Pod: p.Object, Namespace: s.namespaces.of(p.Namespace), Templates: s.set,
+	})
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/live"
+)
+
+func newServeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the admission webhook",
+		Long: `Serve answers the admission reviews of pods. The chart runs it; by hand it needs a
+kubeconfig and the permissions that the chart grants.
+
+Every setting can be given as a flag, in the environment (--log-level is
+PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag goes
+before the environment, and that before the file. Lists are separated by commas.
+
+It is ready (/readyz) when the certificate that it serves verifies against the
+caBundle in every --webhook-configuration, namespaces have been listed and
+templates are loaded; until then /readyz says what is missing.`,
+		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			return serve(cmd, c)
+		},
+	}
+	serveFlags(cmd.Flags())
+	return cmd
+}
+
+func newLogger(c serveConfig) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+}
+
+func restConfig(c serveConfig) (*rest.Config, error) {
+	var config *rest.Config
+	var err error
+	if c.Kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	}
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, usageError{errors.New("this is no pod of a cluster: --kubeconfig is required")}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	config.UserAgent = "pillion/" + version
+	// One process watches a handful of things; the default of 5 requests a second
+	// would only delay the start.
+	config.QPS, config.Burst = 50, 100
+	return config, nil
+}
+
+// serve puts the parts together: nothing below knows of more than its neighbour.
+func serve(cmd *cobra.Command, c serveConfig) error {
+	start := time.Now()
+	log, err := newLogger(c)
+	if err != nil {
+		return err
+	}
+	klog.SetSlogLogger(log.With("component", "client-go"))
+	config, err := restConfig(c)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for metadata: %w", err)
+	}
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := injector.NewMetrics(registry)
+
+	set, err := liveSet(cmd, c, config, log)
+	if err != nil {
+		return err
+	}
+	set.OnChange(metrics.SetTemplates)
+	ns, err := namespaces.New(metadataClient)
+	if err != nil {
+		return err
+	}
+	source, err := certs.NewSelfSigned(certs.SelfSignedOptions{
+		RESTConfig: config, Namespace: c.Namespace, SecretName: c.CASecret, Service: c.Service,
+		WebhookConfigurations: c.WebhookConfigurations, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
+		Logger: log.With("component", "certs"),
+	})
+	if err != nil {
+		return fmt.Errorf("setting up certificates: %w", err)
+	}
+	registry.MustRegister(expiryMetric(source))
+	events := effects.NewEvents(client.CoreV1())
+	defer events.Close()
+
+	loaded := func() error { return errors.Join(ns.Ready(), set.Ready()) }
+	handler := injector.NewHandler(injector.Options{
+		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
+		Namespaces: ns, Templates: set.Snapshot, Effects: events, Metrics: metrics, Logger: log, Ready: loaded, MaxInFlight: c.MaxInFlight,
+	})
+	server := injector.NewServer(injector.ServerOptions{
+		Listen: c.Listen, AdminListen: c.AdminListen, Review: handler, GetCertificate: source.GetCertificate, Gatherer: registry,
+		Checks: []injector.Check{
+			{Name: "certificates", Ready: source.Ready},
+			{Name: "namespaces", Ready: ns.Ready},
+			{Name: "templates", Ready: set.Ready},
+		},
+		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
+	})
+	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
+	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run)
+}
+
+// runAll runs the server, and beside it what keeps it up to date, which goes on
+// until the server has stopped: reviews are answered well to the last.
+func runAll(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger, watchNamespaces func(context.Context), watches ...func(context.Context) error) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, background := errgroup.WithContext(background)
+	group.Go(func() error { watchNamespaces(background); return nil })
+	for _, watch := range watches {
+		group.Go(func() error { return watch(background) })
+	}
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	group.Go(func() error {
+		defer stop()
+		return server.Run(serving)
+	})
+	go func() {
+		// A watch that fails takes the server down in order.
+		<-background.Done()
+		stopServing()
+	}()
+	go announceReady(serving, server, start, log)
+	return group.Wait()
+}
+
+// announceReady logs the moment of becoming ready, and what is missing until then.
+func announceReady(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger) {
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	said := start
+	for {
+		err := server.Ready()
+		if err == nil {
+			log.Info("ready", "after", time.Since(start).Round(time.Millisecond))
+			return
+		}
+		if time.Since(said) > 10*time.Second {
+			said = time.Now()
+			log.Warn("not ready yet", "missing", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func liveSet(cmd *cobra.Command, c serveConfig, config *rest.Config, log *slog.Logger) (*live.Templates, error) {
+	options := live.Options{Compile: templates.Options{Prefix: c.AnnotationPrefix}, Logger: log.With("component", "templates")}
+	if c.Values != "" {
+		values, err := readValues(cmd, c.Values)
+		if err != nil {
+			return nil, err
+		}
+		options.Compile.Values = values
+	}
+	if len(c.Library) > 0 {
+		source, err := live.Library(c.Library...)
+		if err != nil {
+			return nil, err
+		}
+		options.Sources = append(options.Sources, source)
+	}
+	for _, dir := range c.Templates {
+		options.Sources = append(options.Sources, live.Directory(dir))
+	}
+	if c.ClusterTemplates {
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
+		}
+		options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix))
+	}
+	return live.New(options), nil
+}
+
+func expiryMetric(source certs.Source) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "pillion_certificate_expiry_timestamp_seconds",
+		Help: "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
+	}, func() float64 {
+		if t, ok := source.ExpiryTime(); ok {
+			return float64(t.Unix())
+		}
+		return 0
+	})
+}

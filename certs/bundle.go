@@ -1,0 +1,117 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"time"
+)
+
+// pemCertificate is the PEM type of a certificate.
+const pemCertificate = "CERTIFICATE"
+
+// pemUntil is the PEM header with the time until which a replaced CA is
+// remembered. It is stored, and not computed by each replica, because replicas
+// whose clocks differ would otherwise undo each other's bundle.
+const pemUntil = "Trusted-Until"
+
+// trusted is a CA that API servers are to trust.
+type trusted struct {
+	cert *x509.Certificate
+
+	// until is when the CA is forgotten; zero for the current one.
+	until time.Time
+}
+
+// parseTrusted reads what the Secret remembers. What is no CA certificate is
+// left out: such text gets into the Secret by hand only, and one bad block must
+// not cost the good ones.
+func parseTrusted(data []byte) []trusted {
+	var list []trusted
+	for {
+		var block *pem.Block
+		block, data = pem.Decode(data)
+		if block == nil {
+			return list
+		}
+		if block.Type != pemCertificate {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !cert.IsCA || contains(list, cert) {
+			continue
+		}
+		// A header that is missing or not a time means "not yet replaced".
+		until, _ := time.Parse(time.RFC3339, block.Headers[pemUntil])
+		list = append(list, trusted{cert: cert, until: until})
+	}
+}
+
+// encodeTrusted is the inverse of parseTrusted.
+func encodeTrusted(list []trusted) []byte {
+	var out bytes.Buffer
+	for _, t := range list {
+		block := &pem.Block{Type: pemCertificate, Bytes: t.cert.Raw}
+		if !t.until.IsZero() {
+			block.Headers = map[string]string{pemUntil: t.until.UTC().Format(time.RFC3339)}
+		}
+		// Writing to a bytes.Buffer cannot fail, nor can these headers.
+		_ = pem.Encode(&out, block)
+	}
+	return out.Bytes()
+}
+
+// remember gives what the Secret should remember, the current CA first.
+//
+// inUse is the CA of the valid leaf that this replica serves, or nil. If the
+// Secret does not know it, because someone deleted or rewrote the Secret, it is
+// taken up as one that was replaced just now: API servers could otherwise not
+// verify this replica until it has changed over. A replaced CA is trusted for
+// keep from the moment when a replica first finds it replaced, and never past
+// its own end.
+func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, keep time.Duration) []trusted {
+	list := []trusted{{cert: current}}
+	if inUse != nil && !contains(stored, inUse) {
+		stored = append(stored[:len(stored):len(stored)], trusted{cert: inUse})
+	}
+	for _, t := range stored {
+		if t.cert.Equal(current) {
+			continue
+		}
+		if t.until.IsZero() {
+			t.until = earlier(now.Add(keep), t.cert.NotAfter).Truncate(time.Second)
+		}
+		if now.Before(t.until) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// bundle is the text of a caBundle: the current CA, then those it replaced. It
+// reads no clock: the same Secret gives the same bytes on every replica.
+func bundle(current *x509.Certificate, stored []trusted) []byte {
+	list := []trusted{{cert: current}}
+	for _, t := range stored {
+		if !t.cert.Equal(current) {
+			list = append(list, trusted{cert: t.cert})
+		}
+	}
+	return encodeTrusted(list)
+}
+
+func contains(list []trusted, cert *x509.Certificate) bool {
+	for _, t := range list {
+		if t.cert.Equal(cert) {
+			return true
+		}
+	}
+	return false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,312 @@
+package certs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+)
+
+const (
+	testNamespace = "pillion-system"
+	testSecret    = "pillion-ca"
+	testService   = "pillion"
+	testWebhook   = "pillion"
+)
+
+var (
+	secrets        = corev1.SchemeGroupVersion.WithResource("secrets")
+	configurations = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+)
+
+// cluster is client-go's fake API server with what it lacks for these tests:
+// versions of objects, which make late writes fail, and permissions.
+type cluster struct {
+	*fake.Clientset
+	t testing.TB
+
+	mu sync.Mutex
+	// denied are the permissions, as "verb resource", that nobody has.
+	denied map[string]bool
+	// late is how many of the next patches come too late.
+	late int
+	// patches are those that came through.
+	patches []string
+}
+
+func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
+	c := &cluster{Clientset: fake.NewClientset(objects...), t: t, denied: map[string]bool{}}
+	c.PrependReactor("create", "selfsubjectaccessreviews", c.review)
+	c.PrependReactor("create", "secrets", c.createSecret)
+	c.PrependReactor("update", "secrets", c.updateSecret)
+	c.PrependReactor("patch", "mutatingwebhookconfigurations", c.patch)
+	return c
+}
+
+func (c *cluster) deny(permission string, denied bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.denied[permission] = denied
+}
+
+func (c *cluster) forbidden(verb string, resource schema.GroupVersionResource, name string) error {
+	if c.denied[verb+" "+resource.Resource] {
+		return apierrors.NewForbidden(resource.GroupResource(), name, fmt.Errorf("not allowed to %s", verb))
+	}
+	return nil
+}
+
+func (c *cluster) review(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	review := action.(k8stesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+	asked := review.Spec.ResourceAttributes
+	review.Status.Allowed = !c.denied[asked.Verb+" "+asked.Resource]
+	return true, review, nil
+}
+
+func (c *cluster) createSecret(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	secret := action.(k8stesting.CreateAction).GetObject().(*corev1.Secret).DeepCopy()
+	secret.ResourceVersion = "1"
+	return true, secret, c.Tracker().Create(secrets, secret, secret.Namespace)
+}
+
+func (c *cluster) updateSecret(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	secret := action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret).DeepCopy()
+	if err := c.forbidden("update", secrets, secret.Name); err != nil {
+		return true, nil, err
+	}
+	stored, err := c.Tracker().Get(secrets, secret.Namespace, secret.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	if stored.(*corev1.Secret).ResourceVersion != secret.ResourceVersion {
+		return true, nil, apierrors.NewConflict(secrets.GroupResource(), secret.Name, fmt.Errorf("it has changed"))
+	}
+	secret.ResourceVersion = following(secret.ResourceVersion)
+	return true, secret, c.Tracker().Update(secrets, secret, secret.Namespace)
+}
+
+// patch applies a JSON patch as the API server does: a failed test is a 422.
+func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := action.(k8stesting.PatchAction)
+	if err := c.forbidden("patch", configurations, a.GetName()); err != nil {
+		return true, nil, err
+	}
+	if c.late > 0 {
+		c.late--
+		stored, err := c.Tracker().Get(configurations, "", a.GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		c.store(stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy())
+	}
+	stored, err := c.Tracker().Get(configurations, "", a.GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	patched, err := applied(stored, a.GetPatch())
+	if err != nil {
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", configurations.GroupResource(), a.GetName(), err.Error(), 0, false)
+	}
+	c.patches = append(c.patches, string(a.GetPatch()))
+	c.store(patched)
+	return true, patched, nil
+}
+
+func applied(stored runtime.Object, text []byte) (*admissionv1.MutatingWebhookConfiguration, error) {
+	before, err := json.Marshal(stored)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	after, err := patch.Apply(before)
+	if err != nil {
+		return nil, err
+	}
+	var patched admissionv1.MutatingWebhookConfiguration
+	return &patched, json.Unmarshal(after, &patched)
+}
+
+// store writes the configuration as a new version. c.mu must be held.
+func (c *cluster) store(configuration *admissionv1.MutatingWebhookConfiguration) {
+	configuration.ResourceVersion = following(configuration.ResourceVersion)
+	if err := c.Tracker().Update(configurations, configuration, ""); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func following(version string) string {
+	n, _ := strconv.Atoi(version)
+	return strconv.Itoa(n + 1)
+}
+
+// edit changes the configuration, as somebody else would.
+func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stored, err := c.Tracker().Get(configurations, "", testWebhook)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	configuration := stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy()
+	change(configuration)
+	c.store(configuration)
+}
+
+func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
+	c.t.Helper()
+	stored, err := c.Tracker().Get(configurations, "", testWebhook)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return stored.(*admissionv1.MutatingWebhookConfiguration)
+}
+
+// written counts the patches that came through.
+func (c *cluster) written() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.patches)
+}
+
+// secret is the Secret as stored, or nil.
+func (c *cluster) secret() *corev1.Secret {
+	c.t.Helper()
+	stored, err := c.Tracker().Get(secrets, testNamespace, testSecret)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return stored.(*corev1.Secret)
+}
+
+// rotate puts another CA into the Secret, as cert-manager's authority does: the
+// keys that it does not know stay.
+func (c *cluster) rotate(next *ca) {
+	c.t.Helper()
+	for {
+		secret := c.secret().DeepCopy()
+		for key, value := range secretOf(c.t, next).Data {
+			secret.Data[key] = value
+		}
+		_, err := c.CoreV1().Secrets(testNamespace).Update(context.Background(), secret, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return
+	}
+}
+
+// newConfiguration has two entries, and facts that must survive.
+func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
+	entry := func(name string) admissionv1.MutatingWebhook {
+		path := "/mutate"
+		return admissionv1.MutatingWebhook{
+			Name: name,
+			ClientConfig: admissionv1.WebhookClientConfig{
+				Service: &admissionv1.ServiceReference{Namespace: testNamespace, Name: testService, Path: &path},
+			},
+			AdmissionReviewVersions: []string{"v1"},
+		}
+	}
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: testWebhook, ResourceVersion: "1", Labels: map[string]string{"team": "platform"}},
+		Webhooks:   []admissionv1.MutatingWebhook{entry("requested.pillion.dev"), entry("enforced.pillion.dev")},
+	}
+}
+
+// maker makes the Secret when there is none, as cert-manager's authority does.
+type maker struct{ cluster *cluster }
+
+func (m maker) Run(ctx context.Context) error {
+	for {
+		if m.cluster.secret() == nil {
+			_, err := m.cluster.CoreV1().Secrets(testNamespace).Create(ctx, secretOf(m.cluster.t, yearCA(m.cluster.t)), metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// run starts a replica, and ends it with the test.
+func (c *cluster) run(change func(*SelfSignedOptions)) *SelfSigned {
+	c.t.Helper()
+	o := SelfSignedOptions{
+		Namespace: testNamespace, SecretName: testSecret, Service: testService,
+		WebhookConfigurations: []string{testWebhook}, Logger: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&o)
+	}
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newSelfSigned(o, c, maker{c}, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	c.t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				c.t.Errorf("Run ended with %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			c.t.Error("Run did not end with its context")
+		}
+	})
+	return s
+}
+
+// eventually waits for the condition, which gives nil when it holds.
+func eventually(t testing.TB, condition func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if err = condition(); err == nil {
+			return
+		}
+	}
+	t.Fatal(err)
+}

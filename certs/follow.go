@@ -1,0 +1,103 @@
+package certs
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// followed is the newest state of one object, as the API server last told.
+type followed[T runtime.Object] struct {
+	// key is the object's key in the informer's store: NAME or NAMESPACE/NAME.
+	key      string
+	informer cache.SharedInformer
+
+	mu sync.Mutex
+	// failed is why following fails at present; kept until the first sync only.
+	failed error
+}
+
+// lister is the part of a typed client that following needs.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// follow prepares to follow the object called name. It asks for that name only,
+// which is what a Role that is limited by resourceNames allows. changed is
+// called after every change of the object, and must not block.
+func follow[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) (*followed[T], error) {
+	only := func(opts *metav1.ListOptions) {
+		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			only(&opts)
+			return objects.List(ctx, opts)
+		},
+		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			only(&opts)
+			return objects.Watch(ctx, opts)
+		},
+	}
+	f := &followed[T]{key: cache.NewObjectName(namespace, name).String()}
+	var example T
+	f.informer = cache.NewSharedInformer(cache.ToListWatcherWithWatchListSemantics(source, client), example, 0)
+	if _, err := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	}); err != nil {
+		return nil, fmt.Errorf("following %s: %w", f.key, err)
+	}
+	if err := f.informer.SetWatchErrorHandlerWithContext(f.watchFailed); err != nil {
+		return nil, fmt.Errorf("following %s: %w", f.key, err)
+	}
+	return f, nil
+}
+
+// run follows the object until ctx ends.
+func (f *followed[T]) run(ctx context.Context) {
+	f.informer.RunWithContext(ctx)
+}
+
+func (f *followed[T]) watchFailed(ctx context.Context, r *cache.Reflector, err error) {
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = err
+}
+
+// get returns the object as last seen; false when it does not exist, or when
+// nothing is known of it yet. The object is shared: nobody may change it.
+func (f *followed[T]) get() (T, bool) {
+	var none T
+	item, exists, err := f.informer.GetStore().GetByKey(f.key)
+	if err != nil || !exists {
+		return none, false
+	}
+	object, ok := item.(T)
+	return object, ok
+}
+
+// unknown says why nothing is known of the object yet; nil once something is.
+// What was known stays known when the API server is away later: a replica that
+// cannot reach it still serves.
+func (f *followed[T]) unknown() error {
+	if f.informer.HasSynced() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return fmt.Errorf("reading it: %w", f.failed)
+	}
+	return fmt.Errorf("not read yet")
+}

@@ -1,0 +1,69 @@
+package certs
+
+import (
+	"testing"
+	"time"
+)
+
+func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
+	const settle = 5 * time.Minute
+	first, second := yearCA(t), yearCA(t)
+	now := time.Now()
+	week := 7 * 24 * time.Hour
+	serving := newLeaf(t, first, "a.b.svc", week)
+	for _, c := range []struct {
+		name      string
+		served    *leaf
+		candidate *leaf
+		// published tells which CAs are in the bundles.
+		published []*ca
+		after     time.Duration
+		want      bool
+	}{
+		{"nothing is served yet", nil, newLeaf(t, second, "a.b.svc", week), nil, 0, true},
+		{"a renewal by the same CA", serving, newLeaf(t, first, "a.b.svc", week), []*ca{first}, 0, true},
+		{"a renewal while the caBundle is empty", serving, newLeaf(t, first, "a.b.svc", week), nil, 0, false},
+		{"a new CA that is not published", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first}, time.Hour, false},
+		{"a new CA published just now", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first, second}, settle - time.Second, false},
+		{"a new CA published for a while", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first, second}, settle, true},
+		{"the old CA is no longer published", serving, newLeaf(t, second, "a.b.svc", week), []*ca{second}, 0, true},
+		{"the served leaf is about to end", newLeaf(t, first, "a.b.svc", time.Second), newLeaf(t, second, "a.b.svc", week), []*ca{first}, 2 * time.Second, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &handover{settle: settle}
+			if c.served != nil {
+				h.served.Store(c.served)
+			}
+			verifies := func(l *leaf) bool { return verify(l.tls.Leaf, pemOf(c.published...), "a.b.svc", now) == nil }
+			taken := h.offer(c.candidate, now, verifies)
+			if !taken && c.after > 0 {
+				taken = h.offer(c.candidate, now.Add(c.after), verifies)
+			}
+			if taken != c.want {
+				t.Errorf("the new leaf is served: %t, want %t", taken, c.want)
+			}
+			if served := h.served.Load(); (served == c.candidate) != c.want {
+				t.Error("what is served is not what offer said")
+			}
+		})
+	}
+}
+
+func TestSettlingBeginsAnewWhenTheBundleWasDamaged(t *testing.T) {
+	first, second := yearCA(t), yearCA(t)
+	now := time.Now()
+	h := &handover{settle: time.Minute}
+	h.served.Store(newLeaf(t, first, "a.b.svc", time.Hour))
+	candidate := newLeaf(t, second, "a.b.svc", time.Hour)
+	all := func(*leaf) bool { return true }
+	none := func(*leaf) bool { return false }
+	h.offer(candidate, now, all)
+	h.offer(candidate, now.Add(50*time.Second), none)
+	h.offer(candidate, now.Add(55*time.Second), all)
+	if h.offer(candidate, now.Add(70*time.Second), all) {
+		t.Error("served 15s after the bundle was healed, want a minute")
+	}
+	if !h.offer(candidate, now.Add(115*time.Second), all) {
+		t.Error("not served a minute after the bundle was healed")
+	}
+}

@@ -1,0 +1,168 @@
+package live
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// compiler turns the units of all sources into entries, and remembers between two
+// calls what need not be compiled again. It is used by one goroutine at a time.
+type compiler struct {
+	options templates.Options
+	// done has the outcome for each document of the last call.
+	done map[documentKey]outcome
+	// names has, for each unit of the last call, the templates that it stood for.
+	names map[string][]string
+}
+
+// documentKey is what the outcome of compiling a document depends on. The line is
+// in it because messages have it.
+type documentKey struct {
+	source string
+	line   int
+	sum    [sha256.Size]byte
+}
+
+// outcome is what compiling one document gave.
+type outcome struct {
+	// name is the template's, or empty when it cannot be told.
+	name     string
+	template *templates.Template
+	err      error
+}
+
+// claim is a unit's claim to a name.
+type claim struct {
+	source string
+	outcome
+}
+
+func newCompiler(o templates.Options) *compiler {
+	return &compiler{options: o, done: map[documentKey]outcome{}, names: map[string][]string{}}
+}
+
+// assemble returns the entries for units in the order of their precedence, in the
+// order of a set, and the warnings of what was compiled just now. before is the
+// set in force, from which bad manifests keep their last good template.
+func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.Entry, []templates.Warning) {
+	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
+	done, names := map[documentKey]outcome{}, map[string][]string{}
+	unreadable := map[string]error{}
+	var warnings []templates.Warning
+	for _, u := range units {
+		outcomes, warned := c.compile(u, done)
+		warnings = append(warnings, warned...)
+		for _, o := range outcomes {
+			if o.name == "" {
+				unreadable[u.Source] = errors.Join(unreadable[u.Source], o.err)
+				continue
+			}
+			a.add(claim{u.Source, o})
+			names[u.Source] = append(names[u.Source], o.name)
+		}
+	}
+	// Whatever is not known by name comes last: by then it is known which of the
+	// templates that the unit stood for have moved elsewhere.
+	for _, source := range slices.Sorted(maps.Keys(unreadable)) {
+		kept := a.keep(source, c.names[source], unreadable[source])
+		names[source] = append(names[source], kept...)
+	}
+	c.done, c.names = done, names
+	return a.sorted(), warnings
+}
+
+// compile returns the outcome for each document of a unit, in order.
+func (c *compiler) compile(u Unit, done map[documentKey]outcome) ([]outcome, []templates.Warning) {
+	if u.Err != nil {
+		return []outcome{{err: u.Err}}, nil
+	}
+	documents := templates.ParseFile(u.Data)
+	if len(documents) == 0 {
+		return []outcome{{err: fmt.Errorf("%s: holds no manifest; delete the file if that is meant", u.Source)}}, nil
+	}
+	var outcomes []outcome
+	var warnings []templates.Warning
+	for _, d := range documents {
+		key := documentKey{u.Source, d.Line, sha256.Sum256(d.Manifest)}
+		o, ok := c.done[key]
+		if !ok {
+			var warned []templates.Warning
+			o, warned = c.one(u.Source, d)
+			warnings = append(warnings, warned...)
+		}
+		done[key] = o
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, warnings
+}
+
+func (c *compiler) one(source string, d templates.Document) (outcome, []templates.Warning) {
+	options := c.options
+	options.Source, options.FirstLine = source, d.Line
+	t, warnings, err := templates.Compile(d.Manifest, options)
+	if err == nil {
+		return outcome{name: t.Name(), template: t}, warnings
+	}
+	var bad *templates.CompileError
+	if errors.As(err, &bad) {
+		return outcome{name: bad.Template, err: err}, warnings
+	}
+	return outcome{err: err}, warnings
+}
+
+// assembly is a set in the making.
+type assembly struct {
+	before  *templates.Set
+	entries map[string]*templates.Entry
+	// owners has the unit that each name belongs to.
+	owners map[string]string
+}
+
+// add gives a name to the first unit that claims it, and leaves an error there for
+// each other one.
+func (a *assembly) add(c claim) {
+	if e, taken := a.entries[c.name]; taken {
+		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.source, c.name, a.owners[c.name]))
+		return
+	}
+	e := &templates.Entry{Name: c.name, Template: c.template, Err: c.err}
+	if e.Template == nil {
+		e.Template = a.lastGood(c.name)
+	}
+	a.entries[c.name], a.owners[c.name] = e, c.source
+}
+
+func (a *assembly) lastGood(name string) *templates.Template {
+	e, _ := a.before.Get(name)
+	return e.Template
+}
+
+// keep leaves the templates that a unit stood for in force while it cannot be
+// read, and returns them. If there is none the error gets an entry under the
+// unit's own name, which no pod can ask for.
+func (a *assembly) keep(source string, names []string, err error) []string {
+	var kept []string
+	for _, name := range names {
+		if _, taken := a.entries[name]; !taken {
+			a.add(claim{source, outcome{name: name, err: err}})
+			kept = append(kept, name)
+		}
+	}
+	if len(kept) == 0 {
+		a.add(claim{source, outcome{name: source, err: err}})
+	}
+	return kept
+}
+
+func (a *assembly) sorted() []templates.Entry {
+	entries := make([]templates.Entry, 0, len(a.entries))
+	for _, name := range slices.Sorted(maps.Keys(a.entries)) {
+		entries = append(entries, *a.entries[name])
+	}
+	return templates.NewSet(entries).All()
+}

@@ -1,0 +1,237 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+const (
+	// Resource is the plural name of SidecarTemplates in the API.
+	Resource = "sidecartemplates"
+	// probeInterval is how often a cluster that cannot be listed is tried again.
+	probeInterval = 2 * time.Second
+	// absences is how often in a row the API must say that there is no such resource
+	// before templates that were in force go: an API server that has just started,
+	// or lags behind the others, says so for a moment.
+	absences = 5
+)
+
+// Cluster returns a source of the cluster's SidecarTemplates in an API group. Its
+// client needs the verbs get, list and watch on the group's resource [Resource].
+// While the CRD is not installed the source has no templates and says so in its
+// note; it notices when the CRD comes.
+func Cluster(client dynamic.Interface, group string) Source {
+	gvr := schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}
+	return &cluster{client: client, gvr: gvr}
+}
+
+type cluster struct {
+	client dynamic.Interface
+	gvr    schema.GroupVersionResource
+}
+
+func (c *cluster) Name() string { return "cluster" }
+
+// Run probes until the resource can be listed, then follows it, until it is gone.
+func (c *cluster) Run(ctx context.Context, report func(Report)) {
+	followed := false
+	for c.probe(ctx, followed, report) {
+		followed = true
+		c.follow(ctx, report)
+	}
+}
+
+// probe lists until that succeeds. It returns false when ctx has ended.
+func (c *cluster) probe(ctx context.Context, followed bool, report func(Report)) bool {
+	for missing := 0; ; {
+		_, err := c.client.Resource(c.gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err == nil:
+			return true
+		case !apierrors.IsNotFound(err):
+			missing = 0
+			report(Report{Err: c.explain("list", err)})
+		default:
+			missing++
+			if !followed || missing >= absences {
+				report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})
+			}
+		}
+		if !sleep(ctx, probeInterval) {
+			return false
+		}
+	}
+}
+
+// explain names what a permission error is about.
+func (c *cluster) explain(verb string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("missing permission: the verb %s on the resource %s of the API group %s: %w", verb, c.gvr.Resource, c.gvr.Group, err)
+	}
+	return fmt.Errorf("calling %s on %s: %w", verb, c.gvr.GroupResource(), err)
+}
+
+// follow reports the objects at each change until ctx ends or the resource is gone.
+func (c *cluster) follow(ctx context.Context, report func(Report)) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	h := &health{explain: c.explain, changed: make(chan struct{}, 1), gone: stop}
+	informer := cache.NewSharedIndexInformerWithOptions(h.observe(c.client, c.gvr), &unstructured.Unstructured{},
+		cache.SharedIndexInformerOptions{ObjectDescription: c.gvr.String()})
+	// Neither fails: the informer has not been started. What the API answers is
+	// observed by health, so it need not be logged once more.
+	_ = informer.SetTransform(onlySpec)
+	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { h.signal() },
+		UpdateFunc: func(any, any) { h.signal() },
+		DeleteFunc: func(any) { h.signal() },
+	})
+	if err != nil {
+		report(Report{Err: fmt.Errorf("watching %s: %w", c.gvr.GroupResource(), err)})
+		return
+	}
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			h.signal()
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.changed:
+		}
+		switch err := h.err(); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			report(Report{Err: err})
+		case registration.HasSynced():
+			report(units(informer.GetStore().List()))
+		}
+	}
+}
+
+// health observes an informer's calls: its own error handler hears of failures
+// only, and a call that succeeds again with nothing new gives no event.
+type health struct {
+	explain func(verb string, err error) error
+	changed chan struct{}
+	gone    func()
+
+	mu   sync.Mutex
+	last error
+}
+
+// signal says that there may be something to report. It does not wait.
+func (h *health) signal() {
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (h *health) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// saw takes the outcome of a call.
+func (h *health) saw(ctx context.Context, verb string, err error) {
+	switch {
+	case ctx.Err() != nil:
+		return
+	case apierrors.IsNotFound(err):
+		h.gone()
+		return
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return // the informer lists anew: the usual end of an old watch
+	case err != nil:
+		err = h.explain(verb, err)
+	}
+	h.mu.Lock()
+	had := h.last
+	h.last = err
+	h.mu.Unlock()
+	if errorText(had) != errorText(err) {
+		h.signal()
+	}
+}
+
+func (h *health) observe(client dynamic.Interface, gvr schema.GroupVersionResource) cache.ListerWatcher {
+	resource := client.Resource(gvr)
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := resource.List(ctx, options)
+			h.saw(ctx, "list", err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := resource.Watch(ctx, options)
+			h.saw(ctx, "watch", err)
+			return w, err
+		},
+	}, client)
+}
+
+// onlySpec keeps what a manifest needs, so that a change of status is none.
+func onlySpec(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "spec": u.Object["spec"]}
+	slim := &unstructured.Unstructured{Object: object}
+	slim.SetName(u.GetName())
+	slim.SetResourceVersion(u.GetResourceVersion())
+	return slim, nil
+}
+
+// units makes manifests of objects, by name. They all get the apiVersion that
+// files have, whichever group the cluster serves them in.
+func units(objects []any) Report {
+	var all []Unit
+	for _, obj := range objects {
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return Report{Err: fmt.Errorf("the cache of SidecarTemplates holds a %T", obj)}
+		}
+		manifest := map[string]any{
+			"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
+			"metadata": map[string]any{"name": u.GetName()}, "spec": u.Object["spec"],
+		}
+		data, err := json.Marshal(manifest)
+		if err != nil {
+			err = errors.Join(errors.New("writing the object as JSON"), err)
+		}
+		all = append(all, Unit{Source: templates.ClusterSource + u.GetName(), Data: data, Err: err})
+	}
+	slices.SortFunc(all, func(a, b Unit) int { return cmp.Compare(a.Source, b.Source) })
+	return Report{Units: all}
+}

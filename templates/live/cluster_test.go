@@ -1,0 +1,280 @@
+package live_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/templates/live"
+)
+
+var gvr = schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"}
+
+// cluster is an API server that can be told to fail.
+type cluster struct {
+	*fake.FakeDynamicClient
+	// listError and watchError are what those calls give, if not nil.
+	listError, watchError atomic.Pointer[error]
+	calls                 atomic.Int64
+}
+
+func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
+	t.Helper()
+	c := &cluster{FakeDynamicClient: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "SidecarTemplateList"}, objects...)}
+	c.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		c.calls.Add(1)
+		if err := c.listError.Load(); err != nil {
+			return true, nil, *err
+		}
+		return false, nil, nil
+	})
+	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if err := c.watchError.Load(); err != nil {
+			return true, nil, *err
+		}
+		return false, nil, nil
+	})
+	return c
+}
+
+func (c *cluster) fail(verb string, err error) {
+	p := &c.listError
+	if verb == "watch" {
+		p = &c.watchError
+	}
+	if err == nil {
+		p.Store(nil)
+		return
+	}
+	p.Store(&err)
+}
+
+func object(name, value string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate",
+		"metadata": map[string]any{"name": name, "uid": "1", "labels": map[string]any{"a": "b"}},
+		"spec":     map[string]any{"inject": map[string]any{"metadata": map[string]any{"labels": map[string]any{"value": value}}}},
+		"status":   map[string]any{"hash": "old"},
+	}}
+}
+
+func (c *cluster) create(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	if _, err := c.Resource(gvr).Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) update(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	if _, err := c.Resource(gvr).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	notFound  = apierrors.NewNotFound(gvr.GroupResource(), "")
+	forbidden = apierrors.NewForbidden(gvr.GroupResource(), "", errors.New("not for you"))
+)
+
+func TestClusterObjectsAreInForceWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		if err := l.Ready(); err != nil {
+			t.Fatalf("Ready() = %v", err)
+		}
+		c.create(t, object("two", "2"))
+		c.update(t, object("one", "new"))
+		wait(inForce)
+		if got := value(t, l.Snapshot(), "one") + value(t, l.Snapshot(), "two"); got != "new2" {
+			t.Errorf("a second later the templates give %q", got)
+		}
+		if err := c.Resource(gvr).Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		wait(inForce)
+		if diff := cmp.Diff([]string{"two"}, names(l.Snapshot())); diff != "" {
+			t.Errorf("entries after a deletion (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestStatusOfAnObjectIsNoChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		before := l.Snapshot()
+		o := object("one", "1")
+		o.Object["status"] = map[string]any{"hash": "new"}
+		c.update(t, o)
+		wait(inForce)
+		if l.Snapshot() != before {
+			t.Error("there is a new set after a change of status")
+		}
+	})
+}
+
+func TestBadObjectKeepsTheLastGoodOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "good"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		bad := object("one", "x")
+		bad.Object["spec"] = map[string]any{"inject": map[string]any{"nonsense": true}}
+		c.update(t, bad)
+		wait(inForce)
+		if got := value(t, l.Snapshot(), "one"); got != "good" || !strings.Contains(errText(l.Snapshot(), "one"), "SidecarTemplate/one") {
+			t.Errorf("the set gives %q, error %q", got, errText(l.Snapshot(), "one"))
+		}
+	})
+}
+
+func TestMissingCRDIsReadyWithANoteAndFoundWhenItComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.fail("list", notFound)
+		l, log := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		if err := l.Ready(); err != nil {
+			t.Errorf("Ready() = %v; a missing CRD must not hold it back", err)
+		}
+		if got := l.Sources()[0].Note; got != "the CRD sidecartemplates.pillion.dev is not installed" {
+			t.Errorf("the note is %q", got)
+		}
+		wait(time.Hour)
+		if got := log.count("is not installed"); got != 1 {
+			t.Errorf("it was logged %d times in an hour; want once", got)
+		}
+		if got := c.calls.Load(); got > 3600 {
+			t.Errorf("%d calls in an hour", got)
+		}
+		c.fail("list", nil)
+		c.create(t, object("one", "1"))
+		wait(3 * time.Second)
+		if got := value(t, l.Snapshot(), "one"); got != "1" {
+			t.Errorf("after the CRD came the set gives %q", got)
+		}
+		if got := l.Sources()[0].Note; got != "" {
+			t.Errorf("after the CRD came the note is %q", got)
+		}
+	})
+}
+
+func TestMissingPermissionIsNamedAndHoldsReadinessBack(t *testing.T) {
+	for _, verb := range []string{"list", "watch"} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, object("one", "1"))
+				c.fail(verb, forbidden)
+				l, _ := running(t, live.Cluster(c, "pillion.dev"))
+				wait(10 * time.Second)
+				want := "missing permission: the verb " + verb + " on the resource sidecartemplates of the API group pillion.dev"
+				if err := l.Sources()[0].Err; err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("the error is %v; want %q", err, want)
+				}
+				if err := l.Ready(); verb == "list" && (err == nil || !strings.Contains(err.Error(), want)) {
+					t.Errorf("Ready() = %v; want %q", err, want)
+				}
+				c.fail(verb, nil)
+				wait(time.Minute)
+				if err := l.Ready(); err != nil {
+					t.Errorf("Ready() = %v after the permission was given", err)
+				}
+				if got := value(t, l.Snapshot(), "one"); got != "1" {
+					t.Errorf("after the permission was given the set gives %q", got)
+				}
+				if err := l.Sources()[0].Err; err != nil {
+					t.Errorf("after the permission was given the error is %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestUnreachableAPIServerKeepsWhatThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"))
+		var open atomic.Pointer[watch.FakeWatcher]
+		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
+			if err := c.watchError.Load(); err != nil {
+				return true, nil, *err
+			}
+			w := watch.NewFake()
+			open.Store(w)
+			return true, w, nil
+		})
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		away := errors.New("dial tcp: connection refused")
+		c.fail("list", away)
+		c.fail("watch", away)
+		open.Load().Stop()
+		wait(time.Minute)
+		if got := value(t, l.Snapshot(), "one"); got != "1" {
+			t.Errorf("without an API server the set gives %q", got)
+		}
+		if err := l.Ready(); err != nil {
+			t.Errorf("Ready() = %v; replicas must not leave together", err)
+		}
+		if err := l.Sources()[0].Err; err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("the source's error is %v", err)
+		}
+		c.fail("list", nil)
+		c.fail("watch", nil)
+		c.update(t, object("one", "2"))
+		wait(time.Minute)
+		if got := value(t, l.Snapshot(), "one"); got != "2" || l.Sources()[0].Err != nil {
+			t.Errorf("with the API server back the set gives %q, the source's error is %v", got, l.Sources()[0].Err)
+		}
+	})
+}
+
+func TestResourceThatIsGoneForAMomentChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"))
+		var open atomic.Pointer[watch.FakeWatcher]
+		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
+			if err := c.watchError.Load(); err != nil {
+				return true, nil, *err
+			}
+			w := watch.NewFake()
+			open.Store(w)
+			return true, w, nil
+		})
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		c.fail("list", notFound)
+		c.fail("watch", notFound)
+		open.Load().Stop()
+		wait(5 * time.Second)
+		if got := value(t, l.Snapshot(), "one"); got != "1" {
+			t.Errorf("after five seconds without the resource the set gives %q", got)
+		}
+		wait(time.Minute)
+		if got := names(l.Snapshot()); len(got) != 0 {
+			t.Errorf("a minute after the CRD was deleted there are %v", got)
+		}
+		c.fail("list", nil)
+		c.fail("watch", nil)
+		wait(10 * time.Second)
+		if got := value(t, l.Snapshot(), "one"); got != "1" {
+			t.Errorf("with the CRD back the set gives %q", got)
+		}
+	})
+}

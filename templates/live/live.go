@@ -1,0 +1,191 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Options are what [New] needs. All fields are required.
+type Options struct {
+	// Sources in the order of their precedence.
+	Sources []Source
+	// Compile has the prefix and the installer's values. Its Source and FirstLine are
+	// filled in for each manifest.
+	Compile templates.Options
+	// Logger hears of every change of the set, once.
+	Logger *slog.Logger
+}
+
+// Templates is the live set. Make one with [New].
+type Templates struct {
+	sources []Source
+	logger  *slog.Logger
+	set     atomic.Pointer[templates.Set]
+
+	mu        sync.Mutex
+	states    []SourceStatus
+	units     [][]Unit
+	compiler  *compiler
+	listeners []func(*templates.Set)
+}
+
+// SourceStatus is how a source is doing.
+type SourceStatus struct {
+	// Name is [Source.Name].
+	Name string
+	// Read tells whether the source has been read completely at least once.
+	Read bool
+	// Err is why it cannot be read now, and Note what is unusual. Nil and empty if
+	// all is well.
+	Err  error
+	Note string
+}
+
+// New returns a live set that is empty until [Templates.Run] runs.
+func New(o Options) *Templates {
+	t := &Templates{
+		sources:  o.Sources,
+		logger:   o.Logger,
+		states:   make([]SourceStatus, len(o.Sources)),
+		units:    make([][]Unit, len(o.Sources)),
+		compiler: newCompiler(o.Compile),
+	}
+	for i, s := range o.Sources {
+		t.states[i].Name = s.Name()
+	}
+	t.set.Store(templates.NewSet(nil))
+	return t
+}
+
+// OnChange calls f with each new set, from now on, in order and one at a time. f
+// must return soon and must not call methods of t but [Templates.Snapshot]. Call
+// it before Run.
+func (t *Templates) OnChange(f func(*templates.Set)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.listeners = append(t.listeners, f)
+}
+
+// Run follows the sources until ctx ends, which is no error.
+func (t *Templates) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	for i, source := range t.sources {
+		running.Go(func() {
+			source.Run(ctx, func(r Report) { t.take(i, r) })
+		})
+	}
+	running.Wait()
+	if err := ctx.Err(); err == nil {
+		return errors.New("following the templates: every source has ended")
+	}
+	return nil
+}
+
+// Snapshot returns the set in force. It is never nil, does not wait, and does not
+// change afterwards.
+func (t *Templates) Snapshot() *templates.Set { return t.set.Load() }
+
+// Ready returns nil once every source has been read completely, and until then
+// what is missing, in words. It never goes back: a source that fails later keeps
+// what it had, which [Templates.Sources] tells.
+func (t *Templates) Ready() error {
+	var missing []string
+	for _, s := range t.Sources() {
+		switch {
+		case s.Read:
+		case s.Err != nil:
+			missing = append(missing, fmt.Sprintf("templates of the %s: %v", s.Name, s.Err))
+		default:
+			missing = append(missing, fmt.Sprintf("templates of the %s: not read yet", s.Name))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(missing, "; "))
+}
+
+// Sources tells how each source is doing, in their order.
+func (t *Templates) Sources() []SourceStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.states)
+}
+
+// take makes a source's report part of the set.
+func (t *Templates) take(i int, r Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state := &t.states[i]
+	t.logState(*state, r)
+	state.Err, state.Note = r.Err, r.Note
+	if r.Err != nil {
+		return
+	}
+	t.units[i] = r.Units
+	before := t.set.Load()
+	entries, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
+	state.Read = true
+	for _, w := range warnings {
+		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
+	}
+	if slices.EqualFunc(entries, before.All(), sameEntry) {
+		return
+	}
+	after := templates.NewSet(entries)
+	t.logChanges(before, after)
+	t.set.Store(after)
+	for _, f := range t.listeners {
+		f(after)
+	}
+}
+
+// logState says that a source changed its state, not that it is still in it.
+func (t *Templates) logState(before SourceStatus, r Report) {
+	switch {
+	case r.Err != nil && errorText(r.Err) != errorText(before.Err):
+		t.logger.Error("source of templates cannot be read; what it last had stays in force", "source", before.Name, "error", r.Err)
+	case r.Err == nil && before.Err != nil:
+		t.logger.Info("source of templates can be read again", "source", before.Name)
+	}
+	if r.Note != "" && r.Note != before.Note {
+		t.logger.Info("source of templates: "+r.Note, "source", before.Name)
+	}
+}
+
+// logChanges says what is different in the set, entry by entry.
+func (t *Templates) logChanges(before, after *templates.Set) {
+	for _, e := range after.All() {
+		old, _ := before.Get(e.Name)
+		if e.Err != nil && errorText(e.Err) != errorText(old.Err) {
+			t.logger.Error("template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
+		}
+		if e.Template != nil && hash(e.Template) != hash(old.Template) {
+			t.logger.Info("template in force", "template", e.Name, "hash", hash(e.Template))
+		}
+	}
+	for _, e := range before.All() {
+		if _, ok := after.Get(e.Name); !ok {
+			t.logger.Info("template is gone", "template", e.Name, "lastHash", hash(e.Template))
+		}
+	}
+}
+
+func sameEntry(a, b templates.Entry) bool {
+	return a.Name == b.Name && a.Template == b.Template && errorText(a.Err) == errorText(b.Err)
+}
+
+func hash(t *templates.Template) string {
+	if t == nil {
+		return ""
+	}
+	return t.Hash()
+}

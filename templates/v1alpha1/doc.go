@@ -1,0 +1,17 @@
+// Package v1alpha1 is the SidecarTemplate as it is written: the Go form of the
+// manifest that files and the cluster share.
+//
+// In and out: values only; reading, checking and rendering them is package
+// templates. Defaults are told here and filled in there. Imports: apimachinery's
+// metadata types and encoding/json.
+package v1alpha1
+
+// Group is the API group of SidecarTemplates, and Version this package's version of it.
+const (
+	Group   = "pillion.dev"
+	Version = "v1alpha1"
+	// APIVersion is what a manifest says under apiVersion.
+	APIVersion = Group + "/" + Version
+	// Kind is what a manifest says under kind.
+	Kind = "SidecarTemplate"
+)

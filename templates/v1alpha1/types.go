@@ -1,0 +1,242 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SidecarTemplate is something that Pillion can inject into pods: a fragment of a
+// pod with CEL expressions in ${…}, the parameters that teams may set by
+// annotation, and the rules that say which pods get it. It is cluster-scoped.
+// Its name is a DNS label, because it names the parameter annotations.
+type SidecarTemplate struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what is injected, and where.
+	Spec SidecarTemplateSpec `json:"spec"`
+	// Status is what Pillion found when it compiled the spec. Absent in files.
+	Status SidecarTemplateStatus `json:"status,omitzero"`
+}
+
+// SidecarTemplateSpec says what is injected, and where.
+type SidecarTemplateSpec struct {
+	// Description tells a team in one sentence what it gets.
+	Description string `json:"description,omitempty"`
+	// InjectByDefault makes the template part of what the annotation
+	// pillion.dev/inject: "true" means. Default false.
+	InjectByDefault bool `json:"injectByDefault,omitempty"`
+	// Order places the template among others, the same for every pod: lower
+	// first, ties by name. Default 0.
+	Order int32 `json:"order,omitempty"`
+	// Suspend stops injection everywhere: a pod that asks for the template is
+	// admitted without it, with a warning. Default false.
+	Suspend bool `json:"suspend,omitempty"`
+	// AvailableTo limits who may ask for the template. Default: everyone.
+	AvailableTo *AvailableTo `json:"availableTo,omitempty"`
+	// Match injects the template into the pods it selects, without any
+	// annotation. Default: only into pods that ask for it.
+	Match *Match `json:"match,omitempty"`
+	// Required, which needs match, means that pods cannot opt out and that the
+	// final pod is verified. Default false.
+	Required bool `json:"required,omitempty"`
+	// Verify says what the final pod must look like. Only with required.
+	Verify *Verify `json:"verify,omitempty"`
+	// Overridable lets a pod's author declare a container of the sidecar's name,
+	// whose fields then win. Default false: such a pod conflicts.
+	Overridable bool `json:"overridable,omitempty"`
+	// MatchConditions must all be true for a pod to be injected.
+	MatchConditions []MatchCondition `json:"matchConditions,omitempty"`
+	// Parameters are what teams may set by annotation.
+	Parameters []Parameter `json:"parameters,omitempty"`
+	// Variables are expressions that others read as variables.NAME. Each sees
+	// those before it, and is evaluated at most once for a pod, when first read.
+	Variables []Variable `json:"variables,omitempty"`
+	// OnConflict says what happens when a pod and the template disagree on a
+	// field. Default Deny.
+	OnConflict ConflictPolicy `json:"onConflict,omitempty"`
+	// OnError says what a failure of this template does to a pod. Default Deny.
+	OnError ErrorPolicy `json:"onError,omitempty"`
+	// AllowUnknownFields lets pod fields through that are newer than this build
+	// of Pillion. Default false: they are errors.
+	AllowUnknownFields bool `json:"allowUnknownFields,omitempty"`
+	// Inject is the fragment of a pod: metadata.labels, metadata.annotations and
+	// spec, with CEL in ${…} and directives in keys that begin with $.
+	Inject json.RawMessage `json:"inject"`
+}
+
+// AvailableTo selects the namespaces that may ask for a template.
+type AvailableTo struct {
+	// NamespaceSelector selects namespaces by label. Default: every namespace.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// Match selects pods that get a template without asking. Both selectors must
+// select; one that is absent selects everything.
+type Match struct {
+	// NamespaceSelector selects the pod's namespace by label.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// PodSelector selects the pod by label.
+	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+}
+
+// Verify says what the final pod must look like under a required template.
+type Verify struct {
+	// Images are the patterns, with * for any text, one of which the sidecar's
+	// image must match.
+	Images []string `json:"images,omitempty"`
+}
+
+// MatchCondition is a CEL expression that must be true for a pod to be injected.
+type MatchCondition struct {
+	// Name tells conditions of one template apart.
+	Name string `json:"name"`
+	// Expression is CEL over pod, namespaceObject, params, variables and values,
+	// and gives a boolean.
+	Expression string `json:"expression"`
+	// Message says why pods for which it is false are not injected.
+	Message string `json:"message,omitempty"`
+}
+
+// Parameter is a value that teams may set by the annotation
+// TEMPLATE.pillion.dev/NAME, with the name in kebab-case.
+type Parameter struct {
+	// Name is lowerCamelCase; expressions read it as params.NAME.
+	Name string `json:"name"`
+	// Description tells a team what the parameter does.
+	Description string `json:"description,omitempty"`
+	// Type is what the annotation's text must be.
+	Type ParameterType `json:"type"`
+	// Items is the type of a list's items or a map's values: the name of a scalar
+	// type, or a type with constraints. Only for list and map; there it is required.
+	Items *Items `json:"items,omitempty"`
+	// Default is the value when no annotation sets one. It may be text or of the
+	// type's own JSON form.
+	Default json.RawMessage `json:"default,omitempty"`
+	// Example is a value for documentation, and for test renders where there is
+	// no default.
+	Example json.RawMessage `json:"example,omitempty"`
+	// Required refuses pods for which nothing sets a value. Default false: the
+	// parameter is absent then.
+	Required bool `json:"required,omitempty"`
+	// SetBy lists who may set it. Default Namespace and Pod; an empty list means
+	// nobody.
+	SetBy       []Level `json:"setBy,omitzero"`
+	Constraints `json:",inline"`
+}
+
+// Constraints narrow what a value may be. Which of them a type takes depends on it.
+type Constraints struct {
+	// Enum lists the values that are allowed.
+	Enum []json.RawMessage `json:"enum,omitempty"`
+	// Pattern is a regular expression (RE2) that the whole value must match.
+	// For string and image.
+	Pattern string `json:"pattern,omitempty"`
+	// Minimum is the least value. For integer, number, quantity and duration.
+	Minimum json.RawMessage `json:"minimum,omitempty"`
+	// Maximum is the greatest value. For integer, number, quantity and duration.
+	Maximum json.RawMessage `json:"maximum,omitempty"`
+	// MaxLength is the greatest length in code points. For string, image and json.
+	MaxLength *int64 `json:"maxLength,omitempty"`
+}
+
+// Items is the type of a list's items or of a map's values.
+type Items struct {
+	// Type is a scalar type.
+	Type        ParameterType `json:"type"`
+	Constraints `json:",inline"`
+}
+
+// UnmarshalJSON reads the name of a type, or an object with a type and constraints.
+func (i *Items) UnmarshalJSON(data []byte) error {
+	var name ParameterType
+	if json.Unmarshal(data, &name) == nil {
+		*i = Items{Type: name}
+		return nil
+	}
+	type plain Items
+	return json.Unmarshal(data, (*plain)(i))
+}
+
+// ParameterType is the type of a parameter.
+type ParameterType string
+
+// The types of parameters. All but list and map are scalar types.
+const (
+	// String is any text.
+	String ParameterType = "string"
+	// Integer is a whole number of 64 bits.
+	Integer ParameterType = "integer"
+	// Number is a decimal number.
+	Number ParameterType = "number"
+	// Boolean is true or false.
+	Boolean ParameterType = "boolean"
+	// Quantity is an amount as Kubernetes writes it, such as 64Mi or 100m.
+	Quantity ParameterType = "quantity"
+	// Duration is a time span such as 1h30m.
+	Duration ParameterType = "duration"
+	// Image is a reference to a container image.
+	Image ParameterType = "image"
+	// JSON is any JSON value.
+	JSON ParameterType = "json"
+	// List is comma separated text.
+	List ParameterType = "list"
+	// Map gathers the annotations TEMPLATE.pillion.dev/NAME.KEY.
+	Map ParameterType = "map"
+)
+
+// Level is who may set a parameter.
+type Level string
+
+// Who may set a parameter.
+const (
+	// Namespace is the namespace's annotation.
+	Namespace Level = "Namespace"
+	// Pod is the pod's annotation, which wins over the namespace's.
+	Pod Level = "Pod"
+)
+
+// Variable is a named CEL expression.
+type Variable struct {
+	// Name is how expressions read it: variables.NAME.
+	Name string `json:"name"`
+	// Expression is CEL of any type.
+	Expression string `json:"expression"`
+}
+
+// ConflictPolicy says what a clash on one field does.
+type ConflictPolicy string
+
+// What a clash on one field does.
+const (
+	// ConflictDeny refuses the pod, naming template, path and both values.
+	ConflictDeny ConflictPolicy = "Deny"
+	// ConflictKeepPod keeps the pod's value.
+	ConflictKeepPod ConflictPolicy = "KeepPod"
+	// ConflictOverwrite takes the template's value.
+	ConflictOverwrite ConflictPolicy = "Overwrite"
+)
+
+// ErrorPolicy says what a failure of a template does to a pod.
+type ErrorPolicy string
+
+// What a failure of a template does to a pod.
+const (
+	// ErrorDeny refuses the pod.
+	ErrorDeny ErrorPolicy = "Deny"
+	// ErrorSkip admits the pod without the template, with a warning.
+	ErrorSkip ErrorPolicy = "Skip"
+)
+
+// SidecarTemplateStatus is what Pillion found when it compiled a template.
+type SidecarTemplateStatus struct {
+	// ObservedGeneration is the metadata.generation that the rest is about.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Hash is of the spec and the installer's values, 16 hex digits: what pods
+	// carry and replicas report.
+	Hash string `json:"hash,omitempty"`
+	// Conditions tell whether the template is usable: the type Ready is True with
+	// the reason Compiled, or False with what is wrong as its message.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

@@ -1,0 +1,126 @@
+{{/* The chart's name. */}}
+{{- define "pillion.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/*
+The name of the release's objects in its namespace. At most 55 characters, which
+leaves room for a suffix such as -metrics: names of Services are DNS labels.
+*/}}
+{{- define "pillion.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 55 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 55 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of objects of the whole cluster: releases in two namespaces may have the same name. */}}
+{{- define "pillion.clusterName" -}}
+{{- printf "%s-%s" (include "pillion.fullname" .) .Release.Namespace -}}
+{{- end -}}
+
+{{- define "pillion.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "pillion.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "pillion.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "pillion.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "pillion.labels" -}}
+{{ include "pillion.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{- define "pillion.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
+{{- define "pillion.excludedNamespaces" -}}
+{{- append .Values.excludedNamespaces .Release.Namespace | uniq | toJson -}}
+{{- end -}}
+
+{{/* The files of the templates ConfigMap. */}}
+{{- define "pillion.templateFiles" -}}
+{{- $group := .Values.annotationPrefix -}}
+{{- range $name, $template := .Values.templates }}
+{{ $name }}.yaml: |
+{{- if kindIs "string" $template }}
+{{ $template | trim | indent 2 }}
+{{- else if hasKey $template "kind" }}
+{{ toYaml $template | indent 2 }}
+{{- else }}
+  apiVersion: {{ $group }}/v1alpha1
+  kind: SidecarTemplate
+  metadata:
+    name: {{ $name }}
+  spec:
+{{ toYaml $template | indent 4 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The schema of a label selector. */}}
+{{- define "pillion.labelSelectorSchema" -}}
+type: object
+x-kubernetes-map-type: atomic
+properties:
+  matchLabels:
+    description: Labels that must all be there with these values.
+    type: object
+    additionalProperties: {type: string}
+  matchExpressions:
+    description: Requirements that must all be met.
+    type: array
+    x-kubernetes-list-type: atomic
+    items:
+      type: object
+      required: [key, operator]
+      properties:
+        key: {type: string, description: The label that the requirement is about.}
+        operator: {type: string, description: In, NotIn, Exists or DoesNotExist., enum: [In, NotIn, Exists, DoesNotExist]}
+        values:
+          description: The values of In and NotIn; absent for Exists and DoesNotExist.
+          type: array
+          x-kubernetes-list-type: atomic
+          items: {type: string}
+{{- end -}}
+
+{{/* The schema of the constraints of a parameter, or of its items. */}}
+{{- define "pillion.constraintsSchema" -}}
+enum:
+  description: The values that are allowed.
+  type: array
+  x-kubernetes-list-type: atomic
+  items: {x-kubernetes-preserve-unknown-fields: true}
+pattern:
+  description: A regular expression (RE2) that the whole value must match. For string and image.
+  type: string
+minimum:
+  description: The least value. For integer, number, quantity and duration.
+  x-kubernetes-preserve-unknown-fields: true
+maximum:
+  description: The greatest value. For integer, number, quantity and duration.
+  x-kubernetes-preserve-unknown-fields: true
+maxLength:
+  description: The greatest length in code points. For string, image and json.
+  type: integer
+  format: int64
+  minimum: 0
+{{- end -}}

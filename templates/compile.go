@@ -1,0 +1,419 @@
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// DefaultPrefix is the annotation prefix when [Options] have none.
+const DefaultPrefix = "pillion.dev"
+
+// ClusterSource begins the [Options.Source] of an object of the cluster, after
+// which comes its name. Lines mean nothing to who wrote such a manifest.
+const ClusterSource = "SidecarTemplate/"
+
+// Options are what a template is compiled with besides its manifest.
+type Options struct {
+	// Prefix is the annotation prefix. Default [DefaultPrefix].
+	Prefix string
+	// Values are the installer's, which expressions see as values. They hold what
+	// JSON can, and are copied.
+	Values map[string]any
+	// Source is named in errors: a file, or ClusterSource and the name.
+	Source string
+	// FirstLine is the file's line at which the manifest begins. Default 1.
+	FirstLine int
+}
+
+// Template is a compiled SidecarTemplate. It is immutable.
+type Template struct {
+	name, hash, prefix string
+	// annotations begins the key of each parameter's annotation.
+	annotations string
+	spec        v1alpha1.SidecarTemplateSpec
+
+	availableTo, matchNamespace, matchPod labels.Selector
+
+	parameters     []*parameter
+	parameterNames []string
+	variables      map[string]*expression
+	variableNames  []string
+	conditions     []*expression
+	tree           node
+	values         ref.Val
+	// reservedLine is the line of metadata.labels and metadata.annotations.
+	reservedLine map[string]int
+}
+
+// compiler compiles one manifest and gathers what is wrong with it.
+type compiler struct {
+	source   *source
+	problems []Problem
+	warnings []Warning
+	objects  *provider
+	env      *cel.Env
+	spec     *v1alpha1.SidecarTemplateSpec
+}
+
+var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
+
+// Compile checks one manifest (YAML or JSON) wholly: its fields, parameters and
+// selectors, the types of its expressions and the pod fields it sets; then it
+// renders it for a minimal and a full pod. Its error is a *CompileError with
+// everything that is wrong. Warnings come with either.
+func Compile(manifest []byte, o Options) (*Template, []Warning, error) {
+	c := &compiler{source: &source{}}
+	if !strings.HasPrefix(o.Source, ClusterSource) {
+		c.source = newSource(manifest, o.FirstLine)
+	}
+	t := &Template{prefix: o.Prefix}
+	if t.prefix == "" {
+		t.prefix = DefaultPrefix
+	}
+	if object, err := readManifest(manifest, c.source); err != nil {
+		c.unreadable(err, o.FirstLine)
+	} else {
+		c.compile(object, t, o)
+	}
+	for i := range c.warnings {
+		c.warnings[i].Source, c.warnings[i].Template = o.Source, t.name
+	}
+	if len(c.problems) > 0 {
+		slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Line - b.Line })
+		return nil, c.warnings, &CompileError{Source: o.Source, Template: t.name, Problems: c.problems}
+	}
+	return t, c.warnings, nil
+}
+
+func (c *compiler) problem(at *path, message string) { c.problemAt(at, c.source.line(at), message) }
+
+func (c *compiler) problemAt(at *path, line int, message string) {
+	p := Problem{Path: at.String(), Line: line, Message: message}
+	if !slices.Contains(c.problems, p) {
+		c.problems = append(c.problems, p)
+	}
+}
+
+func (c *compiler) warn(at *path, message string) {
+	c.warnings = append(c.warnings, Warning{Path: at.String(), Line: c.source.line(at), Message: message})
+}
+
+// expression compiles an expression. It returns nil if it has problems.
+func (c *compiler) expression(env *cel.Env, text string, at *path, line int) *expression {
+	e, err := compileExpression(env, c.objects, text, at, line)
+	if err != nil {
+		c.problemAt(at, line, err.Error())
+		return nil
+	}
+	return e
+}
+
+var yamlLine = regexp.MustCompile(`(?:error converting YAML to JSON: )?(?:yaml: )?line (\d+): `)
+
+// unreadable reports that the manifest is no manifest at all.
+func (c *compiler) unreadable(err error, first int) {
+	message, line := err.Error(), 0
+	if found := yamlLine.FindStringSubmatch(message); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		line += max(first, 1) - 1
+		message = strings.Replace(message, found[0], "", 1)
+	}
+	message = strings.Replace(message, "reading the manifest as YAML: yaml: ", "reading the manifest as YAML: ", 1)
+	c.problemAt(nil, line, message)
+}
+
+func (c *compiler) compile(object map[string]any, t *Template, o Options) {
+	metadata, _ := object["metadata"].(map[string]any)
+	t.name, _ = metadata["name"].(string)
+	c.source.duplicates(func(at *path, line int, message string) { c.problemAt(at, line, message) })
+	c.source.booleanKeys(c.warn)
+	c.header(object, t)
+	if !templateName.MatchString(t.name) {
+		c.problem((*path)(nil).fields("metadata", "name"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", shown(t.name)))
+		t.name = ""
+	}
+	t.annotations = t.name + "." + t.prefix + "/"
+	specAt := (*path)(nil).field("spec")
+	if err := c.decodeSpec(object["spec"], &t.spec, specAt); err != nil {
+		c.problem(specAt, "cannot be read: "+plain(err.Error()))
+		return
+	}
+	c.spec = &t.spec
+	values, err := canonical(o.Values)
+	if err != nil {
+		c.problem(nil, "the installer's values are no JSON: "+plain(err.Error()))
+		return
+	}
+	if t.values, err = valuesFor(values); err != nil {
+		c.problem(nil, "the installer's values: "+plain(err.Error()))
+		return
+	}
+	c.rules(specAt)
+	c.selectors(t, specAt)
+	c.parameters(t, specAt.field("parameters"))
+	c.expressions(t, specAt)
+	if len(c.problems) > 0 {
+		return
+	}
+	c.unused(t, specAt.field("parameters"))
+	t.hash = hashOf(t.spec, values)
+	t.probe(c)
+}
+
+// header checks everything but the spec. What the status says is Pillion's.
+func (c *compiler) header(object map[string]any, t *Template) {
+	if object["apiVersion"] != v1alpha1.APIVersion {
+		c.problem((*path)(nil).field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), v1alpha1.APIVersion))
+	}
+	if object["kind"] != v1alpha1.Kind {
+		c.problem((*path)(nil).field("kind"), fmt.Sprintf("is %s; want %s", shownAny(object["kind"]), v1alpha1.Kind))
+	}
+	s := strict{report: c.problem}
+	for _, key := range sortedKeys(object) {
+		at := (*path)(nil).field(key)
+		switch key {
+		case "apiVersion", "kind", "spec", "status":
+		case "metadata":
+			s.check(object[key], reflect.TypeFor[metav1.ObjectMeta](), at)
+		default:
+			c.problem(at, "unknown field"+didYouMean(key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
+		}
+	}
+}
+
+func shownAny(v any) string {
+	if text, ok := v.(string); ok {
+		return shown(text)
+	}
+	if v == nil {
+		return "missing"
+	}
+	return kindOf(v)
+}
+
+// decodeSpec reads what fits of the spec, reports the rest, and fills in the
+// defaults.
+func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *path) error {
+	if raw == nil {
+		c.problem(at, "is missing")
+		return nil
+	}
+	s := strict{report: c.problem}
+	data, err := json.Marshal(s.check(raw, reflect.TypeOf(*spec), at))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, spec); err != nil {
+		return err
+	}
+	if spec.OnConflict == "" {
+		spec.OnConflict = v1alpha1.ConflictDeny
+	}
+	if spec.OnError == "" {
+		spec.OnError = v1alpha1.ErrorDeny
+	}
+	return nil
+}
+
+// rules checks what one field of the spec says about another, and what this
+// version does not do.
+func (c *compiler) rules(at *path) {
+	policy := func(field, got string, allowed ...string) {
+		if !slices.Contains(allowed, got) {
+			c.problem(at.field(field), fmt.Sprintf("is %s; want one of %s", shown(got), strings.Join(allowed, ", ")))
+		}
+	}
+	policy("onConflict", string(c.spec.OnConflict), "Deny", "KeepPod", "Overwrite")
+	policy("onError", string(c.spec.OnError), "Deny", "Skip")
+	for field, asked := range map[string]bool{"required": c.spec.Required, "verify": c.spec.Verify != nil, "overridable": c.spec.Overridable} {
+		if asked && unsupported[field] {
+			c.problem(at.field(field), notSupported(field))
+		}
+	}
+}
+
+func (c *compiler) selectors(t *Template, at *path) {
+	t.availableTo = labels.Everything()
+	if a := t.spec.AvailableTo; a != nil {
+		t.availableTo = c.selector(a.NamespaceSelector, at.fields("availableTo", "namespaceSelector"))
+	}
+	m := t.spec.Match
+	if m == nil {
+		return
+	}
+	t.matchNamespace = c.selector(m.NamespaceSelector, at.fields("match", "namespaceSelector"))
+	t.matchPod = c.selector(m.PodSelector, at.fields("match", "podSelector"))
+	if t.matchNamespace.Empty() && t.matchPod.Empty() {
+		c.warn(at.field("match"), "selects every pod of the cluster")
+	}
+}
+
+// selector compiles a selector. One that is absent selects everything.
+func (c *compiler) selector(s *metav1.LabelSelector, at *path) labels.Selector {
+	if s == nil {
+		return labels.Everything()
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		c.problem(at, plain(err.Error()))
+		return labels.Nothing()
+	}
+	return selector
+}
+
+func (c *compiler) parameters(t *Template, at *path) {
+	suffixes := map[string]string{}
+	for i, declared := range t.spec.Parameters {
+		here := at.item(i)
+		p := compileParameter(declared, here, c.problem)
+		if p == nil {
+			continue
+		}
+		if other, ok := suffixes[p.suffix]; ok {
+			c.problem(here.field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", t.annotations, p.suffix, other))
+			continue
+		}
+		suffixes[p.suffix] = p.decl.Name
+		t.parameters = append(t.parameters, p)
+		t.parameterNames = append(t.parameterNames, p.decl.Name)
+		t.spec.Parameters[i] = p.decl
+	}
+}
+
+// expressions compiles everything that holds CEL.
+func (c *compiler) expressions(t *Template, at *path) {
+	c.objects = &provider{params: map[string]*cel.Type{}, variables: map[string]*cel.Type{}, used: map[string]bool{}, compiling: true}
+	defer func() { c.objects.compiling = false }()
+	for _, p := range t.parameters {
+		c.objects.params[p.decl.Name] = p.celType()
+	}
+	env, err := newEnvironment(c.objects)
+	if err != nil {
+		c.problem(at, "the CEL environment cannot be made: "+plain(err.Error()))
+		return
+	}
+	c.env = env
+	c.variables(t, at.field("variables"))
+	c.matchConditions(t, at.field("matchConditions"))
+	c.fragment(t, at.field("inject"))
+}
+
+var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)
+
+func (c *compiler) variables(t *Template, at *path) {
+	t.variables = make(map[string]*expression, len(t.spec.Variables))
+	for i, v := range t.spec.Variables {
+		here := at.item(i)
+		_, twice := t.variables[v.Name]
+		switch {
+		case !variableName.MatchString(v.Name) || slices.Contains(celKeywords, v.Name):
+			c.problem(here.field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", shown(v.Name), strings.Join(celKeywords, ", ")))
+			continue
+		case twice:
+			c.problem(here.field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
+			continue
+		}
+		source := here.field("expression")
+		e := c.expression(c.env, v.Expression, source, c.source.textLine(source, v.Expression, 0))
+		t.variables[v.Name] = e
+		t.variableNames = append(t.variableNames, v.Name)
+		c.objects.variables[v.Name] = cel.DynType
+		if e != nil {
+			c.objects.variables[v.Name] = e.out
+		}
+	}
+}
+
+func (c *compiler) matchConditions(t *Template, at *path) {
+	seen := map[string]bool{}
+	for i, m := range t.spec.MatchConditions {
+		here := at.item(i)
+		switch {
+		case m.Name == "":
+			c.problem(here, "a condition needs a name")
+		case seen[m.Name]:
+			c.problem(here.field("name"), fmt.Sprintf("the condition %s is there twice", shown(m.Name)))
+		}
+		seen[m.Name] = true
+		if m.Expression == "" {
+			c.problem(here, "a condition needs an expression")
+			continue
+		}
+		t.conditions = append(t.conditions, c.boolean(c.env, m.Expression, here.field("expression")))
+	}
+}
+
+func (c *compiler) fragment(t *Template, at *path) {
+	if len(t.spec.Inject) == 0 {
+		c.problem(at, "is missing; want a fragment of a pod: "+fragmentRoots)
+		return
+	}
+	v, err := decodeJSON(t.spec.Inject)
+	if err != nil {
+		c.problem(at, "cannot be read: "+plain(err.Error()))
+		return
+	}
+	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
+	t.tree = f.compile(v, here{at: at, typ: podschema.Pod(), env: c.env})
+	t.reservedLine = map[string]int{}
+	for _, field := range []string{"labels", "annotations"} {
+		t.reservedLine[field] = c.source.line(at.fields("metadata", field))
+	}
+}
+
+// unused warns of parameters that nothing reads.
+func (c *compiler) unused(t *Template, at *path) {
+	for i, p := range t.spec.Parameters {
+		if !c.objects.used[p.Name] {
+			c.warn(at.item(i), fmt.Sprintf("the parameter %s is declared and never used", p.Name))
+		}
+	}
+}
+
+func (t *Template) fitting() fitting { return fitting{allowUnknownFields: t.spec.AllowUnknownFields} }
+
+// Name returns the template's name.
+func (t *Template) Name() string { return t.name }
+
+// Hash returns 16 hex digits that stand for the spec, its defaults filled in, and
+// the installer's values.
+func (t *Template) Hash() string { return t.hash }
+
+// Order returns the template's place among others: lower first.
+func (t *Template) Order() int { return int(t.spec.Order) }
+
+// Spec returns the spec with its defaults filled in. The caller must not change it.
+func (t *Template) Spec() *v1alpha1.SidecarTemplateSpec { return &t.spec }
+
+// Match returns the selectors of the pods that get the template without asking,
+// both of which must match. ok is false if there are none such.
+func (t *Template) Match() (namespace, pod labels.Selector, ok bool) {
+	return t.matchNamespace, t.matchPod, t.spec.Match != nil
+}
+
+// AvailableTo reports whether a namespace with these labels may ask for the template.
+func (t *Template) AvailableTo(namespaceLabels map[string]string) bool {
+	return t.availableTo.Matches(labels.Set(namespaceLabels))
+}
+
+// Parameters returns what teams may set, in the manifest's order.
+func (t *Template) Parameters() []Parameter {
+	out := make([]Parameter, len(t.parameters))
+	for i, p := range t.parameters {
+		out[i] = Parameter{Parameter: p.decl, Annotation: p.key(t.annotations), Allowed: p.allowed()}
+	}
+	return out
+}

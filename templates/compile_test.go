@@ -1,0 +1,306 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// mistakes are specs with one mistake each. The line counts from the spec's
+// first; the manifest's head has four lines more.
+var mistakes = []struct {
+	name, spec string
+	line       int
+	path, says string
+}{
+	{"an unknown field of the spec", "suspended: true\ninject: {}", 1, "spec.suspended", "did you mean suspend?"},
+	{"a wrong type in the spec", "order: first\ninject: {}", 1, "spec.order", "is text; want a whole number"},
+	{"a number that is too large", "order: 3000000000\ninject: {}", 1, "spec.order", "from -2147483648 to 2147483647"},
+	{"an unknown policy", "onError: Ignore\ninject: {}", 1, "spec.onError", "want one of Deny, Skip"},
+	{"no fragment", "order: 1", 0, "spec.inject", "is missing"},
+	{"required", "inject: {}\nrequired: true", 2, "spec.required", "not supported by this version of pillion"},
+	{"verify", "inject: {}\nverify: {images: [a]}", 2, "spec.verify", "not supported by this version of pillion"},
+	{"a bad selector", "inject: {}\nmatch:\n  podSelector: {matchExpressions: [{key: a, operator: Is}]}", 3, "spec.match.podSelector", "not a valid label selector operator"},
+	{"a key that is there twice", "order: 1\ninject: {}\norder: 2", 3, "spec.order", "twice, first on line 5"},
+
+	{"an unknown pod field", "inject:\n  spec:\n    containers:\n    - name: a\n      imagePullPolcy: Always", 5, "spec.inject.spec.containers[0].imagePullPolcy", "did you mean imagePullPolicy?"},
+	{"a number where text is wanted", "inject:\n  spec:\n    containers:\n    - name: a\n      env:\n      - {name: A, value: 1}", 6, "spec.inject.spec.containers[0].env[0].value", "want text; quote it"},
+	{"text where a number is wanted", "inject:\n  spec:\n    containers:\n    - name: a\n      ports:\n      - containerPort: \"80\"", 6, "spec.inject.spec.containers[0].ports[0].containerPort", "take off the quotes"},
+	{"a fraction where a whole number is wanted", "inject:\n  spec: {priority: 1.5}", 2, "spec.inject.spec.priority", "want a whole number"},
+	{"an object where a list is wanted", "inject:\n  spec:\n    volumes: {name: a}", 3, "spec.inject.spec.volumes", "is an object; want a list"},
+	{"a list where an object is wanted", "inject:\n  spec: []", 2, "spec.inject.spec", "is a list; want an object"},
+	{"null", "inject:\n  spec:\n    volumes: null", 3, "spec.inject.spec.volumes", "is null"},
+	{"status", "inject:\n  status: {phase: Running}", 2, "spec.inject.status", "only metadata.labels, metadata.annotations and spec"},
+	{"metadata that is the pod's own", "inject:\n  metadata: {name: a}", 2, "spec.inject.metadata.name", "only metadata.labels"},
+	{"ephemeral containers", "inject:\n  spec:\n    ephemeralContainers: []", 3, "spec.inject.spec.ephemeralContainers", "cannot be injected"},
+	{"a spec that is an expression", "inject:\n  spec: ${values}", 2, "spec.inject.spec", "must be written out"},
+	{"a reserved annotation", "inject:\n  metadata:\n    annotations: {pillion.dev/inject: a}", 3, "spec.inject.metadata.annotations", "reserved"},
+	{"another template's parameter", "inject:\n  metadata:\n    annotations: {x.pillion.dev/a: a}", 3, "spec.inject.metadata.annotations", "reserved"},
+
+	{"an unknown directive", "inject:\n  spec:\n    volumes:\n    - {$iff: a, name: a}", 4, `spec.inject.spec.volumes[0].$iff`, "did you mean $if?"},
+	{"$patch", "inject:\n  spec:\n    volumes:\n    - {$patch: delete, name: a}", 4, `spec.inject.spec.volumes[0].$patch`, "not supported by this version of pillion"},
+	{"$unset", "inject:\n  spec:\n    containers:\n    - {$unset: [image], name: a}", 4, `spec.inject.spec.containers[0].$unset`, "not supported by this version of pillion"},
+	{"$position before another", "inject:\n  spec:\n    volumes:\n    - {$position: {before: x}, name: a}", 4, `spec.inject.spec.volumes[0].$position`, "not supported by this version of pillion"},
+	{"an unknown $position", "inject:\n  spec:\n    volumes:\n    - {$position: Middle, name: a}", 4, `spec.inject.spec.volumes[0].$position`, "want First, Last"},
+	{"$position on no item", "inject:\n  spec:\n    $position: First", 3, `spec.inject.spec.$position`, "only for items of lists"},
+	{"an unknown $onConflict", "inject:\n  spec:\n    volumes:\n    - {$onConflict: Win, name: a}", 4, `spec.inject.spec.volumes[0].$onConflict`, "Deny, KeepPod, Overwrite"},
+	{"$onConflict inside one value", "inject:\n  spec:\n    tolerations:\n    - {$onConflict: Deny, key: a}", 4, `spec.inject.spec.tolerations[0].$onConflict`, "one value"},
+	{"$each elsewhere", "inject:\n  spec:\n    initContainers:\n    - {$each: Init, env: [{name: A}]}", 4, `spec.inject.spec.initContainers[0].$each`, "only for items of spec.containers"},
+	{"$each of something else", "inject:\n  spec:\n    containers:\n    - {$each: Apps, env: [{name: A}]}", 4, `spec.inject.spec.containers[0].$each`, "want App, Init or All"},
+	{"$each with an image", "inject:\n  spec:\n    containers:\n    - {$each: App, image: a}", 4, `spec.inject.spec.containers[0].image`, "cannot have an image"},
+	{"$for on no item", "inject:\n  spec:\n    securityContext: {$for: \"x in [1]\"}", 3, `spec.inject.spec.securityContext.$for`, "only for items of a list"},
+	{"$for without in", "inject:\n  spec:\n    volumes:\n    - {$for: x, name: a}", 4, `spec.inject.spec.volumes[0].$for`, "NAME in EXPRESSION"},
+	{"$for over text", "inject:\n  spec:\n    volumes:\n    - {$for: x in 'abc', name: a}", 4, `spec.inject.spec.volumes[0].$for`, "want a list or a map"},
+	{"$for with a taken name", "inject:\n  spec:\n    volumes:\n    - {$for: 'pod in [1]', name: a}", 4, `spec.inject.spec.volumes[0].$for`, "the name pod is taken"},
+	{"$for and $each", "inject:\n  spec:\n    containers:\n    - {$for: 'x in [1]', $each: App}", 4, `spec.inject.spec.containers[0]`, "both $for and $each"},
+	{"an $if that gives text", "inject:\n  spec: {$if: \"'a'\"}", 2, "spec.inject.spec.$if", "want true or false"},
+	{"an $if in ${}", "inject:\n  spec: {$if: \"${true}\"}", 2, "spec.inject.spec.$if", "take off the ${}"},
+	{"an item without its key", "inject:\n  spec:\n    volumes:\n    - {emptyDir: {}}", 4, "spec.inject.spec.volumes[0]", "needs name"},
+	{"two items of one key", "inject:\n  spec:\n    volumes:\n    - {name: a}\n    - {name: a}", 5, "spec.inject.spec.volumes[1]", `the same name "a"`},
+
+	{"an expression that does not parse", "inject:\n  spec: {nodeName: \"${1 +}\"}", 2, "spec.inject.spec.nodeName", "Syntax error"},
+	{"an expression that is not closed", "inject:\n  spec: {nodeName: \"${'}\"}", 2, "spec.inject.spec.nodeName", "without its }"},
+	{"an empty expression", "inject:\n  spec: {nodeName: \"${ }\"}", 2, "spec.inject.spec.nodeName", "no expression"},
+	{"a shell variable", "inject:\n  spec: {nodeName: \"${HOME}\"}", 2, "spec.inject.spec.nodeName", "write $${HOME}"},
+	{"a name that is not there", "inject:\n  spec: {nodeName: \"${pods.x}\"}", 2, "spec.inject.spec.nodeName", "did you mean pod?"},
+	{"the reserved word namespace", "inject:\n  spec: {nodeName: \"${namespace.metadata.name}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject"},
+	{"a parameter that is not declared", "parameters: [{name: level, type: string}]\ninject:\n  spec: {nodeName: \"${params.levl}\"}", 3, "spec.inject.spec.nodeName", "did you mean level?"},
+	{"a variable before its declaration", "variables:\n- {name: a, expression: variables.b}\n- {name: b, expression: '1'}\ninject: {}", 2, "spec.variables[0].expression", "no variable b is declared before this"},
+	{"a variable that is there twice", "variables:\n- {name: a, expression: '1'}\n- {name: a, expression: '1'}\ninject: {}", 3, "spec.variables[1].name", "twice"},
+	{"types that do not go together", "inject:\n  spec: {nodeName: \"${1 + 'a'}\"}", 2, "spec.inject.spec.nodeName", "no matching overload"},
+	{"a list where text is wanted", "inject:\n  spec: {nodeName: \"${['a']}\"}", 2, "spec.inject.spec.nodeName", "want text"},
+	{"text where a number is wanted by an expression", "inject:\n  spec: {priority: \"${'1'}\"}", 2, "spec.inject.spec.priority", "want a whole number"},
+	{"a number in a text where only a number fits", "inject:\n  spec: {priority: \"1${1}\"}", 2, "spec.inject.spec.priority", "must stand alone"},
+	{"a list inside a text", "inject:\n  spec: {nodeName: \"a${['a']}\"}", 2, "spec.inject.spec.nodeName", "inside a text"},
+	{"the line of a block of text", "inject:\n  metadata:\n    annotations:\n      a: |\n        first\n        ${nope}", 6, "spec.inject.metadata.annotations.a", "nope"},
+	{"an expression as a field's name", "inject:\n  spec: {\"${'nodeName'}\": a}", 2, `spec.inject.spec["${'nodeName'}"]`, "keys with expressions are for maps"},
+	{"a condition that is no boolean", "matchConditions: [{name: a, expression: '1'}]\ninject: {}", 1, "spec.matchConditions[0].expression", "want true or false"},
+	{"a condition without an expression", "matchConditions: [{name: a}]\ninject: {}", 1, "spec.matchConditions[0]", "needs an expression"},
+	{"conditions of one name", "matchConditions:\n- {name: a, expression: 'true'}\n- {name: a, expression: 'true'}\ninject: {}", 3, "spec.matchConditions[1].name", "twice"},
+	{"a field that not every pod has", "inject:\n  spec: {nodeName: \"${pod.metadata.labels.app}\"}", 2, "spec.inject.spec.nodeName", "fails for a minimal pod: no such key: labels"},
+	{"a parameter that may be absent", "parameters: [{name: a, type: string}]\ninject:\n  spec: {nodeName: \"${params.a}\"}", 3, "spec.inject.spec.nodeName", "the parameter a is not set"},
+	{"a made-up value that does not do", "parameters: [{name: a, type: string, required: true}]\ninject:\n  spec: {priority: \"${int(params.a)}\"}", 3, "spec.inject.spec.priority", "made-up values for a"},
+	{"a value of unknown shape", "inject:\n  spec: {volumes: \"${[{'name': dyn('a'), 'emptyDirr': dyn({})}]}\"}", 2, "spec.inject.spec.volumes", `did you mean emptyDir?`},
+	{"a key that begins with $ in a value", "inject:\n  spec: {volumes: \"${dyn([{'name': 'a', '$patch': 'delete'}])}\"}", 2, "spec.inject.spec.volumes", `may begin with $`},
+	{"an expression that costs too much", "variables: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10]'}]\ninject:\n  spec: {priority: \"${variables.a.map(a, variables.a.map(b, variables.a.map(c, variables.a.map(d, variables.a.map(e, variables.a.map(f, 1)))))).size()}\"}", 0, "spec.inject.spec.priority", "costs more than"},
+
+	{"a parameter without a type", "parameters: [{name: a}]\ninject: {}", 1, "spec.parameters[0].type", "is missing"},
+	{"an unknown type", "parameters: [{name: a, type: int}]\ninject: {}", 1, "spec.parameters[0].type", "want one of string"},
+	{"a parameter's bad name", "parameters: [{name: log-level, type: string}]\ninject: {}", 1, "spec.parameters[0].name", "lowerCamelCase"},
+	{"a parameter named as CEL's word", "parameters: [{name: in, type: string}]\ninject: {}", 1, "spec.parameters[0].name", "none of in"},
+	{"a list without items", "parameters: [{name: a, type: list}]\ninject: {}", 1, "spec.parameters[0].items", "items: string"},
+	{"a list of lists", "parameters: [{name: a, type: list, items: list}]\ninject: {}", 1, "spec.parameters[0].items", "no scalar type"},
+	{"items of a string", "parameters: [{name: a, type: string, items: string}]\ninject: {}", 1, "spec.parameters[0].items", "only for the types list and map"},
+	{"a list's constraints in the wrong place", "parameters: [{name: a, type: list, items: integer, minimum: 1}]\ninject: {}", 1, "spec.parameters[0]", "belong to its items"},
+	{"an unknown field of items", "parameters: [{name: a, type: list, items: {type: integer, min: 1}}]\ninject: {}", 1, "spec.parameters[0].items.min", "unknown field"},
+	{"a pattern for a number", "parameters: [{name: a, type: integer, pattern: '1'}]\ninject: {}", 1, "spec.parameters[0].pattern", "not for the type integer"},
+	{"a bad pattern", "parameters: [{name: a, type: string, pattern: '('}]\ninject: {}", 1, "spec.parameters[0].pattern", "no regular expression"},
+	{"a minimum for text", "parameters: [{name: a, type: string, minimum: 1}]\ninject: {}", 1, "spec.parameters[0].minimum", "not for the type string"},
+	{"a minimum above the maximum", "parameters: [{name: a, type: quantity, minimum: 1Gi, maximum: 1Mi}]\ninject: {}", 1, "spec.parameters[0].minimum", "greater than the maximum"},
+	{"a bound of another type", "parameters: [{name: a, type: duration, maximum: 5 minutes}]\ninject: {}", 1, "spec.parameters[0].maximum", "want a duration"},
+	{"an enum of another type", "parameters: [{name: a, type: integer, enum: [x]}]\ninject: {}", 1, "spec.parameters[0].enum", "want a whole number"},
+	{"a default outside its enum", "parameters:\n- name: a\n  type: string\n  enum: [v, w]\n  default: z\ninject: {}", 5, "spec.parameters[0].default", `"z"; want one of v, w`},
+	{"a default above its maximum", "parameters: [{name: a, type: quantity, maximum: 1Mi, default: 1Gi}]\ninject: {}", 1, "spec.parameters[0].default", "at most 1Mi"},
+	{"a default that YAML has changed", "parameters: [{name: a, type: string, default: 1.10}]\ninject: {}", 1, "spec.parameters[0].default", "quote it"},
+	{"an unknown level", "parameters: [{name: a, type: string, setBy: [Team]}]\ninject: {}", 1, "spec.parameters[0].setBy[0]", "want Namespace or Pod"},
+	{"parameters of one annotation", "parameters:\n- {name: caURL, type: string}\n- {name: caUrl, type: string}\ninject: {}", 3, "spec.parameters[1].name", "t.pillion.dev/ca-url is already that of the parameter caURL"},
+}
+
+func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			_, _, err := Compile(manifest(m.spec), Options{Source: "dir/t.yaml"})
+			var bad *CompileError
+			if !errors.As(err, &bad) {
+				t.Fatalf("compiled; error %v", err)
+			}
+			for _, p := range bad.Problems {
+				line := m.line + 4
+				if m.line == 0 {
+					line = p.Line
+				}
+				if p.Path == m.path && p.Line == line && strings.Contains(p.Message, m.says) {
+					return
+				}
+			}
+			t.Errorf("want %s on line %d to say %q; got\n%v", m.path, m.line+4, m.says, err)
+		})
+	}
+}
+
+func TestAllMistakesAreReportedTogetherInTheOrderOfTheFile(t *testing.T) {
+	_, _, err := Compile(manifest(`
+ordr: 1
+parameters: [{name: a, type: int}]
+variables: [{name: b, expression: nope}]
+inject:
+  spec:
+    volumes: {}
+    nodeName: ${params.x}`), Options{Source: "t.yaml", FirstLine: 101})
+	want := []string{
+		"t.yaml:105: template t: spec.ordr: unknown field; did you mean order?",
+		`t.yaml:106: template t: spec.parameters[0].type: "int" is no type; want one of string, integer, number, boolean, quantity, duration, image, json, list, map`,
+		`t.yaml:107: template t: spec.variables[0].expression: in the expression "nope": undeclared reference to 'nope'`,
+		"t.yaml:110: template t: spec.inject.spec.volumes: is an object; want a list",
+		`t.yaml:111: template t: spec.inject.spec.nodeName: in the expression "params.x": no parameter x is declared`,
+	}
+	got := strings.Split(fmt.Sprint(err), "\n")
+	if len(got) != len(want) {
+		t.Fatalf("got %d problems, want %d:\n%v", len(got), len(want), err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("problem %d\n got %s\nwant %s", i, got[i], want[i])
+		}
+	}
+}
+
+func TestAManifestThatIsNoneIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ text, says string }{
+		"empty":             {"", "is null; want an object"},
+		"a list":            {"[1]", "is a list; want an object"},
+		"no YAML":           {"a: b: c", "t.yaml: reading the manifest as YAML: mapping values are not allowed"},
+		"no YAML far below": {"a: b\nc: d\ne: f: g\n", "t.yaml:3: "},
+		"two documents":     {"a: 1\n---\nb: 1\n", "several documents"},
+		"another kind":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `t.yaml:2: template a: kind: is "Pod"; want SidecarTemplate`},
+		"a bad name":        {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: A_b}\nspec: {inject: {}}", "t.yaml:3: metadata.name: \"A_b\" is no name"},
+		"no spec":           {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}", "spec: is missing"},
+		"a bad metadata":    {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a, lables: {}}\nspec: {inject: {}}", "t.yaml:3: template a: metadata.lables: unknown field; did you mean labels?"},
+		"too many bytes":    {strings.Repeat("#", MaxManifestBytes+1), "at most 1048576 are allowed"},
+		"a loop of aliases": {"a: &a [*a]", "holds itself"},
+		"a bomb of aliases": {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e]", "written out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := Compile([]byte(c.text), Options{Source: "t.yaml"})
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want %q in it", err, c.says)
+			}
+		})
+	}
+}
+
+func TestAnObjectOfTheClusterHasNoLinesInItsErrors(t *testing.T) {
+	_, _, err := Compile([]byte(`{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"a","uid":"x"},"spec":{"ordr":1,"inject":{}},"status":{"new":1}}`), Options{Source: "SidecarTemplate/a"})
+	want := "SidecarTemplate/a: template a: spec.ordr: unknown field; did you mean order?"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestYAMLAndJSONOfOneTemplateHaveOneHash(t *testing.T) {
+	yaml := compiled(t, "# a comment\ninject: {metadata: {labels: {b: x, a: \"1\"}}}\norder: 5\nparameters: [{name: p, type: integer, default: 1}]")
+	json := compiledWith(t, []byte(`{"kind":"SidecarTemplate","apiVersion":"pillion.dev/v1alpha1","metadata":{"name":"t","generation":4},
+		"spec":{"onConflict":"Deny","onError":"Deny","order":5,"inject":{"metadata":{"labels":{"a":"1","b":"x"}}},"parameters":[{"default":1,"type":"integer","name":"p","setBy":["Namespace","Pod"]}]}}`), Options{Source: "SidecarTemplate/t"})
+	if yaml.Hash() != json.Hash() || len(yaml.Hash()) != 16 {
+		t.Errorf("hashes %q and %q", yaml.Hash(), json.Hash())
+	}
+}
+
+func TestTheHashIsOfSpecAndValues(t *testing.T) {
+	spec := "inject: {metadata: {labels: {a: x}}}"
+	base := compiled(t, spec).Hash()
+	others := map[string]string{
+		"another order":  compiled(t, "order: 1\n"+spec).Hash(),
+		"another label":  compiled(t, "inject: {metadata: {labels: {a: v}}}").Hash(),
+		"another values": compiledWith(t, manifest(spec), Options{Values: map[string]any{"a": 1}}).Hash(),
+		"nobody may set": compiled(t, "parameters: [{name: p, type: string, setBy: []}]\n"+spec).Hash(),
+		"all may set":    compiled(t, "parameters: [{name: p, type: string}]\n"+spec).Hash(),
+	}
+	seen := map[string]string{base: "the base"}
+	for name, hash := range others {
+		if other, ok := seen[hash]; ok {
+			t.Errorf("%s has the hash of %s", name, other)
+		}
+		seen[hash] = name
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for name, c := range map[string]struct{ spec, want string }{
+		"a parameter that nothing reads":           {"parameters:\n- {name: a, type: string}\ninject: {}", "t.yaml:6: template t: spec.parameters[0]: the parameter a is declared and never used"},
+		"a key that is a boolean to YAML":          {"inject: {metadata: {labels: {n: x}}}", "t.yaml:5: template t: spec.inject.metadata.labels.n: YAML reads the key n as a boolean; quote it"},
+		"a match of everything":                    {"match: {}\ninject: {}", "t.yaml:5: template t: spec.match: selects every pod of the cluster"},
+		"a required parameter without an example":  {"parameters: [{name: a, type: string, pattern: 'zz-[0-9]+', required: true}]\ninject: {metadata: {labels: {a: \"${params.a}\"}}}", "the template is not test-rendered"},
+		"a parameter that only a condition reads":  {"parameters: [{name: a, type: boolean, default: true}]\nmatchConditions: [{name: a, expression: params.a}]\ninject: {}", ""},
+		"a parameter that only a variable reads":   {"parameters: [{name: a, type: string}]\nvariables: [{name: v, expression: 'params.?a.orValue(\"\")'}]\ninject: {}", ""},
+		"parameters that are read as one":          {"parameters: [{name: a, type: string}]\ninject: {metadata: {annotations: {a: \"${toJson(params)}\"}}}", ""},
+		"an example that makes a test render work": {"parameters: [{name: a, type: string, pattern: 'zz-[0-9]+', required: true, example: zz-1}]\ninject: {metadata: {labels: {a: \"${params.a}\"}}}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, warnings, err := Compile(manifest(c.spec), Options{Source: "t.yaml"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, w := range warnings {
+				got = append(got, w.String())
+			}
+			if all := strings.Join(got, "\n"); c.want == "" && all != "" || !strings.Contains(all, c.want) {
+				t.Errorf("warnings %q, want %q", all, c.want)
+			}
+		})
+	}
+}
+
+func TestUnknownFieldsMayBeAllowed(t *testing.T) {
+	tmpl := compiled(t, "allowUnknownFields: true\ninject:\n  spec:\n    newField: {a: [1, {b: \"${'x' + 'y'}\"}]}\n    volumes: \"${[{'name': dyn('a'), 'newSource': dyn({'n': 1})}]}\"")
+	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment,
+		`{"spec":{"newField":{"a":[1,{"b":"xy"}]},"volumes":[{"name":"a","newSource":{"n":1}}]}}`)
+}
+
+func TestSelectors(t *testing.T) {
+	tmpl := compiled(t, "availableTo: {namespaceSelector: {matchLabels: {a: b}}}\nmatch: {namespaceSelector: {matchLabels: {c: d}}}\ninject: {}")
+	if tmpl.AvailableTo(nil) || !tmpl.AvailableTo(map[string]string{"a": "b"}) {
+		t.Error("availableTo does not select by label")
+	}
+	namespace, pod, ok := tmpl.Match()
+	if !ok || namespace.String() != "c=d" || !pod.Empty() {
+		t.Errorf("match: %v, %v, %v", namespace, pod, ok)
+	}
+	open := compiled(t, "inject: {}")
+	if _, _, ok := open.Match(); ok || !open.AvailableTo(nil) {
+		t.Error("a template without selectors is available to all and matches nothing")
+	}
+}
+
+func TestParametersAreToldAsATeamMeetsThem(t *testing.T) {
+	tmpl := compiledWith(t, read(t, "fluent-bit.yaml"), Options{Prefix: "sidecars.example.com"})
+	got := map[string]string{}
+	for _, p := range tmpl.Parameters() {
+		got[p.Annotation] = fmt.Sprintf("%s by %v", p.Allowed, p.SetBy)
+	}
+	for annotation, want := range map[string]string{
+		"fluent-bit.sidecars.example.com/image":      "an image reference such as registry.example.com/team/app:1.2 by [Namespace]",
+		"fluent-bit.sidecars.example.com/log-level":  "one of error, warn, info, debug by [Namespace Pod]",
+		"fluent-bit.sidecars.example.com/memory":     "a quantity such as 64Mi or 100m, at most 512Mi by [Namespace Pod]",
+		"fluent-bit.sidecars.example.com/output.KEY": "one annotation for each key, its value text by [Namespace Pod]",
+	} {
+		if got[annotation] != want {
+			t.Errorf("%s: %q, want %q", annotation, got[annotation], want)
+		}
+	}
+}
+
+func TestAFileIsSplitIntoItsManifests(t *testing.T) {
+	docs := ParseFile([]byte("# only a comment\n---\na: 1\n--- # second\nb: |\n  text\n  ---- no start\n\n---\n\n--- {c: 1}\n...\n"))
+	var got []string
+	for _, d := range docs {
+		got = append(got, fmt.Sprintf("%d:%s", d.Line, strings.ReplaceAll(string(d.Manifest), "\n", "|")))
+	}
+	want := []string{"2:---|a: 1|", "4:--- # second|b: ||  text|  ---- no start||", "11:--- {c: 1}|...|"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestErrorsOfALaterDocumentHaveTheFilesLines(t *testing.T) {
+	docs := ParseFile([]byte("a: 1\n---\napiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}\nspec:\n  ordr: 1\n  inject: {}\n"))
+	if len(docs) != 2 {
+		t.Fatalf("%d documents", len(docs))
+	}
+	_, _, err := Compile(docs[1].Manifest, Options{Source: "f", FirstLine: docs[1].Line})
+	if err == nil || !strings.HasPrefix(err.Error(), "f:7: ") {
+		t.Errorf("error %v, want line 7", err)
+	}
+}

@@ -1,0 +1,425 @@
+package templates
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// budget is how many bytes of JSON may still be made.
+type budget struct{ bytes int }
+
+var errTooLarge = fmt.Errorf("gives more than %d bytes", MaxRenderedBytes)
+
+func (b *budget) spend(n int) error {
+	if b.bytes -= n; b.bytes < 0 {
+		return errTooLarge
+	}
+	return nil
+}
+
+// toNative turns a CEL value into raw JSON: numbers as json.Number, null and
+// optional.none() as nil. Nothing of it is shared with the value.
+func toNative(v ref.Val, b *budget) (any, error) {
+	if err := b.spend(2); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case types.Null:
+		return nil, nil
+	case *types.Optional:
+		if !v.HasValue() {
+			return nil, nil
+		}
+		return toNative(v.GetValue(), b)
+	case types.String:
+		return string(v), b.spend(len(v))
+	case types.Bool:
+		return bool(v), nil
+	case types.Int:
+		return json.Number(strconv.FormatInt(int64(v), 10)), nil
+	case types.Uint:
+		return json.Number(strconv.FormatUint(uint64(v), 10)), nil
+	case types.Double:
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("the number %v is not finite", float64(v))
+		}
+		return json.Number(formatFloat(float64(v))), nil
+	case types.Bytes:
+		return nil, errors.New("bytes have no form in a pod; turn them into text with string()")
+	case *object:
+		return objectToNative(v, b)
+	case traits.Mapper:
+		return mapToNative(v, b)
+	case traits.Lister:
+		return listToNative(v, b)
+	case *types.Err:
+		return nil, v
+	}
+	return textOfOther(v)
+}
+
+// textOfOther writes times, quantities, addresses and versions as text.
+func textOfOther(v ref.Val) (any, error) {
+	if text, ok := v.ConvertToType(types.StringType).(types.String); ok {
+		return string(text), nil
+	}
+	if text, err := v.ConvertToNative(reflect.TypeFor[string]()); err == nil {
+		return text, nil
+	}
+	return nil, fmt.Errorf("%s has no form in a pod", celKind(v.Type().TypeName()))
+}
+
+func objectToNative(o *object, b *budget) (any, error) {
+	m := map[string]any{}
+	for _, name := range o.names {
+		if !o.has(name) {
+			continue
+		}
+		v, err := o.get(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.spend(len(name) + 4); err != nil {
+			return nil, err
+		}
+		if m[name], err = toNative(adapter{}.NativeToValue(v), b); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func mapToNative(m traits.Mapper, b *budget) (any, error) {
+	// Raw JSON that an expression passes on keeps its numbers exact.
+	if native, ok := m.Value().(map[string]any); ok {
+		return copyNative(native, b)
+	}
+	out := map[string]any{}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		text, ok := key.(types.String)
+		if !ok {
+			return nil, fmt.Errorf("a map has a key that is %s; want text", celKind(key.Type().TypeName()))
+		}
+		if err := b.spend(len(text) + 4); err != nil {
+			return nil, err
+		}
+		v, err := toNative(m.Get(key), b)
+		if err != nil {
+			return nil, err
+		}
+		out[string(text)] = v
+	}
+	return out, nil
+}
+
+func listToNative(l traits.Lister, b *budget) (any, error) {
+	if native, ok := l.Value().([]any); ok {
+		return copyNative(native, b)
+	}
+	size, ok := l.Size().(types.Int)
+	if !ok {
+		return nil, errors.New("a list has no size")
+	}
+	out := []any{}
+	for i := range size {
+		v, err := toNative(l.Get(i), b)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// copyNative copies raw JSON deeply.
+func copyNative(v any, b *budget) (any, error) {
+	if err := b.spend(2); err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case nil, bool:
+		return v, nil
+	case string:
+		return v, b.spend(len(v))
+	case json.Number:
+		return v, b.spend(len(v))
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			if err := b.spend(len(key) + 4); err != nil {
+				return nil, err
+			}
+			copied, err := copyNative(value, b)
+			if err != nil {
+				return nil, err
+			}
+			out[key] = copied
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(v))
+		for i, value := range v {
+			copied, err := copyNative(value, b)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = copied
+		}
+		return out, nil
+	}
+	return toNative(adapter{}.NativeToValue(v), b)
+}
+
+// toText joins a CEL value into a text.
+func toText(v ref.Val, b *budget) (string, error) {
+	native, err := toNative(v, b)
+	if err != nil {
+		return "", err
+	}
+	switch native := native.(type) {
+	case nil:
+		return "", errors.New("is null or none inside a text; give it a value with orValue()")
+	case []any, map[string]any:
+		return "", fmt.Errorf("gives %s inside a text; use join() or toJson()", kindOf(native))
+	default:
+		return scalarText(native), nil
+	}
+}
+
+func scalarText(native any) string {
+	switch native := native.(type) {
+	case string:
+		return native
+	case json.Number:
+		return native.String()
+	case bool:
+		return strconv.FormatBool(native)
+	}
+	return fmt.Sprint(native)
+}
+
+// fitting turns values into what the pod's schema wants.
+type fitting struct{ allowUnknownFields bool }
+
+// fit returns v as a value of the type t, which is nil for a field that this
+// build does not know. Nil leaves the field out. Its error says where in v.
+func (f fitting) fit(v any, t *podschema.Type, where string) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if t == nil {
+		return f.fitUnknown(v, where)
+	}
+	switch t.Kind() {
+	case podschema.Struct, podschema.Map:
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, mismatch(v, t, where)
+		}
+		return f.fitEntries(m, t, where)
+	case podschema.List:
+		l, ok := v.([]any)
+		if !ok {
+			return nil, mismatch(v, t, where)
+		}
+		return f.fitItems(l, t, where)
+	}
+	return fitScalar(v, t, where)
+}
+
+func (f fitting) fitUnknown(v any, where string) (any, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		return f.fitEntries(v, nil, where)
+	case []any:
+		return f.fitItems(v, nil, where)
+	}
+	return v, nil
+}
+
+func (f fitting) fitEntries(m map[string]any, t *podschema.Type, where string) (any, error) {
+	for _, key := range sortedKeys(m) {
+		value := m[key]
+		if strings.HasPrefix(key, "$") {
+			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, shown(key))
+		}
+		elem, ok := entryType(t, key)
+		if !ok && !f.allowUnknownFields {
+			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, shown(key), didYouMean(key, t.FieldNames()))
+		}
+		fitted, err := f.fit(value, elem, where+"in "+shown(key)+": ")
+		if err != nil {
+			return nil, err
+		}
+		if fitted == nil {
+			delete(m, key)
+			continue
+		}
+		m[key] = fitted
+	}
+	return m, nil
+}
+
+// entryType returns the type of a value in an object of the type t, and whether
+// t has that field at all.
+func entryType(t *podschema.Type, key string) (*podschema.Type, bool) {
+	switch {
+	case t == nil:
+		return nil, true
+	case t.Kind() == podschema.Map:
+		return t.Elem(), true
+	}
+	return t.Field(key)
+}
+
+func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error) {
+	var elem *podschema.Type
+	if t != nil {
+		elem = t.Elem()
+	}
+	out := make([]any, 0, len(l))
+	for i, item := range l {
+		fitted, err := f.fit(item, elem, fmt.Sprintf("%sin item %d: ", where, i))
+		if err != nil {
+			return nil, err
+		}
+		if fitted != nil {
+			out = append(out, fitted)
+		}
+	}
+	return out, nil
+}
+
+func fitScalar(v any, t *podschema.Type, where string) (any, error) {
+	switch native := v.(type) {
+	case map[string]any, []any:
+		return nil, mismatch(v, t, where)
+	case json.Number:
+		switch t.Scalar() {
+		case podschema.String:
+			return native.String(), nil
+		case podschema.Number:
+			if _, err := strconv.ParseInt(native.String(), 10, 64); err != nil {
+				return nil, fmt.Errorf("%sgives the number %s; want a whole number", where, plain(native.String()))
+			}
+			return native, nil
+		case podschema.Untyped:
+			return native, nil
+		}
+	case bool:
+		switch t.Scalar() {
+		case podschema.String:
+			return strconv.FormatBool(native), nil
+		case podschema.Boolean:
+			return native, nil
+		}
+	case string:
+		if t.Scalar() == podschema.String || t.Scalar() == podschema.Untyped {
+			return native, nil
+		}
+	}
+	return nil, mismatch(v, t, where)
+}
+
+func mismatch(v any, t *podschema.Type, where string) error {
+	return fmt.Errorf("%sgives %s; want %s", where, kindOf(v), wanted(t))
+}
+
+// wanted names what a type of the schema takes.
+func wanted(t *podschema.Type) string {
+	switch t.Kind() {
+	case podschema.Struct, podschema.Map:
+		return "an object"
+	case podschema.List:
+		return "a list"
+	}
+	switch t.Scalar() {
+	case podschema.String:
+		return "text"
+	case podschema.Number:
+		return "a whole number"
+	case podschema.Boolean:
+		return "true or false"
+	}
+	return "text or a number"
+}
+
+// canFit reports whether a value of the static type c can become one of the type
+// t. What is only known for a pod can.
+func canFit(c *cel.Type, t *podschema.Type) bool {
+	c = withoutOptional(c)
+	if t == nil {
+		return c.Kind() != types.BytesKind && c.Kind() != types.TypeKind
+	}
+	switch c.Kind() {
+	case types.DynKind, types.AnyKind, types.TypeParamKind, types.NullTypeKind, types.ErrorKind:
+		return true
+	case types.ListKind:
+		return t.Kind() == podschema.List && canFit(c.Parameters()[0], t.Elem())
+	case types.MapKind:
+		return t.Kind() == podschema.Struct || t.Kind() == podschema.Map && canFit(c.Parameters()[1], t.Elem())
+	case types.StructKind:
+		if isObject(c) {
+			return t.Kind() == podschema.Struct || t.Kind() == podschema.Map
+		}
+	}
+	return t.Kind() == podschema.Scalar && canFitScalar(c, t)
+}
+
+func canFitScalar(c *cel.Type, t *podschema.Type) bool {
+	switch c.Kind() {
+	case types.StringKind, types.DurationKind, types.TimestampKind, types.OpaqueKind, types.StructKind:
+		return t.Scalar() == podschema.String || t.Scalar() == podschema.Untyped
+	case types.IntKind, types.UintKind, types.DoubleKind:
+		return t.Scalar() != podschema.Boolean
+	case types.BoolKind:
+		return t.Scalar() == podschema.String || t.Scalar() == podschema.Boolean
+	}
+	return false
+}
+
+// canJoin reports whether a value of the static type c can be joined into a text.
+func canJoin(c *cel.Type) bool {
+	switch c.Kind() {
+	case types.ListKind, types.MapKind, types.NullTypeKind, types.BytesKind, types.TypeKind:
+		return false
+	case types.OpaqueKind:
+		return !isOptional(c)
+	case types.StructKind:
+		return !isObject(c)
+	}
+	return true
+}
+
+// isObject tells params and variables from the types of Kubernetes' libraries,
+// such as quantities, which are text in a pod.
+func isObject(c *cel.Type) bool {
+	return c.TypeName() == paramsType || c.TypeName() == variablesType
+}
+
+func isOptional(c *cel.Type) bool {
+	return c.Kind() == types.OpaqueKind && c.TypeName() == types.OptionalType.TypeName()
+}
+
+func withoutOptional(c *cel.Type) *cel.Type {
+	if isOptional(c) {
+		return c.Parameters()[0]
+	}
+	return c
+}
+
+// celKind names a type of CEL in a message.
+func celKind(name string) string { return "a value of the type " + name }

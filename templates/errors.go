@@ -1,0 +1,183 @@
+package templates
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Problem is one mistake in a manifest.
+type Problem struct {
+	// Path leads to it, as in spec.inject.spec.containers[0].image. Empty for the
+	// manifest as a whole.
+	Path string
+	// Line is its line in the file, from 1. 0 when it is not known, as for
+	// objects of the cluster.
+	Line int
+	// Message says what is wrong and what is allowed.
+	Message string
+}
+
+// CompileError is why a manifest cannot be used. It holds every problem, in the
+// order of the file's lines.
+type CompileError struct {
+	// Source is [Options.Source].
+	Source string
+	// Template is the name in the manifest, empty if it has none.
+	Template string
+	// Problems are at least one.
+	Problems []Problem
+}
+
+// Error returns one line for each problem:
+// SOURCE:LINE: template NAME: PATH: MESSAGE.
+func (e *CompileError) Error() string {
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = located(e.Source, e.Template, p.Path, p.Line, p.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Warning is something in a manifest that is allowed and probably not meant.
+type Warning struct {
+	// Source and Template are as in [CompileError].
+	Source, Template string
+	// Path, Line and Message are as in [Problem].
+	Path    string
+	Line    int
+	Message string
+}
+
+// String returns the warning in the form of [CompileError.Error].
+func (w Warning) String() string {
+	return located(w.Source, w.Template, w.Path, w.Line, w.Message)
+}
+
+func located(source, template, at string, line int, message string) string {
+	var b strings.Builder
+	if source != "" {
+		b.WriteString(source)
+		if line > 0 {
+			b.WriteString(":" + strconv.Itoa(line))
+		}
+		b.WriteString(": ")
+	}
+	if template != "" {
+		b.WriteString("template " + template + ": ")
+	}
+	if at != "" {
+		b.WriteString(at + ": ")
+	}
+	b.WriteString(message)
+	return b.String()
+}
+
+// ParameterError is a mistake of a team: an annotation that the template does
+// not accept, or one that it needs and that is not there.
+type ParameterError struct {
+	// Template and Parameter name what was asked.
+	Template, Parameter string
+	// Annotation is the annotation's full key.
+	Annotation string
+	// Origin is whose annotation it is. Empty if there is none.
+	Origin Origin
+	// Value is the annotation's value, quoted, control characters escaped and cut
+	// to about 100 characters. Empty if there is none.
+	Value string
+	// Message says what is wrong and what is allowed.
+	Message string
+}
+
+// Error names the annotation, who set it, its value and what is allowed.
+func (e *ParameterError) Error() string {
+	var b strings.Builder
+	b.WriteString("annotation " + e.Annotation)
+	if e.Origin != "" {
+		b.WriteString(" on the " + strings.ToLower(string(e.Origin)))
+	}
+	if e.Value != "" {
+		b.WriteString(" has the value " + e.Value)
+	}
+	b.WriteString(": " + e.Message)
+	return b.String()
+}
+
+// TooExpensiveError means that rendering a template for a pod goes over one of
+// the bounds of this package.
+type TooExpensiveError struct {
+	Template string
+	// Path leads to what was being rendered. Empty for the fragment as a whole.
+	Path string
+	// Message names the bound.
+	Message string
+}
+
+// Error returns the template, the path and the bound.
+func (e *TooExpensiveError) Error() string {
+	return located("", e.Template, e.Path, 0, e.Message)
+}
+
+// RenderError means that an expression fails for a pod, or gives what the pod's
+// schema does not take there.
+type RenderError struct {
+	Template string
+	// Path and Line lead to the expression in the manifest, as in [Problem].
+	Path string
+	Line int
+	// Message says what happened, without control characters.
+	Message string
+}
+
+// Error returns the template, the path and what happened.
+func (e *RenderError) Error() string {
+	return located("", e.Template, e.Path, 0, e.Message)
+}
+
+// failure is an error at a place of the manifest, before it is known whether a
+// compilation or a render reports it.
+type failure struct {
+	at      *path
+	line    int
+	message string
+}
+
+func (f *failure) Error() string { return f.message }
+
+func failf(at *path, format string, args ...any) *failure {
+	return &failure{at: at, message: fmt.Sprintf(format, args...)}
+}
+
+const (
+	maxShownValue   = 100
+	maxShownMessage = 400
+)
+
+// shown returns a value of somebody else's for a message: quoted, control
+// characters escaped, and cut.
+func shown(s string) string {
+	return strconv.Quote(cut(s, maxShownValue))
+}
+
+// plain returns a message that may hold somebody else's values without control
+// characters, and cut.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range cut(s, maxShownMessage) {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+func cut(s string, runes int) string {
+	if utf8.RuneCountInString(s) <= runes {
+		return s
+	}
+	return string([]rune(s)[:runes]) + "…"
+}

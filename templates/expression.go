@@ -1,0 +1,251 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// The bounds on what rendering one template for one pod may cost. Costs are in
+// CEL's own unit, as in Kubernetes' admission policies.
+const (
+	// MaxExpressionCost is for one evaluation of one expression.
+	MaxExpressionCost = 300_000
+	// MaxRenderCost is for all evaluations together.
+	MaxRenderCost = 1_000_000
+	// MaxRenderedBytes is the size of the fragment as JSON, about.
+	MaxRenderedBytes = 256 << 10
+	// MaxIterations is how often one $for repeats its item.
+	MaxIterations = 1_000
+)
+
+// expression is a compiled CEL expression.
+type expression struct {
+	at   *path
+	line int
+	// out is its static type.
+	out     *cel.Type
+	program cel.Program
+}
+
+// compileExpression compiles CEL. Its error is a *failure at the place at.
+func compileExpression(env *cel.Env, objects *provider, source string, at *path, line int) (*expression, error) {
+	checked, err := checkExpression(env, objects, source)
+	if err != nil {
+		return nil, &failure{at: at, line: line, message: err.Error()}
+	}
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}), cel.CostLimit(MaxExpressionCost))
+	if err != nil {
+		return nil, &failure{at: at, line: line, message: plain(err.Error())}
+	}
+	return &expression{at: at, line: line, out: checked.OutputType(), program: program}, nil
+}
+
+func checkExpression(env *cel.Env, objects *provider, source string) (*cel.Ast, error) {
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	noteWholeParams(checked, objects)
+	unordered := unorderedRanges(checked)
+	if len(unordered) == 0 {
+		return checked, nil
+	}
+	// Parsing again gives the same ids, and an expression that no check has touched.
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	sortRanges(parsed.NativeRep(), unordered)
+	checked, issues = env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	return checked, nil
+}
+
+// unorderedRanges returns the ids of what comprehensions walk that is no list,
+// or is not known to be one.
+func unorderedRanges(checked *cel.Ast) map[int64]bool {
+	ids := map[int64]bool{}
+	a := checked.NativeRep()
+	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.ComprehensionKind {
+			if id := e.AsComprehension().IterRange().ID(); a.GetType(id).Kind() != types.ListKind {
+				ids[id] = true
+			}
+		}
+	}))
+	return ids
+}
+
+// sortRanges wraps the ranges with the given ids in a call that orders maps:
+// CEL walks them in Go's random order, and the same pod must give the same bytes.
+func sortRanges(a *celast.AST, ids map[int64]bool) {
+	factory := celast.NewExprFactory()
+	next := celast.MaxID(a)
+	fresh := func(int64) int64 { next++; return next }
+	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.ComprehensionKind {
+			return
+		}
+		walked := e.AsComprehension().IterRange()
+		if !ids[walked.ID()] {
+			return
+		}
+		inner := factory.CopyExpr(walked)
+		inner.RenumberIDs(fresh)
+		walked.SetKindCase(factory.NewCall(fresh(0), sortedFunction, inner))
+	}))
+}
+
+// noteWholeParams counts every parameter as used where params is read as a whole.
+func noteWholeParams(checked *cel.Ast, objects *provider) {
+	whole := 0
+	isParams := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == paramsName }
+	celast.PostOrderVisit(checked.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch {
+		case isParams(e):
+			whole++
+		case e.Kind() == celast.SelectKind && isParams(e.AsSelect().Operand()):
+			whole--
+		case e.Kind() == celast.CallKind && e.AsCall().FunctionName() == "_?._" && isParams(e.AsCall().Args()[0]):
+			whole--
+		}
+	}))
+	if whole > 0 {
+		for name := range objects.params {
+			objects.used[name] = true
+		}
+	}
+}
+
+var (
+	undefinedField     = regexp.MustCompile(`^undefined field '([^']*)'`)
+	undeclaredName     = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	reservedIdentifier = regexp.MustCompile(`reserved identifier: namespace`)
+	shellVariable      = regexp.MustCompile(`^\s*[A-Z_][A-Z0-9_]*\s*$`)
+)
+
+// explainIssues writes what is wrong with an expression in one line.
+func explainIssues(issues *cel.Issues, objects *provider, source string) string {
+	var lines []string
+	for _, issue := range issues.Errors() {
+		message := strings.ReplaceAll(issue.Message, " (in container '')", "")
+		switch {
+		case undefinedField.MatchString(message):
+			message = explainField(undefinedField.FindStringSubmatch(message)[1], objects, source)
+		case undeclaredName.MatchString(message):
+			name := undeclaredName.FindStringSubmatch(message)[1]
+			if shellVariable.MatchString(source) {
+				message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
+			} else {
+				message += didYouMean(name, visibleNames)
+			}
+		case reservedIdentifier.MatchString(message):
+			message += "; the namespace is namespaceObject"
+		}
+		if !slices.Contains(lines, message) {
+			lines = append(lines, message)
+		}
+	}
+	return fmt.Sprintf("in the expression %s: %s", shown(strings.TrimSpace(source)), plain(strings.Join(lines, "; ")))
+}
+
+func explainField(name string, objects *provider, source string) string {
+	// CEL tells the field and not whose it is.
+	if regexp.MustCompile(`\bvariables\s*\.\s*\??` + regexp.QuoteMeta(name) + `\b`).MatchString(source) {
+		return fmt.Sprintf("no variable %s is declared before this%s", name, didYouMean(name, sortedKeys(objects.variables)))
+	}
+	return fmt.Sprintf("no parameter %s is declared%s", name, didYouMean(name, sortedKeys(objects.params)))
+}
+
+// evaluate runs an expression and adds its cost to the render's. Its error is a
+// *failure or a *TooExpensiveError.
+func (e *expression) evaluate(s *scope) (ref.Val, error) {
+	r := s.render
+	v, details, err := e.program.Eval(s)
+	if r.fatal != nil {
+		return nil, r.fatal
+	}
+	if cost := details.ActualCost(); cost != nil {
+		r.cost += *cost
+	}
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(),
+			Message: fmt.Sprintf("an expression costs more than %d", MaxExpressionCost)}
+		return nil, r.fatal
+	case r.cost > MaxRenderCost:
+		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(),
+			Message: fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost)}
+		return nil, r.fatal
+	case errors.Is(err, errTooLarge):
+		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(), Message: plain(err.Error())}
+		return nil, r.fatal
+	case err != nil:
+		return nil, &failure{at: e.at, line: e.line, message: plain(err.Error())}
+	}
+	return v, nil
+}
+
+// condition runs an expression that gives a boolean.
+func (e *expression) condition(s *scope) (bool, error) {
+	v, err := e.evaluate(s)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, &failure{at: e.at, line: e.line, message: fmt.Sprintf("the condition gives %s; want true or false", celKind(v.Type().TypeName()))}
+	}
+	return bool(b), nil
+}
+
+// scope is what an expression sees in one render: the render's values and what
+// the $each and $for around it bind. It implements [interpreter.Activation].
+type scope struct {
+	render *renderer
+	up     *scope
+	name   string
+	value  ref.Val
+}
+
+func (s *scope) bind(name string, value ref.Val) *scope {
+	return &scope{render: s.render, up: s, name: name, value: value}
+}
+
+// ResolveName implements [interpreter.Activation].
+func (s *scope) ResolveName(name string) (any, bool) {
+	for b := s; b != nil; b = b.up {
+		if b.value != nil && b.name == name {
+			return b.value, true
+		}
+	}
+	r := s.render
+	switch name {
+	case podName:
+		return r.pod, true
+	case namespaceName:
+		return r.namespace, true
+	case paramsName:
+		return r.params, true
+	case variablesName:
+		return r.variables, true
+	case valuesName:
+		return r.template.values, true
+	}
+	return nil, false
+}
+
+// Parent implements [interpreter.Activation].
+func (s *scope) Parent() interpreter.Activation { return nil }

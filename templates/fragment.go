@@ -1,0 +1,386 @@
+package templates
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// fragmentCompiler turns the manifest's inject into a tree.
+type fragmentCompiler struct {
+	*compiler
+	allowUnknownFields bool
+}
+
+// here is where the compiler is in the fragment.
+type here struct {
+	at  *path
+	typ *podschema.Type
+	env *cel.Env
+	// bound has the names that $each and $for around this bind.
+	bound []string
+	// pod is the place in the pod, as spec.containers, without indexes.
+	pod string
+	// atomic is set below what the API treats as one value, where nothing can be
+	// merged and so no directive of the merge can stand.
+	atomic bool
+	// item is set for an item of a list.
+	isItem bool
+}
+
+func (h here) in(key string, typ *podschema.Type) here {
+	below := h
+	below.at, below.typ, below.isItem = h.at.field(key), typ, false
+	below.pod = strings.TrimPrefix(h.pod+"."+key, ".")
+	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic()
+	return below
+}
+
+func (h here) item(i int) here {
+	below := h
+	below.at, below.isItem, below.typ = h.at.item(i), true, nil
+	if h.typ != nil {
+		below.typ = h.typ.Elem()
+	}
+	below.atomic = h.atomic || h.typ == nil || h.typ.Atomic()
+	return below
+}
+
+// fragmentRoots are the parts of a pod that a template may set.
+const fragmentRoots = "metadata.labels, metadata.annotations and spec"
+
+// forbidden returns why a template may not set the pod's field, or nothing.
+func forbidden(pod string) string {
+	switch pod {
+	case "", "metadata", "metadata.labels", "metadata.annotations", "spec":
+		return ""
+	case "spec.ephemeralContainers":
+		return "ephemeral containers cannot be injected"
+	}
+	if strings.HasPrefix(pod, "spec.") || strings.HasPrefix(pod, "metadata.labels.") || strings.HasPrefix(pod, "metadata.annotations.") {
+		return ""
+	}
+	return "a template may set only " + fragmentRoots
+}
+
+// compile compiles the value v. It returns nil if v has problems.
+func (c *fragmentCompiler) compile(v any, h here) node {
+	switch v := v.(type) {
+	case map[string]any:
+		if h.typ != nil && h.typ.Kind() != podschema.Struct && h.typ.Kind() != podschema.Map {
+			c.problem(h.at, fmt.Sprintf("is an object; want %s", wanted(h.typ)))
+			return nil
+		}
+		return c.mapping(v, h)
+	case []any:
+		if h.typ != nil && h.typ.Kind() != podschema.List {
+			c.problem(h.at, fmt.Sprintf("is a list; want %s", wanted(h.typ)))
+			return nil
+		}
+		return c.sequence(v, h)
+	case string:
+		return c.text(v, h)
+	case nil:
+		c.problem(h.at, "is null, which sets nothing; leave it out, or write {} or []")
+		return nil
+	}
+	return c.constantScalar(v, h)
+}
+
+// constantScalar compiles a scalar without expressions.
+func (c *fragmentCompiler) constantScalar(v any, h here) node {
+	if h.typ == nil {
+		return &constant{at: h.at, value: v}
+	}
+	_, isText := v.(string)
+	wrong := h.typ.Kind() != podschema.Scalar || !isText && h.typ.Scalar() == podschema.String
+	if !wrong {
+		fitted, err := fitScalar(v, h.typ, "")
+		if err == nil {
+			return &constant{at: h.at, value: fitted}
+		}
+	}
+	hint := ""
+	if !isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.String {
+		hint = "; quote it"
+	}
+	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
+		hint = "; take off the quotes"
+	}
+	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", kindOf(v), shown(scalarText(v)), wanted(h.typ), hint))
+	return nil
+}
+
+// text compiles a text, which may be an expression as a whole.
+func (c *fragmentCompiler) text(v string, h here) node {
+	parts, err := scan(v)
+	if err != nil {
+		c.problem(h.at, err.Error())
+		return nil
+	}
+	switch {
+	case len(parts) == 0:
+		return c.constantScalar("", h)
+	case len(parts) == 1 && !parts[0].isExpr:
+		return c.constantScalar(parts[0].text, h)
+	case len(parts) == 1:
+		return c.whole(v, parts[0], h)
+	}
+	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
+		c.problem(h.at, fmt.Sprintf("is a text with an expression in it; want %s, so the expression must stand alone", wanted(h.typ)))
+	}
+	return &text{parts: c.textParts(v, parts, h), typ: h.typ}
+}
+
+func (c *fragmentCompiler) whole(v string, p part, h here) node {
+	switch h.pod {
+	case "", "metadata", "spec":
+		c.problem(h.at, "must be written out as an object")
+		return nil
+	}
+	e := c.expression(h.env, p.text, h.at, c.source.textLine(h.at, v, p.offset))
+	if e == nil {
+		return nil
+	}
+	if !canFit(e.out, h.typ) {
+		want := "something that a pod can hold"
+		if h.typ != nil {
+			want = wanted(h.typ)
+		}
+		c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s; want %s", shown(p.text), celKind(cel.FormatCELType(e.out)), want))
+	}
+	return &whole{expression: e, typ: h.typ}
+}
+
+func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart {
+	var compiled []textPart
+	for _, p := range parts {
+		if !p.isExpr {
+			compiled = append(compiled, textPart{literal: p.text})
+			continue
+		}
+		e := c.expression(h.env, p.text, h.at, c.source.textLine(h.at, v, p.offset))
+		if e == nil {
+			continue
+		}
+		if !canJoin(e.out) {
+			c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s inside a text; use join(), toJson() or orValue()", shown(p.text), celKind(cel.FormatCELType(e.out))))
+		}
+		compiled = append(compiled, textPart{expression: e})
+	}
+	return compiled
+}
+
+// mapping compiles an object. Directives that repeat it are its list's to take.
+func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
+	m := &mapping{at: h.at, line: c.source.line(h.at), typ: h.typ}
+	whole := map[string]any{}
+	isConstant := true
+	for _, key := range sortedKeys(v) {
+		if strings.HasPrefix(key, "$") && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${") {
+			isConstant = false
+			c.directive(key, v[key], m, h)
+			continue
+		}
+		e, ok := c.entry(key, v[key], h)
+		if !ok {
+			continue
+		}
+		m.entries = append(m.entries, e)
+		if known, ok := e.value.(*constant); ok && e.text == nil {
+			whole[e.key] = known.value
+		} else {
+			isConstant = false
+		}
+	}
+	if isConstant {
+		return &constant{at: h.at, value: whole}
+	}
+	return m
+}
+
+// entry compiles one key of an object and its value.
+func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
+	at := h.at.field(key)
+	parts, err := scan(key)
+	if err != nil {
+		c.problem(at, "in the key: "+err.Error())
+		return entry{}, false
+	}
+	if slices.ContainsFunc(parts, func(p part) bool { return p.isExpr }) {
+		return c.computedEntry(key, parts, value, h)
+	}
+	literal := ""
+	for _, p := range parts {
+		literal += p.text
+	}
+	if strings.HasPrefix(literal, "$") {
+		c.problem(at, "no key may begin with $")
+		return entry{}, false
+	}
+	typ, ok := entryType(h.typ, literal)
+	if !ok && !c.allowUnknownFields {
+		c.problem(at, "unknown field of a pod"+didYouMean(literal, h.typ.FieldNames()))
+		return entry{}, false
+	}
+	below := h.in(key, typ)
+	if why := forbidden(below.pod); why != "" {
+		c.problem(at, why)
+		return entry{}, false
+	}
+	n := c.compile(value, below)
+	return entry{key: literal, value: n}, n != nil
+}
+
+// computedEntry compiles a key with an expression in it.
+func (c *fragmentCompiler) computedEntry(key string, parts []part, value any, h here) (entry, bool) {
+	at := h.at.field(key)
+	if h.typ != nil && h.typ.Kind() != podschema.Map {
+		c.problem(at, "keys with expressions are for maps such as labels; here want one of "+strings.Join(h.typ.FieldNames(), ", "))
+		return entry{}, false
+	}
+	inKey := h
+	inKey.at = at
+	compiled := c.textParts(key, parts, inKey)
+	var elem *podschema.Type
+	if h.typ != nil {
+		elem = h.typ.Elem()
+	}
+	n := c.compile(value, h.in(key, elem))
+	return entry{key: key, text: compiled, value: n}, n != nil
+}
+
+// sequence compiles a list.
+func (c *fragmentCompiler) sequence(v []any, h here) node {
+	q := &sequence{at: h.at, typ: h.typ}
+	var whole []any
+	isConstant := h.typ == nil || len(h.typ.Keys()) == 0
+	for i, value := range v {
+		below := h.item(i)
+		it := item{at: below.at, line: c.source.line(below.at)}
+		if object, ok := value.(map[string]any); ok {
+			value, below = c.repeats(object, &it, below)
+		}
+		if it.node = c.compile(value, below); it.node == nil {
+			continue
+		}
+		q.items = append(q.items, it)
+		if known, ok := it.node.(*constant); ok && it.loop == nil && it.each == "" {
+			whole = append(whole, known.value)
+		} else {
+			isConstant = false
+		}
+	}
+	if isConstant || len(v) == 0 {
+		if whole == nil {
+			whole = []any{}
+		}
+		return &constant{at: h.at, value: whole}
+	}
+	return q
+}
+
+// repeats takes $for and $each off an item of a list.
+func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, here) {
+	forValue, hasFor := v["$for"]
+	eachValue, hasEach := v["$each"]
+	if !hasFor && !hasEach {
+		return v, h
+	}
+	rest := make(map[string]any, len(v))
+	for key, value := range v {
+		if key != "$for" && key != "$each" {
+			rest[key] = value
+		}
+	}
+	switch {
+	case hasFor && hasEach:
+		c.problem(h.at, "has both $for and $each; want one")
+	case hasFor:
+		h = c.loop(forValue, it, h)
+	default:
+		h = c.each(eachValue, rest, it, h)
+	}
+	return rest, h
+}
+
+var loopText = regexp.MustCompile(`(?s)\A\s*([a-zA-Z_][a-zA-Z0-9_]*)\s+in\s+(.*\S)\s*\z`)
+
+func (c *fragmentCompiler) loop(v any, it *item, h here) here {
+	at := h.at.field("$for")
+	source, _ := v.(string)
+	found := loopText.FindStringSubmatchIndex(source)
+	if found == nil {
+		c.problem(at, `want text of the form "NAME in EXPRESSION"`)
+		return h
+	}
+	name, over := source[found[2]:found[3]], source[found[4]:found[5]]
+	e := c.expression(h.env, over, at, c.source.textLine(at, source, found[4]))
+	if e == nil {
+		return h
+	}
+	bound, ok := loopElement(e.out)
+	if !ok {
+		c.problem(at, fmt.Sprintf("the expression %s gives %s; want a list or a map", shown(over), celKind(cel.FormatCELType(e.out))))
+		return h
+	}
+	it.loop = &loop{name: name, over: e}
+	return c.bind(name, bound, at, h)
+}
+
+// loopElement returns the type of what $for binds when it goes over t.
+func loopElement(t *cel.Type) (*cel.Type, bool) {
+	switch t.Kind() {
+	case types.ListKind, types.MapKind:
+		return t.Parameters()[0], true
+	case types.DynKind, types.AnyKind:
+		return cel.DynType, true
+	}
+	return nil, false
+}
+
+func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) here {
+	at := h.at.field("$each")
+	which, _ := v.(string)
+	switch {
+	case h.pod != "spec.containers":
+		c.problem(at, "is only for items of spec.containers, from where it also extends init containers")
+		return h
+	case !slices.Contains([]each{eachApp, eachInit, eachAll}, each(which)):
+		c.problem(at, "want App, Init or All")
+		return h
+	}
+	for key, why := range map[string]string{
+		"name":      "$each gives the name",
+		"image":     "an item with $each extends containers, and cannot have an image",
+		"$position": "an item with $each extends containers, which keep their place",
+	} {
+		if _, ok := rest[key]; ok {
+			c.problem(h.at.field(key), why)
+			delete(rest, key)
+		}
+	}
+	it.each = each(which)
+	return c.bind("container", cel.DynType, at, h)
+}
+
+// bind makes name visible below.
+func (c *fragmentCompiler) bind(name string, t *cel.Type, at *path, h here) here {
+	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(celKeywords, name) {
+		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))
+		return h
+	}
+	env, err := h.env.Extend(cel.Variable(name, t))
+	if err != nil {
+		c.problem(at, fmt.Sprintf("the name %s cannot be bound: %s", name, plain(err.Error())))
+		return h
+	}
+	h.env, h.bound = env, append(slices.Clone(h.bound), name)
+	return h
+}

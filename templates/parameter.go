@@ -1,0 +1,287 @@
+package templates
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Parameter is a parameter of a template as a team meets it.
+type Parameter struct {
+	// Parameter is the declaration, with SetBy filled in.
+	v1alpha1.Parameter
+	// Annotation is the annotation's full key; of a map it ends in ".KEY".
+	Annotation string
+	// Allowed says in words what a value must be.
+	Allowed string
+}
+
+// parameter is a declared parameter, compiled.
+type parameter struct {
+	decl v1alpha1.Parameter
+	// suffix is the annotation's key after the template's prefix.
+	suffix string
+	// one is the type of the value, or of a list's items and a map's values.
+	one *scalar
+	// def and example are typed values, or nil.
+	def     any
+	example any
+	setBy   map[Origin]bool
+}
+
+var (
+	parameterName = regexp.MustCompile(`\A[a-z][a-zA-Z0-9]*\z`)
+	// celKeywords cannot follow a dot in CEL.
+	celKeywords    = []string{"in", "true", "false", "null"}
+	parameterTypes = []string{"string", "integer", "number", "boolean", "quantity", "duration", "image", "json", "list", "map"}
+)
+
+// maxAnnotationName is the length that Kubernetes allows after the slash of an
+// annotation's key.
+const maxAnnotationName = 63
+
+// compileParameter checks a declaration. It returns nil if the parameter has no
+// usable name or type.
+func compileParameter(d v1alpha1.Parameter, at *path, report func(at *path, message string)) *parameter {
+	if !parameterName.MatchString(d.Name) || slices.Contains(celKeywords, d.Name) {
+		report(at.field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", shown(d.Name), strings.Join(celKeywords, ", ")))
+		return nil
+	}
+	p := &parameter{decl: d, suffix: kebab(d.Name)}
+	if len(p.suffix) > maxAnnotationName {
+		report(at.field("name"), fmt.Sprintf("is too long: the annotation's name %s has more than %d characters", p.suffix, maxAnnotationName))
+	}
+	if !p.setType(at, report) {
+		return nil
+	}
+	p.setLevels(at, report)
+	p.def = p.manifestValue(d.Default, at.field("default"), report)
+	p.example = p.manifestValue(d.Example, at.field("example"), report)
+	return p
+}
+
+// setType compiles the type and its constraints, and reports whether there is one.
+func (p *parameter) setType(at *path, report func(at *path, message string)) bool {
+	d := p.decl
+	under := func(at *path) func(field, message string) {
+		return func(field, message string) { report(at.field(field), message) }
+	}
+	_, isScalar := scalarKinds[d.Type]
+	switch {
+	case isScalar:
+		if d.Items != nil {
+			report(at.field("items"), "is only for the types list and map")
+		}
+		p.one = newScalar(d.Type, d.Constraints, under(at))
+		return true
+	case d.Type == "":
+		report(at.field("type"), "is missing; want one of "+strings.Join(parameterTypes, ", "))
+		return false
+	case !p.collection():
+		report(at.field("type"), fmt.Sprintf("%s is no type; want one of %s", shown(string(d.Type)), strings.Join(parameterTypes, ", ")))
+		return false
+	case d.Items == nil:
+		report(at.field("items"), fmt.Sprintf("is missing; a %s says what its values are, as in items: string", d.Type))
+		return false
+	}
+	if constrained(d.Constraints) {
+		report(at, fmt.Sprintf("the constraints of a %s belong to its items, as in items: {type: %s, …}", d.Type, d.Items.Type))
+	}
+	if _, ok := scalarKinds[d.Items.Type]; !ok {
+		report(at.field("items"), fmt.Sprintf("%s is no scalar type; want one of %s", shown(string(d.Items.Type)), strings.Join(parameterTypes[:8], ", ")))
+		return false
+	}
+	p.one = newScalar(d.Items.Type, d.Items.Constraints, under(at.field("items")))
+	return true
+}
+
+func constrained(c v1alpha1.Constraints) bool {
+	return len(c.Enum) > 0 || c.Pattern != "" || c.Minimum != nil || c.Maximum != nil || c.MaxLength != nil
+}
+
+func (p *parameter) setLevels(at *path, report func(at *path, message string)) {
+	if p.decl.SetBy == nil {
+		p.decl.SetBy = []v1alpha1.Level{v1alpha1.Namespace, v1alpha1.Pod}
+	}
+	p.setBy = map[Origin]bool{}
+	for i, level := range p.decl.SetBy {
+		switch level {
+		case v1alpha1.Namespace, v1alpha1.Pod:
+			p.setBy[Origin(level)] = true
+		default:
+			report(at.field("setBy").item(i), fmt.Sprintf("%s is no level; want Namespace or Pod", shown(string(level))))
+		}
+	}
+	if len(p.setBy) == 0 && p.decl.Required && p.decl.Default == nil {
+		report(at.field("setBy"), "nobody may set this required parameter, and it has no default")
+	}
+}
+
+func (p *parameter) collection() bool {
+	return p.decl.Type == v1alpha1.List || p.decl.Type == v1alpha1.Map
+}
+
+// manifestValue reads a default or an example. It returns nil if there is none,
+// or a bad one.
+func (p *parameter) manifestValue(raw json.RawMessage, at *path, report func(at *path, message string)) any {
+	if raw == nil {
+		return nil
+	}
+	var v any
+	var err error
+	switch p.decl.Type {
+	case v1alpha1.List:
+		v, err = p.manifestList(raw)
+	case v1alpha1.Map:
+		v, err = p.manifestMap(raw)
+	default:
+		v, err = p.one.fromManifest(raw)
+	}
+	if err != nil {
+		report(at, err.Error())
+		return nil
+	}
+	return v
+}
+
+func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		list, part, err := p.parseList(text)
+		if err != nil {
+			return nil, fmt.Errorf("the item %s: %w", shown(part), err)
+		}
+		return list, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, errors.New("want a list, or comma separated text")
+	}
+	list := make([]any, len(items))
+	for i, item := range items {
+		v, err := p.one.fromManifest(item)
+		if err != nil {
+			return nil, fmt.Errorf("item %d %w", i+1, err)
+		}
+		list[i] = v
+	}
+	return list, nil
+}
+
+func (p *parameter) manifestMap(raw json.RawMessage) (any, error) {
+	var entries map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &entries); err != nil {
+		return nil, errors.New("want an object")
+	}
+	m := make(map[string]any, len(entries))
+	for _, key := range sortedKeys(entries) {
+		v, err := p.one.fromManifest(entries[key])
+		if err != nil {
+			return nil, fmt.Errorf("the key %s %w", shown(key), err)
+		}
+		m[key] = v
+	}
+	return m, nil
+}
+
+// parseList reads comma separated text. With an error it returns the item.
+func (p *parameter) parseList(text string) (list []any, part string, err error) {
+	list = []any{}
+	if strings.TrimSpace(text) == "" {
+		return list, "", nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		v, err := p.one.parse(part)
+		if err != nil {
+			return nil, part, err
+		}
+		list = append(list, v)
+	}
+	return list, "", nil
+}
+
+// celType returns the parameter's type in expressions.
+func (p *parameter) celType() *cel.Type {
+	one := scalarKinds[p.one.kind].cel
+	switch p.decl.Type {
+	case v1alpha1.List:
+		return cel.ListType(one)
+	case v1alpha1.Map:
+		return cel.MapType(cel.StringType, one)
+	}
+	return one
+}
+
+// allowed says in words what an annotation must be.
+func (p *parameter) allowed() string {
+	switch p.decl.Type {
+	case v1alpha1.List:
+		return "a comma separated list, each item " + p.one.allowed
+	case v1alpha1.Map:
+		return "one annotation for each key, its value " + p.one.allowed
+	}
+	return p.one.allowed
+}
+
+// key returns the annotation's full key under a template's prefix.
+func (p *parameter) key(prefix string) string {
+	if p.decl.Type == v1alpha1.Map {
+		return prefix + p.suffix + ".KEY"
+	}
+	return prefix + p.suffix
+}
+
+// levels says in words who may set the parameter.
+func (p *parameter) levels() string {
+	switch ns, pod := p.setBy[FromNamespace], p.setBy[FromPod]; {
+	case ns && pod:
+		return "the namespace or the pod"
+	case ns:
+		return "the namespace"
+	case pod:
+		return "the pod"
+	}
+	return "nobody"
+}
+
+// sample returns a value for a test render where the manifest gives none.
+func (p *parameter) sample() (any, bool) {
+	v, ok := p.one.sample()
+	switch {
+	case !ok:
+		return nil, false
+	case p.decl.Type == v1alpha1.List:
+		return []any{v}, true
+	case p.decl.Type == v1alpha1.Map:
+		return map[string]any{"example": v}, true
+	}
+	return v, true
+}
+
+// kebab turns lowerCamelCase into kebab-case: logLevel to log-level, caURL to
+// ca-url, proxyURLPath to proxy-url-path.
+func kebab(camel string) string {
+	var b strings.Builder
+	for i := range len(camel) {
+		if i > 0 && isUpper(camel[i]) {
+			startsWord := !isUpper(camel[i-1])
+			endsRun := i+1 < len(camel) && unicode.IsLower(rune(camel[i+1]))
+			if startsWord || endsRun {
+				b.WriteByte('-')
+			}
+		}
+		b.WriteRune(unicode.ToLower(rune(camel[i])))
+	}
+	return b.String()
+}
+
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }

@@ -1,0 +1,235 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// valueOf compiles a template with the parameter p of the given declaration, and
+// resolves the annotation's text.
+func valueOf(t *testing.T, declaration, text string) (any, error) {
+	t.Helper()
+	tmpl := compiled(t, "parameters: [{name: p, "+declaration+"}]\ninject: {}")
+	r, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/p": text})})
+	if err != nil {
+		return nil, err
+	}
+	return r.Params["p"], nil
+}
+
+func TestEveryTypeTakesWhatIsAllowedAndRefusesTheRest(t *testing.T) {
+	for _, c := range []struct {
+		declaration string
+		good        []string
+		bad         []string
+		says        string
+	}{
+		{"type: string", []string{"", " ", "a\nb", `"'{}$`, "ünï"}, nil, ""},
+		{"type: string, enum: [a, b]", []string{"a"}, []string{"", "A", "a "}, "want one of a, b"},
+		{"type: string, pattern: 'a|bc'", []string{"a", "bc"}, []string{"ab", "xbc", "a\n", "bcx"}, "want text that matches a|bc as a whole"},
+		{"type: string, maxLength: 2", []string{"", "üü"}, []string{"üüü"}, "at most 2 characters long"},
+		{"type: integer", []string{"0", "-1", "9223372036854775807"}, []string{"", "1.0", "1e3", "+1", "01", " 1", "0x1", "1_0", "9223372036854775808"}, "want a whole number"},
+		{"type: integer, minimum: 1, maximum: \"3\"", []string{"1", "3"}, []string{"0", "4"}, "want a whole number, at least 1, at most 3"},
+		{"type: integer, enum: [1, 2]", []string{"2"}, []string{"3", "2.0"}, "want one of 1, 2"},
+		{"type: number", []string{"0", "1.5", "-2e3"}, []string{"", ".5", "1.", "NaN", "Inf", "1e999", "0x1p4"}, "want a number"},
+		{"type: number, maximum: 0.5", []string{"0.5"}, []string{"0.51"}, "at most 0.5"},
+		{"type: boolean", []string{"true", "false"}, []string{"", "True", "yes", "1"}, "want true or false"},
+		{"type: quantity", []string{"0", "64Mi", "100m", "1.5Gi", "1e3", "-1"}, []string{"", "64 Mi", "64MB", "1e999999999", "Mi", strings.Repeat("9", 99)}, "want a quantity"},
+		{"type: quantity, maximum: 512Mi", []string{"0.5Gi", "512Mi"}, []string{"1Gi", "0.6Gi"}, "at most 512Mi"},
+		{"type: quantity, enum: [1Gi]", []string{"1Gi", "1024Mi"}, []string{"1G"}, "want one of 1Gi"},
+		{"type: duration", []string{"0s", "1h30m", "1.5s", "-1s"}, []string{"", "1", "1 h", "1d"}, "want a duration"},
+		{"type: duration, minimum: 1m, maximum: 1h", []string{"60s", "60m"}, []string{"59s", "61m"}, "at least 1m, at most 1h"},
+		{"type: image", []string{"nginx", "nginx:1.2", "a.b/c/d_e:T", "localhost:5000/x", "A.b:80/c@sha256:" + strings.Repeat("a", 64), "[::1]:5000/a"},
+			[]string{"", "Nginx", "a b", "a:", "a@sha256:1", "https://a/b", "a//b", "-a", "a:b:c", "a\n", strings.Repeat("a", 600)}, "want an image reference"},
+		{"type: image, pattern: 'registry.example.com/.*'", []string{"registry.example.com/a"}, []string{"docker.io/a"}, "as a whole"},
+		{"type: json", []string{"1", "null", `{"a":[1,2]}`, ` "x" `}, []string{"", "{", "1 2", "'a'"}, "want JSON"},
+		{"type: list, items: string", []string{"", "a", "a, b", "a,,b"}, nil, ""},
+		{"type: list, items: integer", []string{"", " 1 , 2 "}, []string{"1,", "a", "1;2"}, "of the list: want a whole number"},
+		{"type: list, items: {type: string, enum: [a, b], maxLength: 3}", []string{"a,b,a"}, []string{"a,c"}, `the item "c" of the list: want one of a, b`},
+	} {
+		for _, text := range c.good {
+			if _, err := valueOf(t, c.declaration, text); err != nil {
+				t.Errorf("%s refuses %q: %v", c.declaration, text, err)
+			}
+		}
+		for _, text := range c.bad {
+			_, err := valueOf(t, c.declaration, text)
+			var bad *ParameterError
+			if !errors.As(err, &bad) {
+				t.Errorf("%s takes %q; error %v", c.declaration, text, err)
+				continue
+			}
+			if !strings.Contains(bad.Message, c.says) || bad.Origin != FromPod || bad.Annotation != "t.pillion.dev/p" || bad.Template != "t" {
+				t.Errorf("%s refuses %q with %q", c.declaration, text, bad)
+			}
+		}
+	}
+}
+
+func TestValuesAreTyped(t *testing.T) {
+	for _, c := range []struct{ declaration, text, want string }{
+		{"type: string", "01", `string:"01"`},
+		{"type: integer", "42", `int64:42`},
+		{"type: number", "42", `float64:42`},
+		{"type: boolean", "true", `bool:true`},
+		{"type: quantity", "0.5Gi", `string:"0.5Gi"`},
+		{"type: duration", "90m", `string:"90m"`},
+		{"type: json", `{"a":1.10}`, `map[string]interface {}:{"a":1.10}`},
+		{"type: list, items: integer", "1, 2", `[]interface {}:[1,2]`},
+		{"type: list, items: string", "", `[]interface {}:[]`},
+		{"type: list, items: string", " a ,b,, c", `[]interface {}:["a","b","","c"]`},
+	} {
+		v, err := valueOf(t, c.declaration, c.text)
+		if got := fmt.Sprintf("%T:%s", v, asJSON(t, v)); err != nil || got != c.want {
+			t.Errorf("%s %q: %s, %v; want %s", c.declaration, c.text, got, err, c.want)
+		}
+	}
+}
+
+func TestLaterLevelsWin(t *testing.T) {
+	tmpl := compiled(t, "parameters: [{name: logLevel, type: string, default: a}]\ninject: {}")
+	for _, c := range []struct {
+		namespace, pod, want string
+		origin               Origin
+	}{
+		{"-", "-", "a", FromDefault}, {"b", "-", "b", FromNamespace}, {"-", "c", "c", FromPod}, {"b", "c", "c", FromPod}, {"b", "", "", FromPod},
+	} {
+		in := Input{Pod: onePod(t, nil)}
+		if c.namespace != "-" {
+			in.Namespace.Annotations = map[string]string{"t.pillion.dev/log-level": c.namespace}
+		}
+		if c.pod != "-" {
+			in.Pod = onePod(t, map[string]string{"t.pillion.dev/log-level": c.pod})
+		}
+		r := rendered(t, tmpl, in)
+		if r.Params["logLevel"] != c.want || r.Origins["logLevel"] != c.origin {
+			t.Errorf("namespace %q, pod %q: %v from %v", c.namespace, c.pod, r.Params["logLevel"], r.Origins["logLevel"])
+		}
+	}
+}
+
+func TestAMapIsGatheredKeyByKeyAcrossLevels(t *testing.T) {
+	tmpl := compiled(t, "parameters: [{name: output, type: map, items: string, default: {a: d, b: d, c: d}}]\ninject: {}")
+	r := rendered(t, tmpl, Input{
+		Pod:       onePod(t, map[string]string{"t.pillion.dev/output.c": "p", "t.pillion.dev/output.x.y": "p"}),
+		Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/output.b": "n", "t.pillion.dev/output.c": "n"}},
+	})
+	if got := asJSON(t, r.Params["output"]); got != `{"a":"d","b":"n","c":"p","x.y":"p"}` || r.Origins["output"] != FromPod {
+		t.Errorf("%s from %s", got, r.Origins["output"])
+	}
+	empty := compiled(t, "parameters: [{name: output, type: map, items: integer}]\ninject: {}")
+	if got := asJSON(t, rendered(t, empty, Input{Pod: onePod(t, nil)}).Params["output"]); got != "{}" {
+		t.Errorf("a map without annotations is %s", got)
+	}
+	_, err := empty.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output.a": "x"})})
+	if want := `annotation t.pillion.dev/output.a on the pod has the value "x": want a whole number`; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = empty.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output": "x"})})
+	if err == nil || !strings.Contains(err.Error(), "set t.pillion.dev/output.KEY instead") {
+		t.Errorf("a map set as a whole: error %v", err)
+	}
+}
+
+func TestALevelThatMayNotSetAParameterIsRefused(t *testing.T) {
+	for setBy, c := range map[string]struct {
+		namespace, pod string
+		says           string
+	}{
+		"[Namespace]": {"", `annotation t.pillion.dev/p on the pod has the value "v": may not be set there; it may be set by the namespace`, ""},
+		"[Pod]":       {`annotation t.pillion.dev/p on the namespace has the value "v": may not be set there; it may be set by the pod`, "", ""},
+		"[]":          {`may not be set there; it may be set by nobody`, "may not be set there", ""},
+	} {
+		tmpl := compiled(t, "parameters: [{name: p, type: string, setBy: "+setBy+"}]\ninject: {}")
+		annotations := map[string]string{"t.pillion.dev/p": "v"}
+		_, err := tmpl.Render(Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: annotations}})
+		if says := fmt.Sprint(err); c.namespace == "" && err != nil || !strings.Contains(says, c.namespace) {
+			t.Errorf("setBy %s, set on the namespace: %v", setBy, err)
+		}
+		_, err = tmpl.Render(Input{Pod: onePod(t, annotations)})
+		if says := fmt.Sprint(err); c.pod == "" && err != nil || !strings.Contains(says, c.pod) {
+			t.Errorf("setBy %s, set on the pod: %v", setBy, err)
+		}
+	}
+}
+
+func TestARequiredParameterMustBeSet(t *testing.T) {
+	for declaration, value := range map[string]string{"type: string": "", "type: list, items: string": "", "type: integer": "1"} {
+		tmpl := compiled(t, "parameters: [{name: bigName, required: true, setBy: [Namespace], "+declaration+"}]\ninject: {}")
+		_, err := tmpl.Render(Input{Pod: onePod(t, nil)})
+		var bad *ParameterError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: is required by the template t: set it on the namespace; want ") {
+			t.Errorf("%s: error %v", declaration, err)
+		}
+		rendered(t, tmpl, Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/big-name": value}}})
+	}
+	tmpl := compiled(t, "parameters: [{name: m, required: true, type: map, items: string}]\ninject: {}")
+	if _, err := tmpl.Render(Input{Pod: onePod(t, nil)}); err == nil {
+		t.Error("a required map may be empty")
+	}
+}
+
+func TestAnUnknownParameterIsAWarningWithTheNearestName(t *testing.T) {
+	tmpl := compiled(t, "parameters: [{name: logLevel, type: string}, {name: output, type: map, items: string}]\ninject: {}")
+	r := rendered(t, tmpl, Input{
+		Pod:       onePod(t, map[string]string{"t.pillion.dev/logLevel": "x", "t.pillion.dev/outputs.host": "x", "other.pillion.dev/x": "x", "t.pillion.dev.example.com/x": "x"}),
+		Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/zzz": "x"}},
+	})
+	want := []string{
+		"annotation t.pillion.dev/zzz on the namespace: the template t has no such parameter; there are log-level, output",
+		"annotation t.pillion.dev/logLevel on the pod: the template t has no such parameter; did you mean log-level?",
+		"annotation t.pillion.dev/outputs.host on the pod: the template t has no such parameter; did you mean output.host?",
+	}
+	if strings.Join(r.Warnings, "\n") != strings.Join(want, "\n") {
+		t.Errorf("warnings\n%s", strings.Join(r.Warnings, "\n"))
+	}
+}
+
+func TestHostileValuesAreShownHarmlessly(t *testing.T) {
+	_, err := valueOf(t, "type: integer", "\x1b[31m\n\u202e"+strings.Repeat("x", 10_000))
+	if err == nil || len(err.Error()) > 300 {
+		t.Fatalf("error %v", err)
+	}
+	for _, r := range err.Error() {
+		if unicode.IsControl(r) || r == '\u202e' {
+			t.Errorf("the error has the control character %U: %q", r, err)
+		}
+	}
+	if !strings.Contains(err.Error(), `"\x1b[31m\n\u202exxx`) {
+		t.Errorf("the error does not show the value: %v", err)
+	}
+}
+
+func TestTheHashOfParametersIsOfTheirValues(t *testing.T) {
+	tmpl := compiled(t, "parameters: [{name: a, type: string, default: x}, {name: b, type: map, items: string}]\ninject: {}")
+	hash := func(annotations map[string]string) string {
+		return rendered(t, tmpl, Input{Pod: onePod(t, annotations)}).ParamsHash
+	}
+	base := hash(nil)
+	if base == "" || base != hash(map[string]string{"t.pillion.dev/a": "x"}) || base == hash(map[string]string{"t.pillion.dev/a": "y"}) || base == hash(map[string]string{"t.pillion.dev/b.k": ""}) {
+		t.Error("equal values must have equal hashes, and others not")
+	}
+	if got := rendered(t, compiled(t, "inject: {}"), Input{Pod: onePod(t, nil)}).ParamsHash; got != "" {
+		t.Errorf("without parameters the hash is %q", got)
+	}
+}
+
+func TestNamesInKebabCase(t *testing.T) {
+	for camel, want := range map[string]string{"image": "image", "logLevel": "log-level", "caURL": "ca-url", "proxyURLPath": "proxy-url-path", "a1B": "a1-b", "oauth2Proxy": "oauth2-proxy"} {
+		if got := kebab(camel); got != want {
+			t.Errorf("%s: %s, want %s", camel, got, want)
+		}
+	}
+}
+
+func TestTheNearestName(t *testing.T) {
+	known := []string{"log-level", "image", "memory", "cpu"}
+	for name, want := range map[string]string{"log-levle": "log-level", "LogLevel": "log-level", "IMAGE": "image", "imge": "image", "cpus": "cpu", "zzzz": "", "": ""} {
+		if got, _ := nearest(name, known); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package templates
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// scalar is a scalar parameter type with its constraints.
+type scalar struct {
+	kind    v1alpha1.ParameterType
+	enum    []any
+	pattern *regexp.Regexp
+	min     any
+	max     any
+	// maxLength is in code points; negative means no bound.
+	maxLength int64
+	// allowed says in words what is allowed, for errors.
+	allowed string
+}
+
+// scalarKind is what a scalar type can do.
+type scalarKind struct {
+	words   string
+	cel     *cel.Type
+	parse   func(text string) (any, error)
+	compare func(a, b any) int
+	// text and enum tell whether the type takes pattern, and enum.
+	pattern, length, enum bool
+	// samples are values to try where a manifest gives no example.
+	samples []string
+}
+
+var errNotAllowed = errors.New("not of the type")
+
+// scalarKinds has every scalar type. Quantities and durations stay the text that
+// they are written in; what is compared is their value.
+var scalarKinds = map[v1alpha1.ParameterType]scalarKind{
+	v1alpha1.String: {
+		words: "text", cel: cel.StringType, pattern: true, length: true, enum: true,
+		parse:   func(s string) (any, error) { return s, nil },
+		samples: []string{"example", "1", "a", "A", "example.com", "/example", "https://example.com", "10.0.0.1", "1.0.0", "team/example", "true", "a@example.com", ""},
+	},
+	v1alpha1.Integer: {
+		words: "a whole number", cel: cel.IntType, parse: parseInteger, compare: compareAs[int64], enum: true,
+		samples: []string{"1", "0", "8080", "100", "-1"},
+	},
+	v1alpha1.Number: {
+		words: "a number", cel: cel.DoubleType, parse: parseNumber, compare: compareAs[float64], enum: true,
+		samples: []string{"1", "0", "0.5", "100", "-1"},
+	},
+	v1alpha1.Boolean: {
+		words: "true or false", cel: cel.BoolType, parse: parseBoolean, samples: []string{"true"},
+	},
+	v1alpha1.Quantity: {
+		words: "a quantity such as 64Mi or 100m", cel: cel.StringType, parse: parseQuantityText, compare: compareQuantities, enum: true,
+		samples: []string{"1", "64Mi", "100m", "1Gi", "1Ki", "0"},
+	},
+	v1alpha1.Duration: {
+		words: "a duration such as 30s or 1h30m", cel: cel.StringType, parse: parseDurationText, compare: compareDurations, enum: true,
+		samples: []string{"1s", "1m", "1h", "24h", "0s", "1ms"},
+	},
+	v1alpha1.Image: {
+		words: "an image reference such as registry.example.com/team/app:1.2", cel: cel.StringType, parse: parseImage, pattern: true, length: true, enum: true,
+		samples: []string{"registry.example.com/example:1", "example:1", "example"},
+	},
+	v1alpha1.JSON: {
+		words: "JSON", cel: cel.DynType, parse: parseJSON, length: true,
+	},
+}
+
+var (
+	integerText  = regexp.MustCompile(`\A-?(?:0|[1-9][0-9]*)\z`)
+	numberText   = regexp.MustCompile(`\A-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?\z`)
+	quantityText = regexp.MustCompile(`\A[+-]?(?:[0-9]{1,24}(?:\.[0-9]{0,24})?|\.[0-9]{1,24})(?:[eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\z`)
+)
+
+func parseInteger(s string) (any, error) {
+	if !integerText.MatchString(s) {
+		return nil, errNotAllowed
+	}
+	return strconv.ParseInt(s, 10, 64)
+}
+
+func parseNumber(s string) (any, error) {
+	if !numberText.MatchString(s) {
+		return nil, errNotAllowed
+	}
+	return strconv.ParseFloat(s, 64)
+}
+
+func parseBoolean(s string) (any, error) {
+	if s != "true" && s != "false" {
+		return nil, errNotAllowed
+	}
+	return s == "true", nil
+}
+
+// parseQuantityText takes what Kubernetes takes, less exponents so large that
+// reading them would cost memory.
+func parseQuantityText(s string) (any, error) {
+	if !quantityText.MatchString(s) {
+		return nil, errNotAllowed
+	}
+	_, err := resource.ParseQuantity(s)
+	return s, err
+}
+
+func parseDurationText(s string) (any, error) {
+	_, err := time.ParseDuration(s)
+	return s, err
+}
+
+func parseImage(s string) (any, error) {
+	if !isImage(s) {
+		return nil, errNotAllowed
+	}
+	return s, nil
+}
+
+func parseJSON(s string) (any, error) { return decodeJSON([]byte(s)) }
+
+func compareAs[T cmp.Ordered](a, b any) int { return cmp.Compare(a.(T), b.(T)) }
+
+func compareQuantities(a, b any) int {
+	x, y := resource.MustParse(a.(string)), resource.MustParse(b.(string))
+	return x.Cmp(y)
+}
+
+func compareDurations(a, b any) int {
+	x, _ := time.ParseDuration(a.(string))
+	y, _ := time.ParseDuration(b.(string))
+	return cmp.Compare(x, y)
+}
+
+// newScalar compiles a scalar type; report gets the field that is wrong.
+func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, report func(field, message string)) *scalar {
+	k := scalarKinds[kind]
+	s := &scalar{kind: kind, maxLength: -1, allowed: k.words}
+	s.setPattern(k, c, report)
+	s.setBounds(k, c, report)
+	s.setEnum(k, c, report)
+	s.describe(c)
+	return s
+}
+
+func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {
+	switch {
+	case c.Pattern == "":
+	case !k.pattern:
+		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
+	default:
+		if _, err := regexp.Compile(c.Pattern); err != nil {
+			report("pattern", "is no regular expression: "+plain(err.Error()))
+			return
+		}
+		s.pattern = regexp.MustCompile(`\A(?:` + c.Pattern + `)\z`)
+	}
+	switch {
+	case c.MaxLength == nil:
+	case !k.length:
+		report("maxLength", fmt.Sprintf("is not for the type %s", s.kind))
+	case *c.MaxLength < 0:
+		report("maxLength", "is negative")
+	default:
+		s.maxLength = *c.MaxLength
+	}
+}
+
+func (s *scalar) setBounds(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {
+	least, greatest := s.bound(k, "minimum", c.Minimum, report), s.bound(k, "maximum", c.Maximum, report)
+	s.min, s.max = least, greatest
+	if s.min != nil && s.max != nil && k.compare(s.min, s.max) > 0 {
+		report("minimum", "is greater than the maximum")
+	}
+}
+
+func (s *scalar) bound(k scalarKind, field string, raw json.RawMessage, report func(field, message string)) any {
+	if raw == nil {
+		return nil
+	}
+	if k.compare == nil {
+		report(field, fmt.Sprintf("is not for the type %s", s.kind))
+		return nil
+	}
+	v, err := s.fromManifest(raw)
+	if err != nil {
+		report(field, err.Error())
+		return nil
+	}
+	return v
+}
+
+func (s *scalar) setEnum(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {
+	if len(c.Enum) == 0 {
+		return
+	}
+	if !k.enum {
+		report("enum", fmt.Sprintf("is not for the type %s", s.kind))
+		return
+	}
+	var enum []any
+	for i, raw := range c.Enum {
+		v, err := s.fromManifest(raw)
+		if err != nil {
+			report("enum", fmt.Sprintf("value %d: %v", i+1, err))
+			continue
+		}
+		enum = append(enum, v)
+	}
+	s.enum = enum
+}
+
+// describe writes down what is allowed.
+func (s *scalar) describe(c v1alpha1.Constraints) {
+	if len(s.enum) > 0 {
+		words := make([]string, len(s.enum))
+		for i, v := range s.enum {
+			words[i] = textOf(v)
+		}
+		s.allowed = "one of " + strings.Join(words, ", ")
+	}
+	if s.pattern != nil {
+		s.allowed += " that matches " + plain(c.Pattern) + " as a whole"
+	}
+	if s.min != nil {
+		s.allowed += ", at least " + textOf(s.min)
+	}
+	if s.max != nil {
+		s.allowed += ", at most " + textOf(s.max)
+	}
+	if s.maxLength >= 0 {
+		s.allowed += fmt.Sprintf(", at most %d characters long", s.maxLength)
+	}
+}
+
+// parse reads an annotation's text, or a part of it, and checks the constraints.
+// Its error says what is allowed.
+func (s *scalar) parse(text string) (any, error) {
+	v, err := scalarKinds[s.kind].parse(text)
+	if err != nil || !s.accepts(v, text) {
+		return nil, errors.New("want " + s.allowed)
+	}
+	return v, nil
+}
+
+func (s *scalar) accepts(v any, text string) bool {
+	compare := scalarKinds[s.kind].compare
+	switch {
+	case s.pattern != nil && !s.pattern.MatchString(text):
+		return false
+	case s.maxLength >= 0 && int64(utf8.RuneCountInString(text)) > s.maxLength:
+		return false
+	case s.min != nil && compare(v, s.min) < 0, s.max != nil && compare(v, s.max) > 0:
+		return false
+	case s.enum == nil:
+		return true
+	case compare != nil:
+		return slices.ContainsFunc(s.enum, func(e any) bool { return compare(v, e) == 0 })
+	}
+	return slices.Contains(s.enum, v)
+}
+
+// fromManifest reads a value that the manifest gives as text, or in the type's
+// own JSON form.
+func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
+	v, err := decodeJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.manifestText(v, raw)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := s.parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("is %s; %w", shown(text), err)
+	}
+	return parsed, nil
+}
+
+func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
+	if text, ok := v.(string); ok {
+		return text, nil
+	}
+	if s.kind == v1alpha1.JSON {
+		return string(raw), nil
+	}
+	switch v := v.(type) {
+	case json.Number:
+		// YAML has dropped zeros from 1.10 by now, which matters for text only.
+		if scalarKinds[s.kind].pattern && !integerText.MatchString(v.String()) {
+			return "", fmt.Errorf("is the number %s to YAML; quote it", plain(v.String()))
+		}
+		return v.String(), nil
+	case bool:
+		if s.kind != v1alpha1.Boolean {
+			return "", fmt.Errorf("is the boolean %t to YAML; quote it, or write %s", v, s.allowed)
+		}
+		return strconv.FormatBool(v), nil
+	}
+	return "", fmt.Errorf("is %s; want %s", kindOf(v), s.allowed)
+}
+
+// sample returns a value that the constraints allow, if one is easily found.
+func (s *scalar) sample() (any, bool) {
+	if len(s.enum) > 0 {
+		return s.enum[0], true
+	}
+	for _, v := range []any{s.min, s.max} {
+		if v != nil && s.accepts(v, textOf(v)) {
+			return v, true
+		}
+	}
+	for _, text := range scalarKinds[s.kind].samples {
+		if v, err := s.parse(text); err == nil {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// textOf writes a scalar as an annotation would have it.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return formatFloat(v)
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// formatFloat writes a finite number as encoding/json does.
+func formatFloat(f float64) string {
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.FormatFloat(f, format, -1, 64)
+}

@@ -1,0 +1,134 @@
+package templates
+
+import (
+	"errors"
+	"strings"
+)
+
+// part is a piece of a text with ${…} in it.
+type part struct {
+	// text is the literal text, or the expression's source.
+	text   string
+	isExpr bool
+	// offset is where the expression's source begins, in bytes.
+	offset int
+}
+
+var (
+	errUnclosed = errors.New("${ without its }; for a literal ${ write $${")
+	errEmpty    = errors.New("${} holds no expression; for a literal ${ write $${")
+)
+
+// scan splits text into literal parts and expressions. $${ is a literal ${. A }
+// inside an expression's strings, comments or braces does not end it.
+func scan(text string) ([]part, error) {
+	var parts []part
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			parts = append(parts, part{text: literal.String()})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(text); {
+		dollar := strings.IndexByte(text[i:], '$')
+		if dollar < 0 {
+			literal.WriteString(text[i:])
+			break
+		}
+		literal.WriteString(text[i : i+dollar])
+		i += dollar
+		rest := text[i:]
+		switch {
+		case strings.HasPrefix(rest, "$${"):
+			literal.WriteString("${")
+			i += len("$${")
+		case strings.HasPrefix(rest, "${"):
+			length, ok := expressionLength(rest[2:])
+			if !ok {
+				return nil, errUnclosed
+			}
+			source := rest[2 : 2+length]
+			if strings.TrimSpace(source) == "" {
+				return nil, errEmpty
+			}
+			flush()
+			parts = append(parts, part{text: source, isExpr: true, offset: i + 2})
+			i += 2 + length + 1
+		default:
+			literal.WriteByte('$')
+			i++
+		}
+	}
+	flush()
+	return parts, nil
+}
+
+// expressionLength returns how long the expression at the start of s is, up to
+// the } that closes it, and whether there is one.
+func expressionLength(s string) (int, bool) {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i, true
+			}
+			depth--
+		case '"', '\'':
+			length, ok := stringLength(s[i:], isRaw(s, i))
+			if !ok {
+				return 0, false
+			}
+			i += length - 1
+		case '/':
+			if strings.HasPrefix(s[i:], "//") {
+				end := strings.IndexByte(s[i:], '\n')
+				if end < 0 {
+					return 0, false
+				}
+				i += end
+			}
+		}
+	}
+	return 0, false
+}
+
+// isRaw tells whether the quote at s[at] opens a raw string: r or R before it,
+// with or without b or B, and nothing before that which makes it a name.
+func isRaw(s string, at int) bool {
+	start := at
+	for start > 0 && isNameByte(s[start-1]) {
+		start--
+	}
+	switch strings.ToLower(s[start:at]) {
+	case "r", "br", "rb":
+		return true
+	}
+	return false
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// stringLength returns the length of the CEL string at the start of s, quotes
+// included, and whether it is closed.
+func stringLength(s string, raw bool) (int, bool) {
+	quote := s[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {
+		quote = triple
+	}
+	for i := len(quote); i < len(s); i++ {
+		if s[i] == '\\' && !raw {
+			i++
+			continue
+		}
+		if strings.HasPrefix(s[i:], quote) {
+			return i + len(quote), true
+		}
+	}
+	return 0, false
+}

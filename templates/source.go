@@ -1,0 +1,200 @@
+package templates
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// source knows where in the file the values of a manifest are.
+type source struct {
+	// first is the file's line at which the manifest begins.
+	first int
+	// root is the manifest's node, or nil when lines are not known.
+	root *yaml.Node
+}
+
+// newSource reads a manifest for its lines. Lines are not known if it cannot be
+// read, which is for the reader of the values to say.
+func newSource(manifest []byte, first int) *source {
+	s := &source{first: max(first, 1)}
+	var doc yaml.Node
+	if yaml.Unmarshal(manifest, &doc) == nil && doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
+		s.root = doc.Content[0]
+	}
+	return s
+}
+
+// line returns the line of the value at p, or of the nearest value that holds
+// it, in the file, from 1. It is 0 if it is not known.
+func (s *source) line(p *path) int {
+	n, line := s.find(p)
+	if n == nil {
+		return 0
+	}
+	return line + s.first - 1
+}
+
+// textLine returns the line of the byte at offset of the text at p: of a block
+// scalar it is the line that holds it.
+func (s *source) textLine(p *path, text string, offset int) int {
+	n, line := s.find(p)
+	if n == nil {
+		return 0
+	}
+	if n.Kind == yaml.ScalarNode && n.Style&yaml.LiteralStyle != 0 {
+		line = n.Line + 1 + strings.Count(text[:min(offset, len(text))], "\n")
+	}
+	return line + s.first - 1
+}
+
+// find returns the node at p or the nearest one above it, and its line: that of
+// its key, if it has one.
+func (s *source) find(p *path) (*yaml.Node, int) {
+	n := s.root
+	if n == nil {
+		return nil, 0
+	}
+	line := n.Line
+	for _, step := range p.steps() {
+		next, at := child(n, step)
+		if next == nil {
+			return n, line
+		}
+		n, line = next, at
+	}
+	return n, line
+}
+
+func child(n *yaml.Node, step *path) (*yaml.Node, int) {
+	n = resolved(n)
+	if step.isItem {
+		if n.Kind != yaml.SequenceNode || step.index >= len(n.Content) {
+			return nil, 0
+		}
+		return n.Content[step.index], n.Content[step.index].Line
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil, 0
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == step.key {
+			return n.Content[i+1], n.Content[i].Line
+		}
+	}
+	return nil, 0
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// maxExpandedNodes and maxExpandedBytes bound what aliases may make of a manifest.
+const (
+	maxExpandedNodes = 100_000
+	maxExpandedBytes = 2 << 20
+)
+
+// expansion is how large a node is with its aliases written out.
+type expansion struct{ nodes, bytes int }
+
+// checkAliases refuses anchors that hold themselves, and aliases that make a
+// small manifest a large one.
+func (s *source) checkAliases() error {
+	if s.root == nil {
+		return nil
+	}
+	c := aliasCounter{done: map[*yaml.Node]expansion{}, open: map[*yaml.Node]bool{}}
+	_, err := c.count(s.root)
+	return err
+}
+
+type aliasCounter struct {
+	done map[*yaml.Node]expansion
+	open map[*yaml.Node]bool
+}
+
+func (c *aliasCounter) count(n *yaml.Node) (expansion, error) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if e, ok := c.done[n]; ok {
+		return e, nil
+	}
+	if c.open[n] {
+		return expansion{}, fmt.Errorf("line %d: the anchor %s holds itself", n.Line, shown(n.Anchor))
+	}
+	c.open[n] = true
+	sum := expansion{nodes: 1, bytes: len(n.Value)}
+	for _, child := range n.Content {
+		e, err := c.count(child)
+		if err != nil {
+			return sum, err
+		}
+		sum.nodes, sum.bytes = sum.nodes+e.nodes, sum.bytes+e.bytes
+		if sum.nodes > maxExpandedNodes || sum.bytes > maxExpandedBytes {
+			return sum, fmt.Errorf("line %d: with its aliases written out this is larger than %d values or %d bytes", n.Line, maxExpandedNodes, maxExpandedBytes)
+		}
+	}
+	delete(c.open, n)
+	c.done[n] = sum
+	return sum, nil
+}
+
+// duplicates reports keys that a map has twice.
+func (s *source) duplicates(report func(at *path, line int, message string)) {
+	if s.root != nil {
+		s.duplicatesIn(s.root, nil, report)
+	}
+}
+
+func (s *source) duplicatesIn(n *yaml.Node, at *path, report func(*path, int, string)) {
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			s.duplicatesIn(item, at.item(i), report)
+		}
+	case yaml.MappingNode:
+		seen := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, here := n.Content[i], at.field(n.Content[i].Value)
+			line := key.Line + s.first - 1
+			if before, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode && key.Tag != "!!merge" {
+				report(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", shown(key.Value), before))
+			} else {
+				seen[key.Value] = line
+			}
+			s.duplicatesIn(n.Content[i+1], here, report)
+		}
+	}
+}
+
+// booleanKeys reports keys that YAML reads as a boolean, as kubectl does: a label
+// n becomes one named false.
+func (s *source) booleanKeys(report func(at *path, message string)) {
+	if s.root != nil {
+		s.booleanKeysIn(s.root, nil, report)
+	}
+}
+
+var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
+
+func (s *source) booleanKeysIn(n *yaml.Node, at *path, report func(*path, string)) {
+	for i, child := range n.Content {
+		switch {
+		case n.Kind == yaml.SequenceNode:
+			s.booleanKeysIn(child, at.item(i), report)
+		case n.Kind == yaml.MappingNode && i%2 == 0:
+			here := at.field(child.Value)
+			if child.Kind == yaml.ScalarNode && child.Style == 0 && yamlBoolean.MatchString(child.Value) {
+				report(here, fmt.Sprintf("YAML reads the key %s as a boolean; quote it", child.Value))
+			}
+			s.booleanKeysIn(n.Content[i+1], here, report)
+		}
+	}
+}

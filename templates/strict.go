@@ -1,0 +1,172 @@
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// strict checks a decoded manifest against the Go type it is for, and returns it
+// without what does not fit, so that the rest can be checked too.
+type strict struct {
+	report func(at *path, message string)
+}
+
+var (
+	rawType         = reflect.TypeFor[json.RawMessage]()
+	itemsType       = reflect.TypeFor[v1alpha1.Items]()
+	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+)
+
+func (s *strict) check(v any, t reflect.Type, at *path) any {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case v == nil || t == rawType:
+		return v
+	case t == itemsType:
+		if name, ok := v.(string); ok {
+			return map[string]any{"type": name}
+		}
+	case reflect.PointerTo(t).Implements(unmarshalerType):
+		return s.custom(v, t, at)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return s.object(v, t, at)
+	case reflect.Map:
+		return s.entries(v, t, at)
+	case reflect.Slice:
+		return s.list(v, t, at)
+	case reflect.String:
+		if _, ok := v.(string); ok {
+			return v
+		}
+		s.report(at, fmt.Sprintf("is %s; want text", kindOf(v)))
+	case reflect.Bool:
+		if _, ok := v.(bool); ok {
+			return v
+		}
+		s.report(at, fmt.Sprintf("is %s; want true or false", kindOf(v)))
+	default:
+		return s.integer(v, t, at)
+	}
+	return nil
+}
+
+// custom checks a value of a type that reads itself, such as a time.
+func (s *strict) custom(v any, t reflect.Type, at *path) any {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(data, reflect.New(t).Interface())
+	}
+	if err != nil {
+		s.report(at, "cannot be read: "+plain(err.Error()))
+		return nil
+	}
+	return v
+}
+
+func (s *strict) object(v any, t reflect.Type, at *path) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		s.report(at, fmt.Sprintf("is %s; want an object", kindOf(v)))
+		return nil
+	}
+	fields := jsonFields(t)
+	good := make(map[string]any, len(object))
+	for _, key := range sortedKeys(object) {
+		field, ok := fields[key]
+		if !ok {
+			s.report(at.field(key), "unknown field"+didYouMean(key, sortedKeys(fields)))
+			continue
+		}
+		if checked := s.check(object[key], field, at.field(key)); checked != nil {
+			good[key] = checked
+		}
+	}
+	return good
+}
+
+func (s *strict) entries(v any, t reflect.Type, at *path) any {
+	object, ok := v.(map[string]any)
+	if !ok {
+		s.report(at, fmt.Sprintf("is %s; want an object", kindOf(v)))
+		return nil
+	}
+	good := make(map[string]any, len(object))
+	for _, key := range sortedKeys(object) {
+		if checked := s.check(object[key], t.Elem(), at.field(key)); checked != nil {
+			good[key] = checked
+		}
+	}
+	return good
+}
+
+// list keeps the place of an item that does not fit, so that the others keep
+// their index.
+func (s *strict) list(v any, t reflect.Type, at *path) any {
+	items, ok := v.([]any)
+	if !ok {
+		s.report(at, fmt.Sprintf("is %s; want a list", kindOf(v)))
+		return nil
+	}
+	good := make([]any, len(items))
+	for i, item := range items {
+		if item == nil && t.Elem() != rawType {
+			s.report(at.item(i), "is null; want a value")
+			continue
+		}
+		good[i] = s.check(item, t.Elem(), at.item(i))
+	}
+	return good
+}
+
+func (s *strict) integer(v any, t reflect.Type, at *path) any {
+	n, ok := v.(json.Number)
+	if !ok {
+		s.report(at, fmt.Sprintf("is %s; want a whole number", kindOf(v)))
+		return nil
+	}
+	bits := t.Bits()
+	if _, err := strconv.ParseInt(n.String(), 10, bits); err != nil {
+		limit := int64(math.MaxInt64) >> (64 - bits)
+		s.report(at, fmt.Sprintf("is %s; want a whole number from %d to %d", plain(n.String()), -limit-1, limit))
+		return nil
+	}
+	return v
+}
+
+// jsonFields returns the fields that encoding/json gives a struct, embedded ones
+// included.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			for k, v := range jsonFields(f.Type) {
+				fields[k] = v
+			}
+		case name != "" && name != "-":
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,369 @@
+package templates
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// node is a part of a compiled fragment.
+type node interface {
+	// render returns the node's value for a pod; nil leaves it out. Its error is a
+	// *failure or a *TooExpensiveError.
+	render(s *scope) (any, error)
+}
+
+// constant is a part of the fragment without expressions.
+type constant struct {
+	at    *path
+	value any
+}
+
+// render returns a copy: what is merged into one pod must not reach another.
+func (c *constant) render(s *scope) (any, error) {
+	v, err := copyNative(c.value, &s.render.left)
+	if err != nil {
+		return nil, failf(c.at, "%v", err)
+	}
+	return v, nil
+}
+
+// text is a text with expressions in it.
+type text struct {
+	parts []textPart
+	typ   *podschema.Type
+}
+
+// textPart is a literal, or an expression if there is one.
+type textPart struct {
+	literal    string
+	expression *expression
+}
+
+func (t *text) render(s *scope) (any, error) {
+	joined, err := joinText(t.parts, s)
+	if err != nil {
+		return nil, err
+	}
+	return joined, nil
+}
+
+func joinText(parts []textPart, s *scope) (string, error) {
+	var b strings.Builder
+	for _, p := range parts {
+		if p.expression == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		v, err := p.expression.evaluate(s)
+		if err != nil {
+			return "", err
+		}
+		joined, err := toText(v, &s.render.left)
+		if err != nil {
+			return "", p.expression.failure(err)
+		}
+		b.WriteString(joined)
+	}
+	return b.String(), nil
+}
+
+// failure places an error at the expression.
+func (e *expression) failure(err error) error {
+	return &failure{at: e.at, line: e.line, message: plain(err.Error())}
+}
+
+// whole is an expression that is a value by itself.
+type whole struct {
+	expression *expression
+	typ        *podschema.Type
+}
+
+func (w *whole) render(s *scope) (any, error) {
+	v, err := w.expression.evaluate(s)
+	if err != nil {
+		return nil, err
+	}
+	native, err := toNative(v, &s.render.left)
+	if err != nil {
+		return nil, w.expression.failure(err)
+	}
+	fitted, err := s.render.template.fitting().fit(native, w.typ, "")
+	if err != nil {
+		return nil, w.expression.failure(err)
+	}
+	return fitted, nil
+}
+
+// mapping is an object with an expression somewhere in it, or with directives.
+type mapping struct {
+	at        *path
+	line      int
+	typ       *podschema.Type
+	condition *expression
+	entries   []entry
+	// directives are for the merge: $position, $onConflict.
+	directives map[string]any
+}
+
+// entry is one key of a mapping: a literal, or a text if there is one.
+type entry struct {
+	key   string
+	text  []textPart
+	value node
+}
+
+func (m *mapping) render(s *scope) (any, error) {
+	if m.condition != nil {
+		if yes, err := m.condition.condition(s); err != nil || !yes {
+			return nil, err
+		}
+	}
+	out := make(map[string]any, len(m.entries)+len(m.directives))
+	for _, e := range m.entries {
+		key, err := m.key(e, s, out)
+		if err != nil {
+			return nil, err
+		}
+		v, err := e.value.render(s)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			continue
+		}
+		if err := s.render.left.spend(len(key) + 4); err != nil {
+			return nil, failf(m.at, "%v", err)
+		}
+		out[key] = v
+	}
+	if len(out) == 0 && m.isMap() && len(m.entries) > 0 {
+		return nil, nil
+	}
+	for key, value := range m.directives {
+		out[key] = value
+	}
+	return out, nil
+}
+
+func (m *mapping) isMap() bool { return m.typ != nil && m.typ.Kind() == podschema.Map }
+
+func (m *mapping) key(e entry, s *scope, out map[string]any) (string, error) {
+	key := e.key
+	if e.text != nil {
+		var err error
+		if key, err = joinText(e.text, s); err != nil {
+			return "", err
+		}
+	}
+	wrong := ""
+	switch _, twice := out[key]; {
+	case key == "":
+		wrong = "is empty"
+	case strings.HasPrefix(key, "$"):
+		wrong = "begins with $"
+	case twice:
+		wrong = "is there twice"
+	default:
+		return key, nil
+	}
+	return "", &failure{at: m.at, line: m.line, message: fmt.Sprintf("the key %s %s", shown(key), wrong)}
+}
+
+// sequence is a list with an expression somewhere in it, or with directives.
+type sequence struct {
+	at    *path
+	typ   *podschema.Type
+	items []item
+}
+
+// item is an item of a sequence; at most one of loop and each is set.
+type item struct {
+	line int
+	at   *path
+	loop *loop
+	each each
+	node node
+}
+
+// loop is $for: "NAME in EXPRESSION".
+type loop struct {
+	name string
+	over *expression
+}
+
+// each is which containers of the base pod $each extends.
+type each string
+
+// The values of $each.
+const (
+	eachApp  each = "App"
+	eachInit each = "Init"
+	eachAll  each = "All"
+)
+
+func (q *sequence) render(s *scope) (any, error) {
+	out := make([]any, 0, len(q.items))
+	for i := range q.items {
+		var err error
+		if out, err = q.renderItem(&q.items[i], s, out); err != nil {
+			return nil, err
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return out, nil
+}
+
+func (q *sequence) renderItem(it *item, s *scope, out []any) ([]any, error) {
+	switch {
+	case it.loop != nil:
+		return q.renderLoop(it, s, out)
+	case it.each != "":
+		return out, renderEach(it, s)
+	}
+	v, err := it.node.render(s)
+	if err != nil || v == nil {
+		return out, err
+	}
+	return q.add(it, v, out)
+}
+
+// add appends an item, if the list's keys are in it and no other item has them.
+func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
+	m, ok := v.(map[string]any)
+	if !ok || q.typ == nil || len(q.typ.Keys()) == 0 {
+		return append(out, v), nil
+	}
+	if err := q.checkKeys(m, out); err != "" {
+		return nil, &failure{at: it.at, line: it.line, message: err}
+	}
+	return append(out, v), nil
+}
+
+func (q *sequence) checkKeys(m map[string]any, out []any) string {
+	words := make([]string, len(q.typ.Keys()))
+	for i, k := range q.typ.Keys() {
+		v := m[k.Name]
+		if v == nil {
+			v = keyDefault(k)
+		}
+		if v == nil || v == "" {
+			return fmt.Sprintf("an item of this list needs %s", k.Name)
+		}
+		words[i] = k.Name + " " + shown(scalarText(v))
+	}
+	for _, other := range out {
+		if o, ok := other.(map[string]any); ok && q.sameKeys(m, o) {
+			return fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
+		}
+	}
+	return ""
+}
+
+func (q *sequence) sameKeys(a, b map[string]any) bool {
+	for _, k := range q.typ.Keys() {
+		x, y := a[k.Name], b[k.Name]
+		if x == nil {
+			x = keyDefault(k)
+		}
+		if y == nil {
+			y = keyDefault(k)
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
+}
+
+// keyDefault returns what an absent key stands for, or nil. The schema also has
+// the empty text as a default, for names that the API requires.
+func keyDefault(k podschema.Key) any {
+	if text, ok := k.Default.(string); ok && text != "" {
+		return text
+	}
+	return nil
+}
+
+func (q *sequence) renderLoop(it *item, s *scope, out []any) ([]any, error) {
+	over, err := it.loop.over.evaluate(s)
+	if err != nil {
+		return nil, err
+	}
+	iterable, ok := sorted(over).(traits.Iterable)
+	if _, isList := over.(traits.Lister); !ok || !isList && !isMapper(over) {
+		return nil, it.loop.over.failure(fmt.Errorf("$for goes over %s; want a list or a map", celKind(over.Type().TypeName())))
+	}
+	count := 0
+	for walk := iterable.Iterator(); walk.HasNext() == types.True; {
+		if count++; count > MaxIterations {
+			s.render.fatal = &TooExpensiveError{Template: s.render.template.name, Path: it.at.String(),
+				Message: fmt.Sprintf("$for repeats more than %d times", MaxIterations)}
+			return nil, s.render.fatal
+		}
+		v, err := it.node.render(s.bind(it.loop.name, walk.Next()))
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			continue
+		}
+		if out, err = q.add(it, v, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func isMapper(v ref.Val) bool {
+	_, ok := v.(traits.Mapper)
+	return ok
+}
+
+// renderEach extends containers of the base pod. The items are kept by the
+// render, because they go to two lists and several may extend one container.
+func renderEach(it *item, s *scope) error {
+	for _, list := range containerLists {
+		if it.each == eachApp && list != "containers" || it.each == eachInit && list != "initContainers" {
+			continue
+		}
+		for _, c := range s.render.containers(list) {
+			if err := extend(it, s, list, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func extend(it *item, s *scope, list string, container map[string]any) error {
+	v, err := it.node.render(s.bind("container", adapt(container)))
+	if err != nil {
+		return err
+	}
+	m, ok := v.(map[string]any)
+	if !ok || !hasFields(m) {
+		return nil
+	}
+	name, _ := container["name"].(string)
+	m["name"] = name
+	s.render.extensions = append(s.render.extensions, extension{item: it, list: list, name: name, object: m})
+	return nil
+}
+
+// hasFields tells whether an object holds more than directives.
+func hasFields(m map[string]any) bool {
+	for key := range m {
+		if !strings.HasPrefix(key, "$") {
+			return true
+		}
+	}
+	return false
+}

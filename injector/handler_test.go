@@ -207,6 +207,8 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 		"no request":            {"", "application/json", "", strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`), 400, "no request"},
 		"no uid":                {"", "application/json", "", strings.NewReader(strings.Replace(good, `"uid":"42"`, `"uid":""`, 1)), 400, "uid"},
 		"a review of a Service": {"", "application/json", "", strings.NewReader(strings.Replace(good, `"kind":"Pod"},"resource"`, `"kind":"Service"},"resource"`, 1)), 400, "Service"},
+		"another resource":      {"", "application/json", "", strings.NewReader(strings.Replace(good, `"resource":"pods"`, `"resource":"services"`, 1)), 400, "services"},
+		"an object of a kind":   {"", "application/json", "", strings.NewReader(strings.Replace(good, `"object":{"apiVersion":"v1","kind":"Pod"`, `"object":{"apiVersion":"v1","kind":"Service"`, 1)), 400, "Service"},
 		"no object":             {"", "application/json", "", strings.NewReader(good[:strings.Index(good, `,"object"`)] + "}}"), 400, "no object"},
 		"an object of a string": {"", "application/json", "", strings.NewReader(good[:strings.Index(good, `,"object"`)] + `,"object":"x"}}`), 400, "not a pod"},
 		"a bad timeout":         {"", "application/json", "?timeout=never", strings.NewReader(good), 400, "never"},
@@ -332,7 +334,7 @@ func TestWarningsFitWhatTheAPIServerPassesOn(t *testing.T) {
 func FuzzHandlerAnswersAnything(f *testing.F) {
 	f.Add([]byte(reviewOf(v1Version, "", false)))
 	f.Add([]byte(reviewOf(v1beta1Version, `,"annotations":{"pillion.dev/status":"{\"templates\":[]}"}`, true)))
-	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},"operation":"CREATE","object":{"spec":{"containers":[1,null,{}]}}}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"operation":"CREATE","object":{"apiVersion":"v1","kind":"Pod","spec":{"containers":[1,null,{}]}}}}`))
 	template, _, err := templates.Compile([]byte(logShipper), templates.Options{})
 	if err != nil {
 		f.Fatal(err)

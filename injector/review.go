@@ -74,6 +74,9 @@ func decodeReview(body []byte) (*review, error) {
 	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}); r.Request.Kind != want {
 		return nil, bad("the review is about %s; this webhook is for v1 Pods", r.Request.Kind.String())
 	}
+	if r.Request.Resource.Resource != "pods" {
+		return nil, bad("the review is about the resource %q; this webhook is for pods", r.Request.Resource.Resource)
+	}
 	return &r, nil
 }
 
@@ -85,6 +88,10 @@ func (r *reviewRequest) pod() (map[string]any, error) {
 	pod, err := DecodePod(r.Object)
 	if err != nil {
 		return nil, bad("the review's object is not a pod: %v", err)
+	}
+	// The API server always says what its object is.
+	if kind, version := pod["kind"], pod["apiVersion"]; kind != "Pod" || version != "v1" {
+		return nil, bad("the review's object is a %v of %v; this webhook is for v1 Pods", kind, version)
 	}
 	return pod, nil
 }

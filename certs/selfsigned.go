@@ -99,6 +99,10 @@ type SelfSigned struct {
 	// while the Secret is absent or broken.
 	bundle []byte
 
+	// trusted is what the Secret last remembered. It is put back when someone
+	// made the Secret anew, even in the middle of a change of CAs.
+	trusted []trusted
+
 	mu sync.Mutex
 	// problems are what fails at present, by the object that it is about.
 	problems map[string]error
@@ -316,15 +320,26 @@ func (s *SelfSigned) loadSecret(ctx context.Context) {
 		return
 	}
 	s.authority.use(current)
-	s.bundle = bundle(current.cert, parseTrusted(secret.Data[secretTrustedKey]))
+	s.trusted = s.trustedIn(secret)
+	s.bundle = bundle(current.cert, s.trusted)
 	s.note(s.secret.key, s.rememberIn(ctx, secret, current.cert))
+}
+
+// trustedIn is what the Secret remembers. A Secret that remembers nothing is a
+// new one: then it is what the last one remembered. (One that does remember
+// something is right about what it has forgotten.)
+func (s *SelfSigned) trustedIn(secret *corev1.Secret) []trusted {
+	if stored := parseTrusted(secret.Data[secretTrustedKey]); len(stored) > 0 {
+		return stored
+	}
+	return s.trusted
 }
 
 // rememberIn updates what the Secret remembers, if that is out of date.
 func (s *SelfSigned) rememberIn(ctx context.Context, secret *corev1.Secret, current *x509.Certificate) error {
 	stored := secret.Data[secretTrustedKey]
 	keep := max(s.options.Settle, 0) + s.options.LeafDuration + clockSkew
-	want := encodeTrusted(remember(parseTrusted(stored), current, s.inUse(), s.now(), keep))
+	want := encodeTrusted(remember(s.trusted, current, s.inUse(), s.now(), keep))
 	if bytes.Equal(stored, want) {
 		return nil
 	}
@@ -399,7 +414,7 @@ func (s *SelfSigned) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle, nil
 	}
-	return bundle(current.cert, parseTrusted(secret.Data[secretTrustedKey])), nil
+	return bundle(current.cert, s.trustedIn(secret)), nil
 }
 
 // handOver serves the newest leaf, when it is time for that.

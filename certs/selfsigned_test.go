@@ -257,6 +257,29 @@ func TestADeletedSecretCostsNoTrustInTheLeafThatIsServed(t *testing.T) {
 	}
 }
 
+func TestASecretDeletedDuringAChangeOfCAsLosesNoneOfThem(t *testing.T) {
+	c := newCluster(t, newConfiguration())
+	long := func(o *SelfSignedOptions) { o.Settle = time.Minute }
+	replicas := []*SelfSigned{c.run(long), c.run(long), c.run(long)}
+	first, second := readyAndPublished(t, c, replicas[0]), yearCA(t)
+	c.rotate(second)
+	eventually(t, func() error { return c.published(pemOf(second, first)) })
+	time.Sleep(50 * time.Millisecond)
+	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if c.secret() == nil {
+			return fmt.Errorf("the Secret is not there again")
+		}
+		third, err := caFromSecret(c.secret())
+		if err != nil {
+			return err
+		}
+		return c.published(pemOf(third, second, first))
+	})
+}
+
 func TestABrokenSecretLeavesBundleAndLeafAlone(t *testing.T) {
 	c := newCluster(t, newConfiguration())
 	s := c.run(nil)

@@ -180,8 +180,8 @@ type object struct {
 }
 
 var (
-	paramsValueType    = types.NewTypeValue(paramsType, traits.IndexerType|traits.FieldTesterType)
-	variablesValueType = types.NewTypeValue(variablesType, traits.IndexerType|traits.FieldTesterType)
+	paramsValueType    = cel.ObjectType(paramsType, traits.IndexerType, traits.FieldTesterType)
+	variablesValueType = cel.ObjectType(variablesType, traits.IndexerType, traits.FieldTesterType)
 )
 
 // ConvertToNative implements [ref.Val].

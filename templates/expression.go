@@ -19,12 +19,14 @@ import (
 const (
 	// MaxExpressionCost is for one evaluation of one expression.
 	MaxExpressionCost = 300_000
-	// MaxRenderCost is for all evaluations together.
+	// MaxRenderCost is for all evaluations and repetitions together.
 	MaxRenderCost = 1_000_000
 	// MaxRenderedBytes is the size of the fragment as JSON, about.
 	MaxRenderedBytes = 256 << 10
 	// MaxIterations is how often one $for repeats its item.
 	MaxIterations = 1_000
+	// iterationCost is what one repetition costs besides its expressions.
+	iterationCost = 50
 )
 
 // expression is a compiled CEL expression.
@@ -172,30 +174,44 @@ func explainField(name string, objects *provider, source string) string {
 // *failure or a *TooExpensiveError.
 func (e *expression) evaluate(s *scope) (ref.Val, error) {
 	r := s.render
+	// Reading a variable evaluates it inside another expression, which may catch
+	// its error; a bound that is passed must end that one too.
+	if r.fatal != nil {
+		return nil, r.fatal
+	}
 	v, details, err := e.program.Eval(s)
 	if r.fatal != nil {
 		return nil, r.fatal
 	}
 	if cost := details.ActualCost(); cost != nil {
-		r.cost += *cost
+		if err := r.pay(*cost, e.at); err != nil {
+			return nil, err
+		}
 	}
 	var cancelled interpreter.EvalCancelledError
 	switch {
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
-		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(),
-			Message: fmt.Sprintf("an expression costs more than %d", MaxExpressionCost)}
-		return nil, r.fatal
-	case r.cost > MaxRenderCost:
-		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(),
-			Message: fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost)}
-		return nil, r.fatal
+		return nil, r.tooExpensive(e.at, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
 	case errors.Is(err, errTooLarge):
-		r.fatal = &TooExpensiveError{Template: r.template.name, Path: e.at.String(), Message: plain(err.Error())}
-		return nil, r.fatal
+		return nil, r.tooExpensive(e.at, plain(err.Error()))
 	case err != nil:
 		return nil, &failure{at: e.at, line: e.line, message: plain(err.Error())}
 	}
 	return v, nil
+}
+
+// pay adds to the render's cost.
+func (r *renderer) pay(cost uint64, at *path) error {
+	if r.cost += cost; r.cost > MaxRenderCost {
+		return r.tooExpensive(at, fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost))
+	}
+	return nil
+}
+
+// tooExpensive ends the render.
+func (r *renderer) tooExpensive(at *path, message string) error {
+	r.fatal = &TooExpensiveError{Template: r.template.name, Path: at.String(), Message: message}
+	return r.fatal
 }
 
 // condition runs an expression that gives a boolean.

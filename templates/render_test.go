@@ -209,14 +209,16 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 func TestWhatATenantCanMakeATemplateCostIsBounded(t *testing.T) {
 	long := strings.TrimSuffix(strings.Repeat("a,", 2000), ",")
 	for name, c := range map[string]struct{ spec, value, says string }{
-		"cost of one expression":                {"inject: {metadata: {labels: {a: \"${string(params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size())}\"}}}", long, "costs more than 300000"},
-		"cost that || would hide":               {"inject: {spec: {hostNetwork: \"${params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0 || true}\"}}", long, "costs more than 300000"},
-		"cost of a variable that || would hide": {"variables: [{name: v, expression: \"params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0\"}]\ninject: {spec: {hostNetwork: \"${variables.v || true}\"}}", long, "costs more than 300000"},
-		"cost of all together":                  {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}${params.l.map(y, y).size()}\"}]}}", strings.Join(numbers(900), ","), "together cost more than 1000000"},
-		"repetitions":                           {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\"}]}}", strings.Join(numbers(MaxIterations+1), ","), "$for repeats more than 1000 times"},
-		"bytes":                                 {"inject: {metadata: {annotations: {a: \"${params.l.join()}${params.l.join()}${params.l.join()}\"}}}", strings.Repeat("x", 100_000), "larger than 262144 bytes"},
-		"bytes of constants":                    {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\", configMap: {name: " + strings.Repeat("c", 2000) + "}}]}}", strings.Join(numbers(200), ","), "larger than 262144 bytes"},
-		"bytes of toJson":                       {"inject: {metadata: {annotations: {a: \"${string(toJson([params.l, params.l, params.l]).size())}\"}}}", strings.Repeat("x", 100_000), "more than 262144 bytes"},
+		"cost of one expression":                          {"inject: {metadata: {labels: {a: \"${string(params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size())}\"}}}", long, "costs more than 300000"},
+		"cost that || would hide":                         {"inject: {spec: {hostNetwork: \"${params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0 || true}\"}}", long, "costs more than 300000"},
+		"cost of a variable that || would hide":           {"variables: [{name: v, expression: \"params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0\"}]\ninject: {spec: {hostNetwork: \"${variables.v || true}\"}}", long, "costs more than 300000"},
+		"cost of a variable that is read again and again": {"variables: [{name: v, expression: \"params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0\"}]\ninject: {spec: {hostNetwork: \"${params.l.all(x, variables.v || true)}\"}}", long, "costs more than 300000"},
+		"repetitions inside repetitions":                  {"inject: {spec: {containers: [{$for: \"x in params.l\", name: \"${x}\", image: i, env: [{$for: \"y in params.l\", $if: \"false\", name: a}]}]}}", strings.Join(numbers(900), ","), "together cost more than 1000000"},
+		"cost of all together":                            {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}${params.l.map(y, y).size()}\"}]}}", strings.Join(numbers(900), ","), "together cost more than 1000000"},
+		"repetitions":                                     {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\"}]}}", strings.Join(numbers(MaxIterations+1), ","), "$for repeats more than 1000 times"},
+		"bytes":                                           {"inject: {metadata: {annotations: {a: \"${params.l.join()}${params.l.join()}${params.l.join()}\"}}}", strings.Repeat("x", 100_000), "larger than 262144 bytes"},
+		"bytes of constants":                              {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\", configMap: {name: " + strings.Repeat("c", 2000) + "}}]}}", strings.Join(numbers(200), ","), "larger than 262144 bytes"},
+		"bytes of toJson":                                 {"inject: {metadata: {annotations: {a: \"${string(toJson([params.l, params.l, params.l]).size())}\"}}}", strings.Repeat("x", 100_000), "more than 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tmpl := compiled(t, "parameters: [{name: l, type: list, items: string, default: [a]}]\n"+c.spec)

@@ -304,9 +304,10 @@ func (q *sequence) renderLoop(it *item, s *scope, out []any) ([]any, error) {
 	count := 0
 	for walk := iterable.Iterator(); walk.HasNext() == types.True; {
 		if count++; count > MaxIterations {
-			s.render.fatal = &TooExpensiveError{Template: s.render.template.name, Path: it.at.String(),
-				Message: fmt.Sprintf("$for repeats more than %d times", MaxIterations)}
-			return nil, s.render.fatal
+			return nil, s.render.tooExpensive(it.at, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
+		}
+		if err := s.render.pay(iterationCost, it.at); err != nil {
+			return nil, err
 		}
 		v, err := it.node.render(s.bind(it.loop.name, walk.Next()))
 		if err != nil {

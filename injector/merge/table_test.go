@@ -87,6 +87,8 @@ func table() []row {
 			fragment: "spec: {serviceAccountName: robot}", path: []string{"spec", "serviceAccount"}}, `"robot"`),
 		all(row{name: "computed priority is dropped for the template's class", pod: pod("", ", priority: 0, preemptionPolicy: PreemptLowerPriority"),
 			fragment: "spec: {priorityClassName: high}", path: []string{"spec", "priority"}}, `null`),
+		all(row{name: "a computed priority becomes the template's", pod: pod("", ", priority: 0, preemptionPolicy: PreemptLowerPriority"),
+			fragment: "spec: {priority: 7, preemptionPolicy: Never}", path: []string{"spec", "priority"}}, `7`),
 		all(row{name: "a default toleration gives way to the template's",
 			pod: pod("", ", tolerations: [{key: x, operator: Exists}, {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300},"+
 				"{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}]"),
@@ -219,5 +221,55 @@ func TestTwoTemplatesThatAgreeShareTheItem(t *testing.T) {
 	var conflict *ConflictError
 	if !errors.As(err, &conflict) {
 		t.Fatalf("error %v, want a conflict", err)
+	}
+}
+
+// A template that keeps out and a later one that overwrites: on the second call
+// the first sees what the second made of the pod, and must keep out again.
+func TestATemplateThatKeptOutKeepsOutOfWhatALaterOneOverwrote(t *testing.T) {
+	for name, c := range map[string]struct{ pod, keeps, overwrites string }{
+		"a scalar":             {"spec: {terminationGracePeriodSeconds: 5}", "spec: {terminationGracePeriodSeconds: 60}", "spec: {terminationGracePeriodSeconds: 60}"},
+		"a probe's handler":    {"spec: {containers: [{name: web, livenessProbe: {exec: {command: [x]}}}]}", "spec: {containers: [{name: web, livenessProbe: {httpGet: {port: 1, path: /x}}}]}", "spec: {containers: [{name: web, livenessProbe: {httpGet: {port: 1}}}]}"},
+		"a volume":             {"spec: {volumes: [{name: v, hostPath: {path: /x}}]}", "spec: {volumes: [{name: v, projected: {sources: [{secret: {name: a}}]}}]}", "spec: {volumes: [{name: v, projected: {sources: [{secret: {name: b}}]}}]}"},
+		"a sidecar":            {"spec: {containers: [{name: s, image: own}]}", "spec: {containers: [{name: s, image: a, args: [x]}]}", "spec: {containers: [{name: s, image: b}]}"},
+		"an extended one":      {"spec: {containers: [{name: s, image: own, env: [{name: A, value: own}]}]}", "spec: {containers: [{name: s, env: [{name: A, value: x}]}]}", "spec: {containers: [{name: s, image: b}]}"},
+		"a default left alone": {"spec: {}", "spec: {dnsPolicy: ClusterFirst}", "spec: {dnsPolicy: None}"},
+	} {
+		for _, traced := range []bool{false, true} {
+			keeps, overwrites := fragment(t, "a", c.keeps), fragment(t, "b", c.overwrites)
+			keeps.OnConflict, overwrites.OnConflict = KeepPod, Overwrite
+			if traced {
+				keeps.Object["metadata"] = map[string]any{"labels": map[string]any{"trace": "x"}}
+			}
+			t.Run(name, func(t *testing.T) { lawful(t, parse(t, c.pod), keeps, overwrites) })
+		}
+	}
+}
+
+func TestAnAuthorWhoOverridesAllOfASidecarStillDoesAfterALaterOverwrite(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: s, image: own, args: [x]}]}")
+	yields, overwrites := fragment(t, "a", "spec: {containers: [{name: s, image: a, args: [y]}]}"), fragment(t, "b", "spec: {containers: [{name: s, image: b}]}")
+	yields.Overridable, overwrites.OnConflict = true, Overwrite
+	lawful(t, pod, yields, overwrites)
+}
+
+func TestAContainerThatAnEarlierTemplateExtendsIsNotOverwritten(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: s, image: own}]}")
+	extends, overwrites := fragment(t, "a", "spec: {containers: [{name: s, env: [{name: A}]}]}"), fragment(t, "b", "spec: {containers: [{name: s, image: b}]}")
+	overwrites.OnConflict = Overwrite
+	_, err := merge(t, pod, extends, overwrites)
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) || conflict.Other != "a" || conflict.Hint == "" {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestAnItemThatSomebodyAddsUnderOurKeyStaysInTheView(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	changed := normal(lawful(t, pod, fragment(t, "a", "spec: {containers: [{name: web, env: [{name: A, value: ours}]}]}")).Pod)
+	web := at(t, changed, "spec", "containers", "0").(map[string]any)
+	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "theirs"})
+	if got := text(at(t, Base(changed, status(t, changed)), env[:4]...)); got != `[{"name":"A","value":"theirs"}]` {
+		t.Fatalf("env in the view: %s", got)
 	}
 }

@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// auditEvent is what these tests read of an event of audit.k8s.io.
+type auditEvent struct {
+	ObjectRef struct {
+		Namespace, Subresource string
+	} `json:"objectRef"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// auditEvents are the creations of pods in namespace so far.
+func auditEvents(t *testing.T, namespace string) []auditEvent {
+	t.Helper()
+	g, ok := shared.(*ground.ControlPlane)
+	if !ok {
+		t.Fatal("only the controlplane ground writes an audit log")
+	}
+	log, err := os.ReadFile(g.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []auditEvent
+	for line := range strings.Lines(string(log)) {
+		var e auditEvent
+		// The last line may be half written.
+		if json.Unmarshal([]byte(line), &e) == nil && e.ObjectRef.Namespace == namespace && e.ObjectRef.Subresource == "" {
+			events = append(events, e)
+		}
+	}
+	return events
+}

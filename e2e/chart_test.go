@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// rendered are the objects of a chart.
+type rendered []unstructured.Unstructured
+
+// render is helm template with values as --set has them.
+func render(t *testing.T, sets ...string) rendered {
+	t.Helper()
+	out := must(t, "", "helm", append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace}, flags(sets)...)...)
+	var objects rendered
+	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096); ; {
+		var object unstructured.Unstructured
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects
+		}
+		if err != nil {
+			t.Fatalf("the rendered chart: %v\n%s", err, out)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+func flags(sets []string) []string {
+	var flags []string
+	for _, set := range sets {
+		flags = append(flags, "--set", set)
+	}
+	return flags
+}
+
+// only is the one object of its kind, read into a T.
+func only[T any](t *testing.T, objects rendered, kind string) T {
+	t.Helper()
+	var found []T
+	for _, object := range objects {
+		if object.GetKind() != kind {
+			continue
+		}
+		var value T
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &value, true); err != nil {
+			t.Fatalf("%s %s: %v", kind, object.GetName(), err)
+		}
+		found = append(found, value)
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d objects of kind %s, want one", len(found), kind)
+	}
+	return found[0]
+}
+
+func (r rendered) has(kind string) bool {
+	return slices.ContainsFunc(r, func(o unstructured.Unstructured) bool { return o.GetKind() == kind })
+}
+
+func TestTheChartLints(t *testing.T) {
+	t.Parallel()
+	for _, sets := range [][]string{
+		nil,
+		{"library={fluent-bit,oauth2-proxy,environment}"},
+		{"annotationPrefix=side.example.com", "webhook.name=second", "crds.install=false"},
+		{"replicas=5", "podDisruptionBudget.enabled=false", "metrics.service.enabled=false", "rbac.create=false"},
+		{"values.cluster=blue", "image.digest=sha256:" + strings.Repeat("0", 64)},
+	} {
+		must(t, "", "helm", append([]string{"lint", "--strict", checkout.Chart()}, flags(sets)...)...)
+	}
+}
+
+func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31"} {
+		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set)
+		if err == nil {
+			t.Errorf("--set %s is accepted", set)
+			continue
+		}
+		key, _, _ := strings.Cut(set, "=")
+		if last := key[strings.LastIndex(key, ".")+1:]; !strings.Contains(stderr, last) {
+			t.Errorf("the error for --set %s does not name it:\n%s", set, stderr)
+		}
+	}
+}
+
+func TestTheRegistrationFailsOpenAndOnlyEnforcedNamespacesClosed(t *testing.T) {
+	t.Parallel()
+	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t), "MutatingWebhookConfiguration")
+	if c.Name != configuration || len(c.Webhooks) != 2 {
+		t.Fatalf("%s has %d entries", c.Name, len(c.Webhooks))
+	}
+	for i, want := range []struct {
+		name     string
+		operator metav1.LabelSelectorOperator
+		policy   admissionregistrationv1.FailurePolicyType
+		timeout  int32
+	}{
+		{"requested.pillion.dev", metav1.LabelSelectorOpNotIn, admissionregistrationv1.Ignore, 2},
+		{"enforced.pillion.dev", metav1.LabelSelectorOpIn, admissionregistrationv1.Fail, 5},
+	} {
+		w := c.Webhooks[i]
+		if w.Name != want.name || *w.FailurePolicy != want.policy || *w.TimeoutSeconds != want.timeout ||
+			*w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun || *w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
+			*w.MatchPolicy != admissionregistrationv1.Equivalent || w.ClientConfig.CABundle != nil {
+			t.Errorf("entry %d is\n%s", i, pretty(w))
+		}
+		byLabel := metav1.LabelSelectorRequirement{Key: enforceLabel, Operator: want.operator, Values: []string{"true"}}
+		var matches, excludes bool
+		for _, r := range w.NamespaceSelector.MatchExpressions {
+			matches = matches || pretty(r) == pretty(byLabel)
+			excludes = excludes || r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn &&
+				slices.Contains(r.Values, "kube-system") && slices.Contains(r.Values, "kube-node-lease") && slices.Contains(r.Values, ground.Namespace)
+		}
+		if !matches || !excludes {
+			t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
+		}
+	}
+}
+
+func TestTheChartRendersTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	if first, second := pretty(render(t)), pretty(render(t)); first != second {
+		t.Errorf("rendered twice:\n%s\nand\n%s", first, second)
+	}
+}
+
+func TestValuesReachTheObjects(t *testing.T) {
+	t.Parallel()
+	objects := render(t, "library={fluent-bit,environment}", "replicas=3", "values.cluster=blue", "templates.own.inject.spec.hostNetwork=true",
+		"annotationPrefix=side.example.com", "webhook.name=second", "crds.install=false", "podDisruptionBudget.enabled=false")
+	deployment := only[appsv1.Deployment](t, objects, "Deployment")
+	container := deployment.Spec.Template.Spec.Containers[0]
+	for _, arg := range []string{"--library=fluent-bit,environment", "--annotation-prefix=side.example.com", "--webhook-configuration=second"} {
+		if !slices.Contains(container.Args, arg) {
+			t.Errorf("the arguments %q lack %s", container.Args, arg)
+		}
+	}
+	if *deployment.Spec.Replicas != 3 || len(container.VolumeMounts) != 2 {
+		t.Errorf("%d replicas, mounts %v; want 3, and the templates' and the values' files", *deployment.Spec.Replicas, container.VolumeMounts)
+	}
+	if objects.has("CustomResourceDefinition") || objects.has("PodDisruptionBudget") {
+		t.Error("what the values turn off is rendered")
+	}
+	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration")
+	if c.Name != "second" || c.Webhooks[0].Name != "requested.side.example.com" || c.Webhooks[1].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/enforce" {
+		t.Errorf("with another prefix the registration is\n%s", pretty(c))
+	}
+	if defaults := render(t); !defaults.has("CustomResourceDefinition") || !defaults.has("PodDisruptionBudget") {
+		t.Error("the CRD and the disruption budget are not rendered by default")
+	}
+}
+
+func TestNoRoleOfTheChartHasAWildcard(t *testing.T) {
+	t.Parallel()
+	for _, object := range render(t) {
+		if kind := object.GetKind(); kind != "Role" && kind != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*") {
+				t.Errorf("%s %s has the rule %+v", object.GetKind(), object.GetName(), rule)
+			}
+		}
+	}
+}
+
+func TestPillionsOwnPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	deployment := only[appsv1.Deployment](t, render(t), "Deployment")
+	spec := deployment.Spec.Template.Spec
+	spec.ServiceAccountName = "default"
+	if _, err := n.preview(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pillion"}, Spec: spec}); err != nil {
+		t.Error(err)
+	}
+	if _, err := n.preview(t, newPod("plain", nil)); err == nil {
+		t.Error("the namespace admits a pod that does not meet the standard, so that this test shows nothing")
+	}
+}
+
+// Not in parallel: it installs a second Pillion that sees every pod.
+func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
+	const prefix = "side.example.com"
+	own := manifest{name: "own", spec: sidecarSpec}
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	text := strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := newNamespace(t, nil, nil).name
+	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, shared, "helm", "uninstall", "second", "-n", home)
+		err = errors.Join(err, shared.Rollout(ctx, home))
+		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix)
+		if err = errors.Join(err, crd); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := shared.Rollout(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit", prefix + "/inject": own.name, own.name + "." + prefix + "/log-level": "debug"}, nil)
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("web", nil))
+		if err == nil && (sidecar(pod, own.name) == nil || sidecar(pod, "fluent-bit") == nil) {
+			err = fmt.Errorf("containers %s, want a sidecar of each install", containerNames(pod))
+		}
+		if err == nil && environment(sidecar(pod, own.name), "LOG_LEVEL") != "debug" {
+			err = fmt.Errorf("a parameter under the other prefix has no effect:\n%s", pretty(sidecar(pod, own.name)))
+		}
+		return err
+	})
+	for _, name := range []string{configuration, "second"} {
+		c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || len(c.Webhooks) == 0 || bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, nil) {
+			t.Errorf("configuration %s: %v", name, err)
+		}
+	}
+}

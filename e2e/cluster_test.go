@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+const (
+	injectAnnotation = "pillion.dev/inject"
+	statusAnnotation = "pillion.dev/status"
+	enforceLabel     = "pillion.dev/enforce"
+)
+
+// soon bounds what should take about a second, on a machine that may be busy.
+const soon = 20 * time.Second
+
+// eventually calls try until it returns nil, and fails the test with its last error when
+// limit is over. It returns how long it took.
+func eventually(t *testing.T, limit time.Duration, try func() error) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		err := try()
+		if err == nil {
+			return time.Since(began)
+		}
+		if time.Since(began) > limit {
+			t.Fatalf("not within %s: %v", limit, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// run runs one of the ground's tools ("kubectl", "helm", "pillion") and returns what it
+// wrote to each stream.
+func run(t *testing.T, input, tool string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	path := shared.Tool(tool)
+	if tool == "pillion" {
+		path = checkout.Pillion()
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = shared.Env()
+	cmd.Stdin = strings.NewReader(input)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, &out, &errs)
+	}
+	return out.String(), errs.String(), err
+}
+
+// must is run for a command that has to succeed; it returns standard output.
+func must(t *testing.T, input, tool string, args ...string) string {
+	t.Helper()
+	stdout, _, err := run(t, input, tool, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stdout
+}
+
+// A namespace is one test's own place in the cluster, removed after the test.
+type namespace struct {
+	name     string
+	client   kubernetes.Interface // gathers warnings
+	warnings *warnings
+}
+
+// warnings are those that the API server sent to one client.
+type warnings struct {
+	mu   sync.Mutex
+	text []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, text)
+}
+
+// take returns the warnings since the last call, one a line.
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := strings.Join(w.text, "\n")
+	w.text = nil
+	return text
+}
+
+// unique is a name that no other test has.
+func unique(prefix string) string { return prefix + "-" + rand.String(6) }
+
+// newNamespace makes a namespace in which pods can be created.
+func newNamespace(t *testing.T, annotations, labels map[string]string) *namespace {
+	t.Helper()
+	w := &warnings{}
+	own := rest.CopyConfig(config)
+	own.WarningHandler = w
+	c, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := unique("e2e")
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Errorf("removing namespace %s: %v", name, err)
+		}
+	})
+	eventually(t, soon, func() error {
+		_, err := c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	return &namespace{name: name, client: c, warnings: w}
+}
+
+// asking is a namespace annotation that asks for templates.
+func asking(names string) map[string]string { return map[string]string{injectAnnotation: names} }
+
+// enforced is the label of a namespace that fails closed.
+func enforced() map[string]string { return map[string]string{enforceLabel: "true"} }
+
+// newPod is a pod with one container, app, that nobody has created yet.
+func newPod(name string, annotations map[string]string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx:1.29"}}},
+	}
+}
+
+// create sends a pod to the API server and returns it as it was stored.
+func (n *namespace) create(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
+	t.Helper()
+	return n.client.CoreV1().Pods(n.name).Create(t.Context(), pod, metav1.CreateOptions{})
+}
+
+// mustCreate is create for a pod that has to be admitted.
+func (n *namespace) mustCreate(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	stored, err := n.create(t, pod)
+	if err != nil {
+		t.Fatalf("creating pod %s: %v", pod.Name, err)
+	}
+	return stored
+}
+
+// preview is create by dry run.
+func (n *namespace) preview(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
+	t.Helper()
+	return n.client.CoreV1().Pods(n.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// sidecar is the container of that name, init or app, nil if the pod has none.
+func sidecar(pod *corev1.Pod, name string) *corev1.Container {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// containerNames are the names of init and app containers, in their order.
+func containerNames(pod *corev1.Pod) string {
+	var names []string
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func environment(c *corev1.Container, name string) string {
+	for _, v := range c.Env {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+// A manifest is a SidecarTemplate to be applied. Its name is that of its sidecar.
+type manifest struct {
+	name string
+	spec string // YAML, not indented; NAME stands for the name
+}
+
+// sidecarSpec is a template with one native sidecar and two parameters.
+const sidecarSpec = `
+parameters:
+- {name: logLevel, type: string, enum: [error, info, debug], default: info}
+- {name: memory, type: quantity, default: 64Mi, maximum: 128Mi}
+inject:
+  metadata:
+    labels: {example.com/with: NAME}
+  spec:
+    initContainers:
+    - name: NAME
+      $position: First
+      restartPolicy: Always
+      image: registry.example.com/NAME:1
+      env:
+      - {name: LOG_LEVEL, value: "${params.logLevel}"}
+      resources: {limits: {memory: "${params.memory}"}}
+      volumeMounts: [{name: NAME, mountPath: /data}]
+    containers:
+    - $each: App
+      env:
+      - {name: SHARED, value: /data}
+      volumeMounts: [{name: NAME, mountPath: /data}]
+    volumes:
+    - {name: NAME, emptyDir: {}}
+`
+
+func (m manifest) yaml() string {
+	return "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + m.name + "}\nspec:" +
+		strings.ReplaceAll(strings.ReplaceAll(strings.TrimRight(m.spec, "\n"), "\n", "\n  "), "NAME", m.name) + "\n"
+}
+
+// apply applies the template with kubectl and removes it after the test.
+func (m manifest) apply(t *testing.T) {
+	t.Helper()
+	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "sidecartemplate", m.name, "--ignore-not-found"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// newTemplate applies a template of a new name with sidecarSpec and waits until pods get it.
+func newTemplate(t *testing.T) string {
+	t.Helper()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	return m.name
+}
+
+// waitServed waits until a pod that asks for the template gets it, and returns how long
+// that took.
+func (m manifest) waitServed(t *testing.T) time.Duration {
+	t.Helper()
+	n := newNamespace(t, nil, nil)
+	return eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", asking(m.name)))
+		if err == nil && sidecar(pod, m.name) == nil {
+			err = fmt.Errorf("a pod that asks for %s has only the containers %s", m.name, containerNames(pod))
+		}
+		return err
+	})
+}
+
+// metric is nil if a line of the replica's metrics has all of texts.
+func metric(r ground.Replica, texts ...string) error {
+	response, err := http.Get("http://" + r.Admin.String() + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	metrics, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+lines:
+	for line := range strings.Lines(string(metrics)) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
+				continue lines
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("no metric of %s has all of %q", r.Name, texts)
+}
+
+// pretty is an object as JSON, for messages.
+func pretty(object any) string {
+	text, err := json.MarshalIndent(object, "", "  ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// demo shows on a ground of its own what a cluster admin, a team and a pod's author do,
+// and checks what comes of it. The ground is removed at the end, whatever happens.
+func demo(ctx context.Context, checkout ground.Checkout) (err error) {
+	began := time.Now()
+	heading("A control plane on this machine")
+	g, err := ground.StartControlPlane(ctx, checkout, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		removal := time.Now()
+		err = errors.Join(err, g.Close())
+		fmt.Printf("\nremoved in %.1f s; all of it took %.1f s\n", time.Since(removal).Seconds(), time.Since(began).Seconds())
+	}()
+	up := time.Now()
+	s := stage{ctx: ctx, g: g, dir: string(checkout)}
+	if err := s.install(); err != nil {
+		return err
+	}
+	fmt.Printf("Pillion ready, %.1f s after the start of helm\n", time.Since(up).Seconds())
+	for _, act := range []func() error{s.annotate, s.override, s.optOut, s.explain} {
+		if err := act(); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("\nfrom the running control plane to here: %.1f s\n", time.Since(up).Seconds())
+	return nil
+}
+
+func heading(text string) { fmt.Printf("\n== %s\n", text) }
+
+// stage is where the demo's commands run.
+type stage struct {
+	ctx context.Context
+	g   ground.Ground
+	dir string
+}
+
+// table shows of each pod what the demo is about.
+const table = `kubectl -n shop get pods -o custom-columns='POD:.metadata.name,CONTAINERS:.spec.containers[*].name,SIDECARS:.spec.initContainers[*].name,LOG LEVEL:.spec.initContainers[*].env[?(@.name=="FLB_LOG_LEVEL")].value'`
+
+func (s stage) install() error {
+	heading("The cluster admin installs Pillion")
+	// As in ground.InstallArgs, written as a person would.
+	_, err := s.do("helm install pillion charts/pillion -n pillion-system --create-namespace --set library={fluent-bit}")
+	if err != nil {
+		return err
+	}
+	return s.g.Rollout(s.ctx, ground.Namespace)
+}
+
+func (s stage) annotate() error {
+	heading("A team annotates its namespace, and creates a pod: it gets the sidecar")
+	for _, command := range []string{
+		"kubectl create namespace shop",
+		"kubectl annotate namespace shop pillion.dev/inject=fluent-bit",
+	} {
+		if _, err := s.do(command); err != nil {
+			return err
+		}
+	}
+	if err := s.serviceAccount(); err != nil {
+		return err
+	}
+	if _, err := s.do("kubectl -n shop run web --image=nginx"); err != nil {
+		return err
+	}
+	return s.expect(table, "web fluent-bit")
+}
+
+func (s stage) override() error {
+	heading("Another pod overrides a parameter")
+	if _, err := s.do("kubectl -n shop run verbose --image=nginx --annotations=fluent-bit.pillion.dev/log-level=debug"); err != nil {
+		return err
+	}
+	return s.expect(table, "verbose fluent-bit debug")
+}
+
+func (s stage) optOut() error {
+	heading("A third one opts out")
+	if _, err := s.do("kubectl -n shop run alone --image=nginx --annotations=pillion.dev/inject=false"); err != nil {
+		return err
+	}
+	return s.expect(table, "alone <none>")
+}
+
+func (s stage) explain() error {
+	heading("Why: the same functions, offline")
+	namespace := "kubectl get namespace shop -o yaml > $TMPDIR/shop.yaml"
+	if _, err := s.do(namespace); err != nil {
+		return err
+	}
+	for _, pod := range []struct{ name, why string }{{"web", "Injected"}, {"verbose", "debug"}, {"alone", "PodOptedOut"}} {
+		err := s.expect("kubectl -n shop get pod "+pod.name+" -o yaml | pillion explain -f - --namespace-file $TMPDIR/shop.yaml --library fluent-bit", pod.why)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serviceAccount waits for what the controller manager puts into a new namespace.
+func (s stage) serviceAccount() error {
+	_, err := ground.Run(s.ctx, s.g, "kubectl", "-n", "shop", "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+	return err
+}
+
+// do prints a command and runs it in a shell, as somebody with the ground's KUBECONFIG
+// and PATH would.
+func (s stage) do(command string) (string, error) {
+	fmt.Printf("$ %s\n", command)
+	cmd := exec.CommandContext(s.ctx, "sh", "-c", command)
+	cmd.Dir = s.dir
+	cmd.Env = s.g.Env()
+	out, err := cmd.CombinedOutput()
+	os.Stdout.Write(out)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", command, err)
+	}
+	return string(out), nil
+}
+
+// expect is do, and an error if not all the words of want stand on one line of the output.
+func (s stage) expect(command, want string) error {
+	out, err := s.do(command)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		if containsAll(line, strings.Fields(want)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: no line of the output has all of: %s", command, want)
+}
+
+func containsAll(text string, words []string) bool {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}

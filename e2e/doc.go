@@ -1,0 +1,7 @@
+// Package e2e tests Pillion as its users meet it: through kubectl, Helm and a real
+// kube-apiserver, on a ground that package ground starts.
+//
+// In: bin/pillion (`make build`) and the chart. All tests of this package share one
+// ground. Those that take Pillion away from the others (lifecycle_test.go) do not run in
+// parallel, so that they are over before the rest begins.
+package e2e

@@ -1,0 +1,247 @@
+package ground
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+// programs are what one module of this checkout is there to build.
+type programs struct {
+	title    string
+	dir      string   // of the module, below e2e
+	versions string   // the module path whose version names the build
+	packages []string // the last element of each is the name of its binary
+	// variables are what the project's own build links in, from the versions that go.mod
+	// requires: a build from modules has none of it, and charts ask for a cluster's version.
+	variables func(required map[string]string) []string
+	cold      string // roughly how long it takes with an empty build cache
+}
+
+var kubernetesPrograms = programs{
+	title:    "Kubernetes",
+	dir:      "kubernetes/v1.36",
+	versions: "k8s.io/kubernetes",
+	packages: []string{
+		"./etcd",
+		"k8s.io/kubernetes/cmd/kube-apiserver",
+		"k8s.io/kubernetes/cmd/kube-controller-manager",
+		"k8s.io/kubernetes/cmd/kubectl",
+	},
+	variables: func(required map[string]string) []string {
+		const pkg = "k8s.io/component-base/version."
+		version := required["k8s.io/kubernetes"]
+		major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+		return []string{pkg + "gitVersion=" + version, pkg + "gitMajor=" + major, pkg + "gitMinor=" + minor, pkg + "gitTreeState=clean"}
+	},
+	cold: "10 minutes",
+}
+
+var helmPrograms = programs{
+	title:    "Helm",
+	dir:      "helm/v3",
+	versions: "helm.sh/helm/v3",
+	packages: []string{"helm.sh/helm/v3/cmd/helm"},
+	variables: func(required map[string]string) []string {
+		const pkg = "helm.sh/helm/v3/"
+		// client-go v0.N belongs to Kubernetes 1.N.
+		_, minor, _ := strings.Cut(semver.MajorMinor(required["k8s.io/client-go"]), ".")
+		variables := []string{pkg + "internal/version.version=" + required["helm.sh/helm/v3"]}
+		for _, v := range []string{"pkg/lint/rules.k8sVersion", "pkg/chartutil.k8sVersion"} {
+			variables = append(variables, pkg+v+"Major=1", pkg+v+"Minor="+minor)
+		}
+		return variables
+	},
+	cold: "3 minutes",
+}
+
+// progressEvery is how often a long build says that it is still at work.
+const progressEvery = 30 * time.Second
+
+// Build makes the programs of the ground from this checkout's modules, unless an
+// earlier call has made them from the same sources, and returns the folders that
+// hold them: the one with kube-apiserver, etcd and kubectl, then the one with helm.
+//
+// They appear whole or not at all, and several callers may build at the same time.
+// What is done, and for how long, is written to out.
+func Build(ctx context.Context, c Checkout, out io.Writer) ([]string, error) {
+	var dirs []string
+	for _, p := range []programs{kubernetesPrograms, helmPrograms} {
+		dir, err := p.build(ctx, c, out)
+		if err != nil {
+			return nil, fmt.Errorf("building %s: %w", p.title, err)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+func (p programs) build(ctx context.Context, c Checkout, out io.Writer) (string, error) {
+	source := c.Path("e2e", filepath.FromSlash(p.dir))
+	required, err := requirements(source)
+	if err != nil {
+		return "", err
+	}
+	version, args := required[p.versions], p.arguments(required)
+	key, err := p.key(source, args)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(c.cache("bin"), 0o755); err != nil {
+		return "", err
+	}
+	dir := c.cache("bin", strings.ToLower(p.title)+"-"+version+"-"+key)
+	if present(dir) {
+		return dir, nil
+	}
+	unlock, err := lock(ctx, c.cache("bin", ".lock"), func() {
+		fmt.Fprintf(out, "waiting for another build in %s\n", c.cache("bin"))
+	})
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if present(dir) {
+		return dir, nil
+	}
+	return dir, p.compile(ctx, source, dir, version, args, out)
+}
+
+// compile builds into a folder beside dir, and renames it to dir when all is there.
+func (p programs) compile(ctx context.Context, source, dir, version string, args []string, out io.Writer) error {
+	partial, err := os.MkdirTemp(filepath.Dir(dir), ".partial-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(partial)
+	fmt.Fprintf(out, "building %s %s (about %s on two cores when the build cache is empty)\n", p.title, version, p.cold)
+	began := time.Now()
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-v"}, args...), append([]string{"-o", partial + "/"}, p.packages...)...)...)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := runWithProgress(cmd, began, out); err != nil {
+		return err
+	}
+	if err := os.Chmod(partial, 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "built %s %s in %s\n", p.title, version, time.Since(began).Round(time.Second))
+	return nil
+}
+
+// runWithProgress runs a `go build -v`, which names each package that it compiles, and
+// keeps what else it says for the error.
+func runWithProgress(cmd *exec.Cmd, began time.Time, out io.Writer) error {
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	var downloaded, compiled atomic.Int64
+	var said []string
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		lines := bufio.NewScanner(pipe)
+		for lines.Scan() {
+			switch line := lines.Text(); {
+			case strings.HasPrefix(line, "go: downloading "):
+				downloaded.Add(1)
+			case !strings.ContainsAny(line, " :"):
+				compiled.Add(1)
+			default:
+				said = append(said, line)
+			}
+		}
+	}()
+	ticker := time.NewTicker(progressEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			fmt.Fprintf(out, "  %s: %d modules downloaded, %d packages compiled\n",
+				time.Since(began).Round(time.Second), downloaded.Load(), compiled.Load())
+			continue
+		case <-read:
+		}
+		break
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("go build in %s: %w\n%s", cmd.Dir, err, strings.Join(said[max(0, len(said)-30):], "\n"))
+	}
+	return nil
+}
+
+// requirements are the versions that the module in source requires, by module path.
+func requirements(source string) (map[string]string, error) {
+	path := filepath.Join(source, "go.mod")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	mod, err := modfile.ParseLax(path, data, nil)
+	if err != nil {
+		return nil, err
+	}
+	required := map[string]string{}
+	for _, r := range mod.Require {
+		required[r.Mod.Path] = r.Mod.Version
+	}
+	return required, nil
+}
+
+// arguments are the build's flags.
+func (p programs) arguments(required map[string]string) []string {
+	ldflags := "-s -w"
+	for _, variable := range p.variables(required) {
+		ldflags += " -X " + variable
+	}
+	return []string{"-trimpath", "-ldflags=" + ldflags}
+}
+
+// key tells builds from different sources, flags or toolchains apart.
+func (p programs) key(source string, args []string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, args, p.packages)
+	err := filepath.WalkDir(source, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(source, path)
+		fmt.Fprintf(sum, "%s %x\n", filepath.ToSlash(name), sha256.Sum256(data))
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:8], nil
+}
+
+func present(dir string) bool {
+	_, err := os.Stat(dir)
+	return err == nil
+}

@@ -1,0 +1,42 @@
+package ground
+
+import (
+	"context"
+	"net/netip"
+)
+
+// A Ground is a running Kubernetes that Pillion can be installed on.
+//
+// Its methods are safe for concurrent use, but those that change Pillion
+// (Rollout, Scale, Kill, Close) are for one caller at a time.
+type Ground interface {
+	// Kubeconfig is the path of a kubeconfig with a cluster admin's rights.
+	Kubeconfig() string
+	// Tool is the path of a program of the versions under test: "kubectl" or "helm".
+	Tool(name string) string
+	// Env is the environment for programs that talk to this ground: KUBECONFIG, a
+	// PATH that finds its tools first, and caches inside the ground's own folder.
+	Env() []string
+	// Rollout waits until the Pillion that runs is the one that the chart's Deployment
+	// in namespace asks for, in as many replicas as Scale said (one, if it never did),
+	// each of them ready. Without such a Deployment, it waits until none runs.
+	Rollout(ctx context.Context, namespace string) error
+	// Scale makes it n replicas, all started at the same time, and waits until each is
+	// ready; 0 stops them in order, as deleting their pods would.
+	Scale(ctx context.Context, namespace string, n int) error
+	// Kill ends all replicas at once, as a crashing node would.
+	Kill(namespace string) error
+	// Replicas are the running replicas of Pillion in namespace.
+	Replicas(namespace string) []Replica
+	// Close removes the ground: every process, every file. It may be called twice.
+	Close() error
+}
+
+// A Replica is one running Pillion.
+type Replica struct {
+	Name  string
+	PID   int            // 0 where the ground does not know it
+	Serve netip.AddrPort // where it answers admission reviews, by TLS for its Service's name
+	Admin netip.AddrPort // where it answers /healthz, /readyz and /metrics
+	Log   string         // path of its log
+}

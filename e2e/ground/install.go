@@ -1,0 +1,42 @@
+package ground
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// Where Install puts Pillion, as the README does.
+const (
+	Release   = "pillion"
+	Namespace = "pillion-system"
+)
+
+// InstallArgs are the arguments of helm that install the chart, with more of them at the
+// end. There is no --wait among them: on a ground without nodes the Deployment's pods
+// never become ready, and Rollout is what waits.
+func InstallArgs(chart string, more ...string) []string {
+	return append([]string{"install", Release, chart, "-n", Namespace, "--create-namespace"}, more...)
+}
+
+// Install installs Pillion's chart with the ground's helm, and waits until Pillion is ready.
+func Install(ctx context.Context, g Ground, c Checkout, more ...string) error {
+	if _, err := Run(ctx, g, "helm", InstallArgs(c.Chart(), more...)...); err != nil {
+		return err
+	}
+	return g.Rollout(ctx, Namespace)
+}
+
+// Run runs one of the ground's tools and returns what it wrote to standard output. The
+// error of a tool that failed holds all that it wrote.
+func Run(ctx context.Context, g Ground, tool string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, g.Tool(tool), args...)
+	cmd.Env = g.Env()
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,142 @@
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is one program that a ground runs, in a process group of its own, so that a
+// Ctrl-C at the terminal reaches the ground and not its programs.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	log    string        // path of what it writes
+	exited chan struct{} // closed when it is gone and waited for
+}
+
+// startProcess starts path with args and exactly the environment env. What the program
+// writes goes to the end of the file log.
+func startProcess(name, path string, args, env []string, log string) (*process, error) {
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	defer file.Close()
+	cmd := exec.Command(path, args...)
+	cmd.Env = env
+	cmd.Dir = filepath.Dir(log)
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.SysProcAttr = procAttributes()
+	if err := onForkThread(cmd.Start); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := &process{name: name, cmd: cmd, log: log, exited: make(chan struct{})}
+	go func() {
+		defer close(p.exited)
+		_ = cmd.Wait() // its outcome stays in cmd.ProcessState
+	}()
+	return p, nil
+}
+
+// stop asks the program to end, and kills its process group when it has not after grace.
+// It returns when the program is gone. A grace of zero kills at once.
+func (p *process) stop(grace time.Duration) {
+	if grace > 0 {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it is gone already
+		select {
+		case <-p.exited:
+		case <-time.After(grace):
+		}
+	}
+	p.killGroup()
+	<-p.exited
+}
+
+func (p *process) killGroup() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // an error means that all are gone already
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// until calls ready until it returns nil. It gives up, with what ready last said and the
+// end of the program's log, when the program ends or limit is over.
+func (p *process) until(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
+	defer cancel()
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
+		if !p.alive() {
+			return true, fmt.Errorf("it ended: %s", p.cmd.ProcessState)
+		}
+		err := ready(ctx)
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w\nthe end of its log:\n%s", p.name, err, tail(p.log, 20))
+	}
+	return nil
+}
+
+// poll calls try until it says done, every 50 ms. When ctx ends first, the error has its
+// cause and what try last returned.
+func poll(ctx context.Context, try func(context.Context) (done bool, err error)) error {
+	var last error
+	for {
+		done, err := try(ctx)
+		if done {
+			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// tail is the last n lines of the file path, or why it cannot be read.
+func tail(path string, n int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// forkThread is an operating system thread that lives as long as this program. The
+// kernel kills a child when the *thread* that forked it ends, and Go ends threads.
+var forkThread = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+func onForkThread(f func() error) error {
+	done := make(chan error)
+	forkThread() <- func() { done <- f() }
+	return <-done
+}

@@ -1,0 +1,77 @@
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// newScratch makes an empty folder below parent for one ground, and removes those whose
+// owners died without removing them. An owner holds the lock beside its folder, and the
+// kernel lets go of it when the owner dies, however it dies.
+func newScratch(ctx context.Context, parent string) (dir string, remove func() error, err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, err
+	}
+	unlockAll, err := lock(ctx, filepath.Join(parent, ".lock"), func() {})
+	if err != nil {
+		return "", nil, err
+	}
+	defer unlockAll()
+	if err := sweep(parent); err != nil {
+		return "", nil, err
+	}
+	dir, err = os.MkdirTemp(parent, "")
+	if err != nil {
+		return "", nil, err
+	}
+	owner := dir + ".owner"
+	unlock, err := TryLock(owner)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, func() error {
+		err := errors.Join(os.RemoveAll(dir), os.Remove(owner))
+		unlock()
+		return err
+	}, nil
+}
+
+// sweep removes the folders below parent that have no living owner.
+func sweep(parent string) error {
+	owners, err := filepath.Glob(filepath.Join(parent, "*.owner"))
+	if err != nil {
+		return err
+	}
+	for _, owner := range owners {
+		unlock, err := TryLock(owner)
+		if errors.Is(err, ErrLocked) {
+			continue
+		}
+		if err == nil {
+			err = errors.Join(os.RemoveAll(strings.TrimSuffix(owner, ".owner")), os.Remove(owner))
+			unlock()
+		}
+		if err != nil {
+			return fmt.Errorf("removing what a dead ground left: %w", err)
+		}
+	}
+	return nil
+}
+
+// Sweep removes what grounds of this checkout left whose owners were killed.
+func Sweep(ctx context.Context, c Checkout) error {
+	parent := c.cache("grounds")
+	if !present(parent) {
+		return nil
+	}
+	unlock, err := lock(ctx, filepath.Join(parent, ".lock"), func() {})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return sweep(parent)
+}

@@ -1,0 +1,342 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// The tests of this file take Pillion away from all others, so none runs in parallel,
+// and each leaves one ready replica.
+
+// caSecret is the Secret that replicas share their CA through.
+const caSecret = "pillion-ca"
+
+// scale is Ground.Scale for a number of replicas that have to become ready.
+func scale(t *testing.T, n int) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if err := shared.Scale(t.Context(), ground.Namespace, n); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// backToOne leaves one ready replica for the tests that follow.
+func backToOne(t *testing.T) {
+	t.Cleanup(func() {
+		if err := shared.Scale(context.Background(), ground.Namespace, 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// injects waits until a pod of the namespace gets the sidecar.
+func injects(t *testing.T, n *namespace, name string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && sidecar(pod, name) == nil {
+			err = fmt.Errorf("containers %s, want %s among them", containerNames(pod), name)
+		}
+		return err
+	})
+}
+
+func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testing.T) {
+	plain := newNamespace(t, asking("fluent-bit"), nil)
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, plain, "fluent-bit")
+	injects(t, strict, "fluent-bit")
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+
+	pod, err := plain.create(t, newPod("open", nil))
+	if err != nil {
+		t.Errorf("in a plain namespace, without Pillion: %v", err)
+	} else if got := containerNames(pod); got != "app" {
+		t.Errorf("containers %s without Pillion", got)
+	}
+	_, err = strict.create(t, newPod("closed", nil))
+	if err == nil || !strings.Contains(err.Error(), "enforced.pillion.dev") {
+		t.Errorf("in an enforced namespace, without Pillion: %v, want an error that names the webhook", err)
+	}
+	for _, name := range []string{"kube-system", ground.Namespace} {
+		n := &namespace{name: name, client: client}
+		if _, err := n.preview(t, newPod("system", nil)); err != nil {
+			t.Errorf("in %s, without Pillion: %v", name, err)
+		}
+	}
+
+	scale(t, 1)
+	injects(t, plain, "fluent-bit")
+	strict.mustCreate(t, newPod("closed", nil))
+}
+
+func TestAnEmptiedOrForeignBundleIsRestored(t *testing.T) {
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, strict, "fluent-bit")
+	other := httptest.NewUnstartedServer(nil)
+	other.StartTLS()
+	foreign := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw})
+	other.Close()
+	before, err := publishedBundle(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": foreign} {
+		c := webhookConfiguration(t)
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.CABundle = bundle
+		}
+		if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		took := eventually(t, 3*time.Second, func() error {
+			now, err := publishedBundle(t)
+			if err == nil && !bytes.Contains(now, bytes.TrimSpace(before)) {
+				err = fmt.Errorf("the bundle is\n%s\nwant\n%s", now, before)
+			}
+			return err
+		})
+		t.Attr(what+"-caBundle-restored", took.Round(time.Millisecond).String())
+		injects(t, strict, "fluent-bit")
+	}
+}
+
+func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
+	backToOne(t)
+	scale(t, 0)
+	if err := client.CoreV1().Secrets(ground.Namespace).Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	scale(t, 3)
+	replicas := shared.Replicas(ground.Namespace)
+	if len(replicas) != 3 {
+		t.Fatalf("%d replicas, want 3", len(replicas))
+	}
+	secret, err := client.CoreV1().Secrets(ground.Namespace).Get(t.Context(), caSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := publishedBundle(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(bundle, bytes.TrimSpace(secret.Data["tls.crt"])) {
+		t.Errorf("the published bundle does not hold the Secret's CA:\n%s\n%s", bundle, secret.Data["tls.crt"])
+	}
+	for range 20 { // a second, in which replicas that fight would show it
+		for _, r := range replicas {
+			if err := handshake(t, r); err != nil {
+				t.Errorf("verified as API servers do: %v", err)
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	after, err := client.CoreV1().Secrets(ground.Namespace).Get(t.Context(), caSecret, metav1.GetOptions{})
+	if err != nil || after.ResourceVersion != secret.ResourceVersion {
+		t.Errorf("the CA's Secret changed after all replicas were ready (%v)", err)
+	}
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, n, "fluent-bit")
+}
+
+func TestAReviewInFlightIsAnsweredWhileAReplicaStops(t *testing.T) {
+	backToOne(t)
+	scale(t, 2)
+	replica := shared.Replicas(ground.Namespace)[1]
+	body, writer := io.Pipe()
+	r := newReviewer(t, replica)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answered := make(chan error, 1)
+	go func() {
+		response, err := r.client.Do(request)
+		if err == nil {
+			defer response.Body.Close()
+			answer, _ := io.ReadAll(response.Body)
+			if response.StatusCode != http.StatusOK || !bytes.Contains(answer, []byte(`"allowed":true`)) {
+				err = fmt.Errorf("%s: %s", response.Status, answer)
+			}
+		}
+		answered <- err
+	}()
+	// Spaces beyond what a client buffers, so that the review is on its way.
+	if _, err := io.WriteString(writer, goodReview[:1]+strings.Repeat(" ", 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(replica.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		response, err := http.Get("http://" + replica.Admin.String() + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusServiceUnavailable {
+			return errors.New("it still says that it is ready: " + response.Status)
+		}
+		return nil
+	})
+	newReviewer(t, replica).works(t) // API servers that have not noticed yet
+	eventually(t, soon, func() error {
+		if handshake(t, replica) == nil {
+			return errors.New("it still takes new connections")
+		}
+		return nil
+	})
+	if _, err := io.WriteString(writer, goodReview[1:]); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if err := <-answered; err != nil {
+		t.Errorf("the review in flight: %v", err)
+	}
+	eventually(t, 30*time.Second, func() error {
+		if n := len(shared.Replicas(ground.Namespace)); n != 1 {
+			return fmt.Errorf("%d replicas run, want that one has ended", n)
+		}
+		return nil
+	})
+	log, err := os.ReadFile(replica.Log)
+	if err != nil || bytes.Contains(log, []byte("panic")) {
+		t.Errorf("its log (%v):\n%s", err, log)
+	}
+}
+
+func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
+	manifests := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
+	look := func() string {
+		return must(t, manifests, "kubectl", "get", "-n", ground.Namespace, "-f", "-", "-o", "yaml")
+	}
+	before, replica := look(), shared.Replicas(ground.Namespace)[0]
+	must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+	if after := look(); clean(after) != clean(before) {
+		t.Errorf("helm upgrade without changes changed the live objects\n%s\nto\n%s", before, after)
+	}
+	if now := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace); now != manifests {
+		t.Errorf("the chart rendered again differs\n%s\nfrom\n%s", now, manifests)
+	}
+	if _, err := publishedBundle(t); err != nil {
+		t.Errorf("after the upgrade: %v", err)
+	}
+	if _, _, err := run(t, manifests, "kubectl", "diff", "-n", ground.Namespace, "-f", "-"); err != nil {
+		t.Errorf("kubectl apply of the rendered chart would change the live objects: %v", err)
+	}
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if now := shared.Replicas(ground.Namespace); len(now) != 1 || now[0].PID != replica.PID {
+		t.Errorf("the upgrade restarts Pillion: %+v, before %+v", now, replica)
+	}
+}
+
+// clean drops what controllers write all the time.
+func clean(objects string) string {
+	var kept []string
+	for line := range strings.Lines(objects) {
+		if !strings.Contains(line, "resourceVersion:") && !strings.Contains(line, "lastUpdateTime:") && !strings.Contains(line, "lastTransitionTime:") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
+}
+
+func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, strict, "fluent-bit")
+	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("looking for the webhook configuration: %v, want that it is gone", err)
+	}
+	left := must(t, "", "kubectl", "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,clusterroles,clusterrolebindings,roles,rolebindings,deployments,services,serviceaccounts,configmaps,poddisruptionbudgets",
+		"-A", "-l", "app.kubernetes.io/instance="+ground.Release, "-o", "name")
+	if left != "" {
+		t.Errorf("helm uninstall leaves\n%s", left)
+	}
+	eventually(t, soon, func() error {
+		_, err := strict.preview(t, newPod("free", nil))
+		return err
+	})
+	if got := containerNames(strict.mustCreate(t, newPod("free", nil))); got != "app" {
+		t.Errorf("containers %s without Pillion", got)
+	}
+
+	began := time.Now()
+	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
+		t.Fatal(err)
+	}
+	injects(t, strict, "fluent-bit")
+	t.Attr("helm-install-to-injected-pod", time.Since(began).Round(10*time.Millisecond).String())
+}
+
+func TestPillionStartsFastAndStaysSmall(t *testing.T) {
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	took := scale(t, 1)
+	replica := shared.Replicas(ground.Namespace)[0]
+	idle := residentMiB(t, replica.PID)
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	injects(t, n, "fluent-bit")
+	for range 200 {
+		if _, err := n.preview(t, newPod("load", nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := residentMiB(t, replica.PID)
+	t.Attr("start-to-ready", took.Round(time.Millisecond).String())
+	t.Attr("resident-memory", fmt.Sprintf("%d MiB after the start, %d MiB after 200 injections", idle, busy))
+	info, err := os.Stat(checkout.Pillion())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Attr("size-of-the-binary", fmt.Sprintf("%d MiB", info.Size()>>20))
+	if took > 10*time.Second || busy > 128 {
+		t.Errorf("start to ready %s, %d MiB; want at most 10 s and 128 MiB", took, busy)
+	}
+}
+
+// residentMiB is a process's resident memory.
+func residentMiB(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+			return kib >> 10
+		}
+	}
+	t.Fatalf("no VmRSS in\n%s", status)
+	return 0
+}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// What all tests share. TestMain sets it.
+var (
+	checkout ground.Checkout
+	shared   ground.Ground
+	config   *rest.Config         // an admin's, without client-side rate limits
+	client   kubernetes.Interface // of config
+)
+
+// installed are the values that the chart is installed with.
+var installed = []string{"--set", "library={fluent-bit}"}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.list").Value.String() != "" {
+		os.Exit(m.Run())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code, err := runOnGround(ctx, m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the ground of the end-to-end tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
+	if checkout, err = ground.FindCheckout("."); err != nil {
+		return 1, err
+	}
+	if _, err := os.Stat(checkout.Pillion()); err != nil {
+		return 1, fmt.Errorf("%w; `make build` makes it", err)
+	}
+	g, err := ground.StartControlPlane(ctx, checkout, os.Stderr)
+	if err != nil {
+		return 1, err
+	}
+	shared = g
+	defer func() {
+		if closeErr := g.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	// An interrupt ends the tests where they are; what they run on is removed first.
+	defer context.AfterFunc(ctx, func() {
+		_ = g.Close()
+		os.Exit(1)
+	})()
+	if config, err = clientcmd.BuildConfigFromFlags("", g.Kubeconfig()); err != nil {
+		return 1, err
+	}
+	config.QPS = -1
+	if client, err = kubernetes.NewForConfig(config); err != nil {
+		return 1, err
+	}
+	if err := ground.Install(ctx, g, checkout, installed...); err != nil {
+		return 1, fmt.Errorf("installing Pillion: %w", err)
+	}
+	code = m.Run()
+	if code != 0 {
+		showLogs(g)
+	}
+	return code, nil
+}
+
+// showLogs prints how Pillion's logs end, since they are removed with the ground.
+func showLogs(g ground.Ground) {
+	for _, r := range g.Replicas(ground.Namespace) {
+		log, err := os.ReadFile(r.Log)
+		fmt.Fprintf(os.Stderr, "the end of the log of %s (%v):\n%s\n", r.Name, err, log[max(0, len(log)-8000):])
+	}
+}

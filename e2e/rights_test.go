@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// right is something that an account may or may not do.
+type right struct{ verb, group, resource, subresource, namespace, name string }
+
+// may asks the API server, as an admin, what Pillion's service account may do.
+func may(t *testing.T, account string, r right) bool {
+	t.Helper()
+	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:" + ground.Namespace + ":" + account,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + ground.Namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}
+
+func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
+	t.Parallel()
+	deployments, err := client.AppsV1().Deployments(ground.Namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(deployments.Items) != 1 {
+		t.Fatalf("%d Deployments, error %v", len(deployments.Items), err)
+	}
+	account := deployments.Items[0].Spec.Template.Spec.ServiceAccountName
+	if account == "" || account == "default" {
+		t.Fatalf("Pillion runs as service account %q, want one of its own", account)
+	}
+	const (
+		registration = "admissionregistration.k8s.io"
+		rbac         = "rbac.authorization.k8s.io"
+		webhooks     = "mutatingwebhookconfigurations"
+		own          = ground.Namespace
+	)
+	allowed := []right{
+		{verb: "get", resource: "secrets", namespace: own, name: caSecret},
+		{verb: "list", resource: "namespaces"},
+		{verb: "watch", resource: "namespaces"},
+		{verb: "patch", group: registration, resource: webhooks, name: configuration},
+		{verb: "watch", group: "pillion.dev", resource: "sidecartemplates"},
+	}
+	denied := []right{
+		{verb: "list", resource: "secrets"},
+		{verb: "get", resource: "secrets", namespace: "kube-system", name: "any"},
+		{verb: "get", resource: "secrets", namespace: own, name: "another"},
+		{verb: "list", resource: "secrets", namespace: own},
+		{verb: "delete", resource: "secrets", namespace: own, name: caSecret},
+		{verb: "create", resource: "secrets", namespace: "default"},
+		{verb: "create", resource: "pods", namespace: "default"},
+		{verb: "patch", resource: "pods", namespace: "default", name: "any"},
+		{verb: "update", resource: "pods", namespace: "default", name: "any"},
+		{verb: "delete", resource: "pods", namespace: "default", name: "any"},
+		{verb: "create", resource: "pods", subresource: "exec", namespace: "default", name: "any"},
+		{verb: "patch", resource: "namespaces", name: "default"},
+		{verb: "update", resource: "namespaces", name: "default"},
+		{verb: "delete", resource: "namespaces", name: "default"},
+		{verb: "create", resource: "namespaces"},
+		{verb: "get", resource: "configmaps", namespace: "kube-system", name: "any"},
+		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: own, name: account},
+		{verb: "create", group: registration, resource: webhooks},
+		{verb: "delete", group: registration, resource: webhooks, name: configuration},
+		{verb: "update", group: registration, resource: webhooks, name: "another"},
+		{verb: "patch", group: registration, resource: webhooks, name: "another"},
+		{verb: "create", group: registration, resource: "validatingwebhookconfigurations"},
+		{verb: "update", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
+		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
+		{verb: "delete", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
+		{verb: "create", group: rbac, resource: "clusterrolebindings"},
+		{verb: "escalate", group: rbac, resource: "clusterroles"},
+		{verb: "bind", group: rbac, resource: "clusterroles"},
+		{verb: "impersonate", resource: "users"},
+		{verb: "list", resource: "nodes"},
+		{verb: "update", group: "apps", resource: "deployments", namespace: own, name: "pillion"},
+	}
+	for _, r := range allowed {
+		if !may(t, account, r) {
+			t.Errorf("Pillion may not %+v, and needs to", r)
+		}
+	}
+	for _, r := range denied {
+		if may(t, account, r) {
+			t.Errorf("Pillion may %+v", r)
+		}
+	}
+}
+
+func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t, nil, nil).name
+	user := unique("editor")
+	must(t, "", "kubectl", "-n", namespace, "create", "rolebinding", user, "--clusterrole=edit", "--user="+user)
+	for verb, want := range map[string]string{"create": "no\n", "patch": "no\n", "delete": "no\n"} {
+		// The exit code says the same as the word.
+		got, _, _ := run(t, "", "kubectl", "auth", "can-i", verb, "sidecartemplates.pillion.dev", "--as="+user)
+		if got != want {
+			t.Errorf("an editor of a namespace may %s templates: %q, want %q", verb, got, want)
+		}
+	}
+}

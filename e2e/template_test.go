@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// inForce is how soon a change to a template has to be in force (section 13 of the
+// design), with room for a busy machine and for the request that tells.
+const inForce = 5 * time.Second
+
+func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	took := eventually(t, inForce, func() error {
+		pod, err := n.preview(t, newPod("web", asking(m.name)))
+		if err == nil && sidecar(pod, m.name) == nil {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	t.Attr("kubectl-apply-of-a-template-to-injected-pod", took.Round(time.Millisecond).String())
+
+	must(t, strings.ReplaceAll(m.yaml(), m.name+":1", m.name+":2"), "kubectl", "apply", "-f", "-")
+	eventually(t, inForce, func() error {
+		pod, err := n.preview(t, newPod("web", asking(m.name)))
+		if err == nil && !strings.HasSuffix(sidecar(pod, m.name).Image, ":2") {
+			err = fmt.Errorf("the image is %s, want the changed template's", sidecar(pod, m.name).Image)
+		}
+		return err
+	})
+
+	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
+	eventually(t, inForce, func() error {
+		_, err := n.preview(t, newPod("web", asking(m.name)))
+		if err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
+			return fmt.Errorf("after its deletion a pod that asks for the template gets: %v", err)
+		}
+		return nil
+	})
+}
+
+func TestATemplateMatchesNamespacesAndPodsByLabel(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	m := manifest{name: unique("side"), spec: fmt.Sprintf(`
+match:
+  namespaceSelector: {matchLabels: {team: %s}}
+  podSelector: {matchLabels: {tier: web}}`, team) + sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	in := newNamespace(t, nil, map[string]string{"team": team})
+	out := newNamespace(t, nil, nil)
+	for _, test := range []struct {
+		why  string
+		n    *namespace
+		tier string
+		want string
+	}{
+		{"namespace and pod match", in, "web", m.name + " app"},
+		{"only the namespace matches", in, "batch", "app"},
+		{"only the pod matches", out, "web", "app"},
+	} {
+		pod := newPod("a-"+test.tier, nil)
+		pod.Labels = map[string]string{"tier": test.tier}
+		if got := containerNames(test.n.mustCreate(t, pod)); got != test.want {
+			t.Errorf("%s: containers %s, want %s", test.why, got, test.want)
+		}
+	}
+}
+
+func TestAPodThatFailsAMatchConditionIsAdmittedWithTheTemplatesMessage(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: `
+matchConditions:
+- {name: not-host-network, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "host network pods log to the node"}` + sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(m.name), nil)
+	pod := newPod("host", nil)
+	pod.Spec.HostNetwork = true
+	if got := containerNames(n.mustCreate(t, pod)); got != "app" {
+		t.Errorf("containers %s, want only app", got)
+	}
+	if w := n.warnings.take(); !strings.Contains(w, "host network pods log to the node") || !strings.Contains(w, "ConditionFalse") {
+		t.Errorf("the warnings are %q, want the condition's message and the reason", w)
+	}
+}
+
+func TestABadTemplateNeverReplacesAGoodOne(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	broken := strings.Replace(m.yaml(), "${params.logLevel}", "${params.nosuch}", 1)
+	must(t, broken, "kubectl", "apply", "-f", "-")
+	eventually(t, soon, func() error {
+		return metric(shared.Replicas(ground.Namespace)[0], `pillion_template_info{good="false",`, `template="`+m.name+`"`)
+	})
+	n := newNamespace(t, asking(m.name), nil)
+	if got := containerNames(n.mustCreate(t, newPod("web", nil))); got != m.name+" app" {
+		t.Errorf("containers %s, want the good version's sidecar", got)
+	}
+}
+
+func TestATemplateOfUnknownShapeIsRefusedOrBrokenAndAffectsNothingElse(t *testing.T) {
+	t.Parallel()
+	good := newTemplate(t)
+	n := newNamespace(t, nil, nil)
+	bad := manifest{name: unique("bad"), spec: strings.Replace(sidecarSpec, "restartPolicy: Always", "restartPolice: Always", 1)}
+	bad.apply(t)
+	eventually(t, soon, func() error {
+		_, err := n.preview(t, newPod("web", asking(bad.name)))
+		if err == nil || !strings.Contains(err.Error(), "TemplateBroken") || !strings.Contains(err.Error(), "restartPolice") {
+			return fmt.Errorf("a pod that asks for a broken template gets: %v", err)
+		}
+		return nil
+	})
+	pod, err := n.preview(t, newPod("web", asking(good)))
+	if err != nil || sidecar(pod, good) == nil {
+		t.Errorf("beside a broken template, a good one gives: %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// configuration is the one that the chart made.
+const configuration = "pillion"
+
+func webhookConfiguration(t *testing.T) *admissionregistrationv1.MutatingWebhookConfiguration {
+	t.Helper()
+	c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// publishedBundle is the CA bundle that API servers trust, an error unless all entries
+// have the same.
+func publishedBundle(t *testing.T) ([]byte, error) {
+	t.Helper()
+	webhooks := webhookConfiguration(t).Webhooks
+	if len(webhooks) != 2 {
+		t.Fatalf("the configuration has %d entries, want 2", len(webhooks))
+	}
+	bundle := webhooks[0].ClientConfig.CABundle
+	for _, w := range webhooks {
+		if len(w.ClientConfig.CABundle) == 0 {
+			return nil, fmt.Errorf("entry %s has no CA bundle", w.Name)
+		}
+		if !bytes.Equal(bundle, w.ClientConfig.CABundle) {
+			return nil, errors.New("the entries have different CA bundles")
+		}
+	}
+	return bundle, nil
+}
+
+// serverTLS is how an API server verifies Pillion.
+func serverTLS(t *testing.T) *tls.Config {
+	t.Helper()
+	bundle, err := publishedBundle(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		t.Fatal("the published bundle holds no certificate")
+	}
+	service := webhookConfiguration(t).Webhooks[0].ClientConfig.Service
+	return &tls.Config{RootCAs: roots, ServerName: service.Name + "." + service.Namespace + ".svc"}
+}
+
+// handshake connects to the replica as an API server would.
+func handshake(t *testing.T, r ground.Replica) error {
+	t.Helper()
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: serverTLS(t)}
+	conn, err := dialer.DialContext(t.Context(), "tcp", r.Serve.String())
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Name, err)
+	}
+	return conn.Close()
+}
+
+// reviewer posts to one replica as an API server would.
+type reviewer struct {
+	client *http.Client
+	url    string
+}
+
+func newReviewer(t *testing.T, r ground.Replica) reviewer {
+	transport := &http.Transport{
+		TLSClientConfig: serverTLS(t),
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, r.Serve.String())
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return reviewer{
+		client: &http.Client{Transport: transport, Timeout: 30 * time.Second},
+		url:    "https://" + transport.TLSClientConfig.ServerName + "/mutate",
+	}
+}

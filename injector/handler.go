@@ -83,13 +83,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "pillion failed while answering the review; its log says where", http.StatusInternalServerError)
 		}
 	}()
-	if !h.admit(w) {
+	if err := h.Ready(); err != nil {
+		h.unavailable(w, err)
 		return
 	}
-	defer func() { <-h.slots }()
 	body, status, err := readBody(w, r)
 	if err != nil {
 		h.reject(w, status, err, start)
+		return
+	}
+	// Only after the body, so that clients which never finish sending hold up
+	// nobody; the server's read timeout ends them.
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		h.unavailable(w, fmt.Errorf("%d reviews are being answered, which is the limit", h.MaxInFlight))
 		return
 	}
 	ctx, cancel, err := withTimeout(r)
@@ -101,22 +110,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.answer(ctx, w, body, start)
 }
 
-// admit takes a slot, or says that the API server should try again.
-func (h *Handler) admit(w http.ResponseWriter) bool {
-	err := h.Ready()
-	if err == nil {
-		select {
-		case h.slots <- struct{}{}:
-			return true
-		default:
-			err = fmt.Errorf("%d reviews are being answered, which is the limit", h.MaxInFlight)
-		}
-	}
+// unavailable tells the API server to try again, on another connection and so
+// perhaps at another replica.
+func (h *Handler) unavailable(w http.ResponseWriter, why error) {
 	h.Metrics.unavailable()
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close")
-	http.Error(w, "pillion cannot answer now: "+err.Error(), http.StatusServiceUnavailable)
-	return false
+	http.Error(w, "pillion cannot answer now: "+why.Error(), http.StatusServiceUnavailable)
 }
 
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {

@@ -92,10 +92,10 @@ func (s *Server) reviewServer() *http.Server {
 	return &http.Server{
 		Handler:   mux,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
-		// A review arrives within the API server's longest timeout of 30 s.
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       35 * time.Second,
-		WriteTimeout:      70 * time.Second,
+		// An API server sends a review at once; its longest timeout is 30 s.
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      45 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),

@@ -175,8 +175,10 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 
 // header checks everything but the spec. What the status says is Pillion's.
 func (c *compiler) header(object map[string]any, t *Template) {
-	if object["apiVersion"] != v1alpha1.APIVersion {
-		c.problem((*path)(nil).field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), v1alpha1.APIVersion))
+	// Under another prefix the CRD's group follows it; what ships with Pillion
+	// keeps its own.
+	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
+		c.problem((*path)(nil).field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), own))
 	}
 	if object["kind"] != v1alpha1.Kind {
 		c.problem((*path)(nil).field("kind"), fmt.Sprintf("is %s; want %s", shownAny(object["kind"]), v1alpha1.Kind))

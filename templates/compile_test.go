@@ -304,3 +304,22 @@ func TestErrorsOfALaterDocumentHaveTheFilesLines(t *testing.T) {
 		t.Errorf("error %v, want line 7", err)
 	}
 }
+
+func TestTheGroupOfAManifestMayFollowThePrefix(t *testing.T) {
+	const rest = "\nkind: SidecarTemplate\nmetadata: {name: t}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
+	for _, c := range []struct {
+		prefix, version string
+		good            bool
+	}{
+		{"", "pillion.dev/v1alpha1", true},
+		{"side.example.com", "side.example.com/v1alpha1", true},
+		{"side.example.com", "pillion.dev/v1alpha1", true}, // the library's
+		{"", "side.example.com/v1alpha1", false},
+		{"side.example.com", "side.example.com/v1", false},
+	} {
+		_, _, err := Compile([]byte("apiVersion: "+c.version+rest), Options{Prefix: c.prefix})
+		if (err == nil) != c.good {
+			t.Errorf("prefix %q, apiVersion %s: %v", c.prefix, c.version, err)
+		}
+	}
+}

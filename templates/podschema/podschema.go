@@ -49,8 +49,8 @@ const (
 // Key is one field of a keyed list's merge key.
 type Key struct {
 	Name string
-	// Default is the value that an item without the field has, or nil if the
-	// field must be there (a port's protocol is TCP when absent).
+	// Default is the value that an item without the field has: a port's protocol
+	// is TCP when absent. It is nil or "" where the field must be there.
 	Default any
 }
 

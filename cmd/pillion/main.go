@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,7 +28,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args))
+	os.Exit(run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // usageError marks an error as a wrong use of the command line.
@@ -38,8 +39,12 @@ func (u usageError) Unwrap() error { return u.error }
 // errRefused is returned by a command that has said itself what was wrong.
 var errRefused = errors.New("refused")
 
-func run(ctx context.Context, args []string) int {
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRootCommand(filepath.Base(args[0]))
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
 	root.SetArgs(args[1:])
 	err := root.ExecuteContext(ctx)
 	var usage usageError
@@ -47,12 +52,12 @@ func run(ctx context.Context, args []string) int {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
-		fmt.Fprintf(root.ErrOrStderr(), "pillion: %v\nSee 'pillion --help'.\n", err)
+		fmt.Fprintf(stderr, "pillion: %v\nSee 'pillion --help'.\n", err)
 		return exitUsage
 	case errors.Is(err, errRefused):
 		return exitError
 	default:
-		fmt.Fprintf(root.ErrOrStderr(), "pillion: %v\n", err)
+		fmt.Fprintf(stderr, "pillion: %v\n", err)
 		return exitError
 	}
 }

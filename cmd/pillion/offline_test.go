@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: fluent-bit}}\n"
+
+const web = "apiVersion: v1\nkind: Pod\nmetadata: {name: web%s}\nspec: {containers: [{name: web, image: nginx}]}\n"
+
+// call runs a command line on files in a folder of its own, which it stands in
+// for as DIR, and returns exit code, standard output and standard error.
+func call(t *testing.T, stdin string, files map[string]string, args ...string) (int, string, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := []string{"pillion"}
+	for _, a := range args {
+		line = append(line, strings.ReplaceAll(a, "DIR", dir))
+	}
+	var out, errs bytes.Buffer
+	code := run(context.Background(), line, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func pod(annotations string) string {
+	if annotations != "" {
+		annotations = ", annotations: {" + annotations + "}"
+	}
+	return strings.Replace(web, "%s", annotations, 1)
+}
+
+func TestInjectDoesWhatTheWebhookDoes(t *testing.T) {
+	files := map[string]string{"ns.yaml": shop}
+	code, out, errs := call(t, "# kept\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n---\n"+pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if code != exitDone || errs != "" || !strings.Contains(out, "name: fluent-bit") || !strings.HasPrefix(out, "# kept") {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	}
+	again, twice, _ := call(t, out, files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if again != exitDone || strings.TrimSpace(twice) != strings.TrimSpace(out) {
+		t.Errorf("a second injection gives\n%s\nthe first gave\n%s", twice, out)
+	}
+	for output, want := range map[string]string{"json": `"name": "fluent-bit"`, "patch": `[{"op":"add"`, "diff": "+    name: fluent-bit"} {
+		if code, out, errs := call(t, pod(""), files, "inject", "-f", "-", "-o", output, "--namespace-file", "DIR/ns.yaml"); code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("-o %s: exit %d, no %q in\n%s%s", output, code, want, out, errs)
+		}
+	}
+}
+
+func TestAWorkloadsPodTemplateIsInjected(t *testing.T) {
+	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    spec: {containers: [{name: web, image: nginx}]}\n"
+	code, out, errs := call(t, deployment, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	var object struct {
+		Spec struct {
+			Template struct {
+				Spec struct{ InitContainers []struct{ Name string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(out), &object); err != nil || code != exitDone {
+		t.Fatalf("exit %d, %v\n%s", code, err, errs)
+	}
+	if c := object.Spec.Template.Spec.InitContainers; len(c) != 1 || c[0].Name != "fluent-bit" {
+		t.Errorf("init containers %+v", c)
+	}
+}
+
+func TestARefusalPrintsNothingOnStandardOutput(t *testing.T) {
+	two := pod("pillion.dev/inject: nope") + "---\n" + pod("") + "---\n" + pod("fluent-bit.pillion.dev/log-level: loud")
+	code, out, errs := call(t, two, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if code != exitError || out != "" || !strings.Contains(errs, "UnknownTemplate") || !strings.Contains(errs, "BadParameter") {
+		t.Errorf("exit %d, standard output %q, standard error\n%s", code, out, errs)
+	}
+}
+
+func TestExplainNamesEachRuleItsInputAndItsResult(t *testing.T) {
+	files := map[string]string{"ns.yaml": shop}
+	for annotations, wants := range map[string][]string{
+		"":                            {"injected (Injected)", `namespace "shop" asks for it`, "logLevel=info (Default)"},
+		`pillion.dev/inject: "false"`: {"admitted as it is (PodOptedOut)", `pillion.dev/inject: "false"`},
+		"fluent-bit.pillion.dev/log-level: debug": {"logLevel=debug (Pod)"},
+		"fluent-bit.pillion.dev/log-level: loud":  {"refused (BadParameter)", "loud", "error, warn, info, debug"},
+	} {
+		code, out, errs := call(t, pod(annotations), files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library", "fluent-bit")
+		if code != exitDone {
+			t.Errorf("%q: exit %d: %s", annotations, code, errs)
+		}
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q: no %q in\n%s", annotations, want, out)
+			}
+		}
+	}
+}
+
+func TestLintNamesFileLineTemplateAndPath(t *testing.T) {
+	good := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: good}\nspec:\n  inject:\n    metadata:\n      labels: {a: b}\n"
+	bad := strings.NewReplacer("good", "bad", "labels:", "lables:").Replace(good)
+	files := map[string]string{"t.yaml": good + "---\n" + bad, "good.yaml": good}
+	code, out, _ := call(t, "", files, "lint", "DIR/t.yaml")
+	if code != exitError || !strings.Contains(out, "t.yaml:15: template bad: spec.inject.metadata.lables") || !strings.Contains(out, "template good: ok") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if code, out, _ := call(t, "", files, "lint", "DIR/good.yaml"); code != exitDone {
+		t.Errorf("a good template: exit %d\n%s", code, out)
+	}
+	if code, out, _ := call(t, "", files, "lint", "DIR"); code != exitError || !strings.Contains(out, "the name is taken") {
+		t.Errorf("two templates of one name: exit %d\n%s", code, out)
+	}
+	asked := strings.ReplaceAll(shop, "fluent-bit", "good")
+	files["ns.yaml"] = asked
+	code, out, errs := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/t.yaml")
+	if code != exitDone || !strings.Contains(out, "a: b") || !strings.Contains(errs, "warning") {
+		t.Errorf("a bad template that nobody asks for: exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
+func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
+	for _, c := range []struct {
+		want  int
+		stdin string
+		args  []string
+	}{
+		{exitUsage, "", []string{"inject"}},
+		{exitUsage, pod(""), []string{"inject", "-f", "-", "-o", "xml"}},
+		{exitUsage, "", []string{"nope"}},
+		{exitUsage, "", []string{"explain", "--nope"}},
+		{exitUsage, "", []string{"lint"}},
+		{exitUsage, "", []string{"params"}},
+		{exitUsage, "", []string{"serve", "--namespace", "Not A Name"}},
+		{exitError, "", []string{"inject", "-f", "-"}},
+		{exitError, "{", []string{"inject", "-f", "-"}},
+		{exitError, "", []string{"inject", "-f", "no-such-file"}},
+		{exitError, pod(""), []string{"inject", "-f", "-", "--namespace-file", "no-such-file"}},
+		{exitError, pod(""), []string{"inject", "-f", "-", "--library", "nope"}},
+		{exitError, "kind: Service\n", []string{"explain", "-f", "-"}},
+		{exitError, "", []string{"params", "nope"}},
+		{exitError, "", []string{"library", "show", "nope"}},
+		{exitDone, "", []string{"params", "fluent-bit"}},
+		{exitDone, "", []string{"library", "list"}},
+		{exitDone, "", []string{"library", "show", "fluent-bit"}},
+		{exitDone, "", []string{"version"}},
+		{exitDone, "kind: Service\n", []string{"inject", "-f", "-"}},
+	} {
+		code, out, errs := call(t, c.stdin, nil, c.args...)
+		if code != c.want || (code != exitDone) == (errs == "") {
+			t.Errorf("%v: exit %d, want %d\n%s\n%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
+func TestParamsReadAsATeamWritesThem(t *testing.T) {
+	_, out, _ := call(t, "", nil, "params", "fluent-bit")
+	for _, want := range []string{"fluent-bit.pillion.dev/log-level", "error, warn, info, debug", "  info  ", "Namespace, Pod"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package effects
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+func owned(controller bool) map[string]any {
+	return map[string]any{"metadata": map[string]any{"ownerReferences": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "1"},
+		map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "2", "controller": controller},
+	}}}
+}
+
+func TestTheEventIsAboutTheControllerOrElseTheNamespace(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod  map[string]any
+		want string
+	}{
+		"a controller's pod":          {owned(true), "ReplicaSet/web in shop"},
+		"an owner that controls not":  {owned(false), "Namespace/shop in shop"},
+		"a pod of its own":            {map[string]any{}, "Namespace/shop in shop"},
+		"owners that are not objects": {map[string]any{"metadata": map[string]any{"ownerReferences": []any{"x"}}}, "Namespace/shop in shop"},
+	} {
+		ref := about(Outcome{Namespace: "shop", Pod: c.pod})
+		if got := ref.Kind + "/" + ref.Name + " in " + ref.Namespace; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestADryRunWritesNoEvent sends a dry run's outcome before a real one: when the
+// second has arrived, the first would have.
+func TestADryRunWritesNoEvent(t *testing.T) {
+	client := fake.NewClientset()
+	events := NewEvents(client.CoreV1())
+	defer events.Close()
+	events.Record(Outcome{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
+	events.Record(Outcome{Namespace: "shop", Code: reason.Conflict, Message: "real"})
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		list, err := client.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) == 1 && list.Items[0].Message == "real" && list.Items[0].Type == corev1.EventTypeWarning && list.Items[0].Namespace == "shop" {
+			return
+		}
+		if len(list.Items) > 1 || time.Now().After(deadline) {
+			t.Fatalf("events %+v, want only the real one's", list.Items)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,84 @@
+package namespaces
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+func namespace(name, inject string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pillion.dev/inject": inject}},
+	}
+}
+
+func newClient(t *testing.T, objects ...runtime.Object) *fake.FakeMetadataClient {
+	t.Helper()
+	scheme := fake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewSimpleMetadataClient(scheme, objects...)
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10s: %s", what)
+		}
+	}
+}
+
+func TestAChangeIsSeenAndAnUnseenNamespaceIsReadLive(t *testing.T) {
+	client := newClient(t, namespace("shop", "a"))
+	i, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Before the cache is filled every namespace is unseen.
+	ns, err := i.Get(t.Context(), "shop")
+	if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
+		t.Fatalf("%+v, %v", ns, err)
+	}
+	if err := i.Ready(); err == nil {
+		t.Error("ready before the namespaces have been listed")
+	}
+	if _, err := i.Get(t.Context(), "none"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
+		t.Errorf("a namespace that does not exist: %v", err)
+	}
+	go i.Run(t.Context())
+	waitFor(t, "ready", func() bool { return i.Ready() == nil })
+	if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace("shop", "b"), ""); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the change", func() bool {
+		ns, err := i.Get(context.Background(), "shop")
+		return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
+	})
+}
+
+func TestAMissingPermissionIsNamed(t *testing.T) {
+	client := newClient(t)
+	client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
+	})
+	i, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go i.Run(t.Context())
+	waitFor(t, "the permission named", func() bool {
+		err := i.Ready()
+		return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
+	})
+}

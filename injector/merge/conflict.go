@@ -42,8 +42,6 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 		return false, nil
 	case claimed && !earlier.authors:
 		return m.settleWithTemplate(s, v, earlier)
-	case !own && m.bystander(path):
-		return false, nil
 	case !own && m.owners[path] != "" && m.originals[path] == nil && s.unset != nil && s.unset(v):
 		// Another template's where the pod had nothing, which is what this one
 		// wants to say.
@@ -62,13 +60,6 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 	default:
 		return m.settleAfresh(s, v)
 	}
-}
-
-// bystander reports whether the item at path is another template's and, under
-// the same hash, neither it nor anything in it is this one's: then this one kept
-// out when both were merged first, and does so again.
-func (m *merger) bystander(path string) bool {
-	return m.same && m.owners[path] != "" && !m.stakes[path] && !m.claims[path].wrote
 }
 
 // settleAfresh decides about a value that is the pod's own.

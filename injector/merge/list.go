@@ -130,11 +130,12 @@ func (m *merger) mergeItem(l *list, t *podschema.Type, it listItem, at place) er
 			m.list(at.keyed)
 		}
 		return nil
-	case !m.record.lists(at.keyed) && m.bystander(at.keyed):
-		return nil
 	case l.id.elem == m.container:
 		return m.mergeContainer(l, it, at)
 	case t == m.volumes && m.bothProjected(l, it) && !m.takenOver(at.keyed):
+		if m.record.lists(at.keyed) {
+			m.claims[at.keyed] = claim{template: m.frag.Template, t: l.id.elem, value: it.value}
+		}
 		return m.mergeObject(l.id.elem, l.object(it.key), it.raw, m.inside(at))
 	case m.isValue(l.id.elem) || listed:
 		return m.mergeWholeItem(l, t, it, at)
@@ -197,5 +198,5 @@ func (m *merger) bothProjected(l *list, it listItem) bool {
 	wanted, _ := it.value.(map[string]any)
 	_, here := current["projected"].(map[string]any)
 	_, there := wanted["projected"].(map[string]any)
-	return here && there && !(m.same && m.record.items[join("/spec/volumes", it.key)])
+	return here && there && !(m.same && m.record.lists(join("/spec/volumes", it.key)))
 }

@@ -273,3 +273,17 @@ func TestAnItemThatSomebodyAddsUnderOurKeyStaysInTheView(t *testing.T) {
 		t.Fatalf("env in the view: %s", got)
 	}
 }
+
+func TestATemplateThatComesLaterGathersSourcesInAVolumeThatAnotherOverwrote(t *testing.T) {
+	pod := parse(t, "spec: {volumes: [{name: v, hostPath: {path: /x}}]}")
+	source := func(name string) Fragment {
+		f := fragment(t, name, "spec: {volumes: [{name: v, projected: {sources: [{secret: {name: "+name+"}}]}}]}")
+		f.OnConflict = Overwrite
+		return f
+	}
+	first := lawful(t, pod, source("a"), source("c"))
+	second := lawfulAfter(t, first.Pod, pod, source("a"), source("b"), source("c"))
+	if got := text(at(t, second.Pod, "spec", "volumes", "0", "projected", "sources")); got != `[{"secret":{"name":"a"}},{"secret":{"name":"c"}},{"secret":{"name":"b"}}]` {
+		t.Fatalf("sources %s", got)
+	}
+}

@@ -5,7 +5,9 @@ SHELL := /bin/bash -o pipefail
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 E2E := cd e2e &&
-GROUND := .cache/ground-command
+GROUND_COMMAND := .cache/ground-command
+GROUND ?= controlplane
+K8S ?= 1.36
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,17 +29,19 @@ test: build static ## check, chart and end-to-end tests on a real kube-apiserver
 	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 -timeout=30m ./...
 
 ground: build
-	@$(E2E) go build -o ../$(GROUND) ./cmd/ground
+	@[ "$(GROUND)" = controlplane ] || { echo "GROUND=$(GROUND): the only ground there is yet is controlplane"; exit 1; }
+	@[ "$(K8S)" = 1.36 ] || { echo "K8S=$(K8S): the only version there is yet is 1.36"; exit 1; }
+	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
 
 up: ground ## a real Kubernetes with Pillion installed, left running; prints how to use it
-	@$(GROUND) up
+	@$(GROUND_COMMAND) up
 
 down: ## remove what `make up` left running, without a trace
-	@$(E2E) go build -o ../$(GROUND) ./cmd/ground
-	@$(GROUND) down
+	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
+	@$(GROUND_COMMAND) down
 
 demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
-	@$(GROUND) demo
+	@$(GROUND_COMMAND) demo
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz

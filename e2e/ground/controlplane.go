@@ -48,9 +48,12 @@ type ControlPlane struct {
 	client   kubernetes.Interface
 	programs []*process // in the order of their start
 
+	life    context.Context // ends with Close, which interrupts Rollout and Scale
+	endLife context.CancelCauseFunc
+	close   func() error
+
 	mu       sync.Mutex
 	pillions map[string]*deployment // by namespace
-	close    func() error
 }
 
 // StartControlPlane builds what is not built yet, starts it, and waits until it is
@@ -60,6 +63,7 @@ func StartControlPlane(ctx context.Context, c Checkout, out io.Writer) (_ *Contr
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
 	g := &ControlPlane{checkout: c, out: out, net: newLoopback(), pillions: map[string]*deployment{}}
+	g.life, g.endLife = context.WithCancelCause(context.Background())
 	g.close = sync.OnceValue(g.stopAll)
 	if err := mayListen(g.net, servicePort); err != nil {
 		return nil, err
@@ -121,20 +125,28 @@ func (g *ControlPlane) AuditLog() string { return g.path("log", "audit") }
 func (g *ControlPlane) Close() error { return g.close() }
 
 func (g *ControlPlane) stopAll() error {
+	g.endLife(errors.New("the ground was closed"))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, d := range g.pillions {
-		d.stop(0)
+		d.stop(g.life, 0)
 	}
 	// Killed, not asked: that can take tens of seconds, and what they would save by it is
 	// thrown away.
 	for i := len(g.programs) - 1; i >= 0; i-- {
-		g.programs[i].stop(0)
+		g.programs[i].stop(g.life, 0)
 	}
 	if err := g.remove(); err != nil {
 		return fmt.Errorf("removing the ground's folder: %w", err)
 	}
 	return nil
+}
+
+// untilClosed is ctx that also ends with the ground.
+func (g *ControlPlane) untilClosed(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(g.life, func() { cancel(context.Cause(g.life)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 func (g *ControlPlane) path(elem ...string) string {

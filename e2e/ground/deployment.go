@@ -46,11 +46,12 @@ type replica struct {
 	refresh context.CancelFunc // ends the renewal of its token
 }
 
-func (d *deployment) stop(grace time.Duration) {
+// stop ends all replicas at the same time, as process.stop has it.
+func (d *deployment) stop(ctx context.Context, grace time.Duration) {
 	var all sync.WaitGroup
 	for _, r := range d.replicas {
 		all.Go(func() {
-			r.process.stop(grace)
+			r.process.stop(ctx, grace)
 			r.refresh()
 		})
 	}
@@ -71,6 +72,8 @@ func (g *ControlPlane) deployment(namespace string) *deployment {
 // Rollout implements Ground. Replicas that a change concerns are all stopped before the
 // new ones start: the ClusterIP is one address, and only one process can listen on it.
 func (g *ControlPlane) Rollout(ctx context.Context, namespace string) error {
+	ctx, done := g.untilClosed(ctx)
+	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := g.deployment(namespace)
@@ -79,7 +82,7 @@ func (g *ControlPlane) Rollout(ctx context.Context, namespace string) error {
 		return err
 	}
 	if object == nil {
-		d.stop(stopGrace)
+		d.stop(ctx, stopGrace)
 		return nil
 	}
 	programs, err := g.programsOf(ctx, object, d.wanted)
@@ -99,12 +102,14 @@ func (g *ControlPlane) Scale(ctx context.Context, namespace string, n int) error
 	if n < 0 || n > maxReplicas {
 		return fmt.Errorf("scaling Pillion in %s: %d replicas, allowed are 0 to %d", namespace, n, maxReplicas)
 	}
+	ctx, done := g.untilClosed(ctx)
+	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := g.deployment(namespace)
 	d.wanted = n
 	if n == 0 {
-		d.stop(stopGrace)
+		d.stop(ctx, stopGrace)
 		return nil
 	}
 	object, err := g.findDeployment(ctx, namespace)
@@ -129,7 +134,7 @@ func (g *ControlPlane) Kill(namespace string) error {
 	if len(d.replicas) == 0 {
 		return fmt.Errorf("killing Pillion in %s: none runs", namespace)
 	}
-	d.stop(0)
+	d.stop(g.life, 0)
 	return nil
 }
 
@@ -158,12 +163,12 @@ func (d *deployment) running(n int) bool {
 
 // restart replaces what runs by one process for each of programs, started together.
 func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv1.Deployment, programs []program, identity string) error {
-	d.stop(stopGrace)
+	d.stop(ctx, stopGrace)
 	d.identity = identity
 	for n, p := range programs {
 		r, err := g.startReplica(ctx, object, n, p)
 		if err != nil {
-			d.stop(0)
+			d.stop(ctx, 0)
 			return fmt.Errorf("starting replica %d of Pillion in %s: %w", n, object.Namespace, err)
 		}
 		d.replicas = append(d.replicas, r)
@@ -179,7 +184,7 @@ func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv
 		}))
 	}
 	if failed != nil {
-		d.stop(0)
+		d.stop(ctx, 0)
 	}
 	return failed
 }
@@ -309,7 +314,7 @@ func (g *ControlPlane) serviceAccount(ctx context.Context, object *appsv1.Deploy
 	if err := writeKubeconfig(kubeconfig, g.server, g.path("pki", "ca.crt"), &clientcmdapi.AuthInfo{TokenFile: token}, false); err != nil {
 		return "", nil, err
 	}
-	renewal, stop := context.WithCancel(context.Background())
+	renewal, stop := context.WithCancel(g.life)
 	go func() {
 		for {
 			select {

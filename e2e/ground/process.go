@@ -47,13 +47,14 @@ func startProcess(name, path string, args, env []string, log string) (*process, 
 	return p, nil
 }
 
-// stop asks the program to end, and kills its process group when it has not after grace.
-// It returns when the program is gone. A grace of zero kills at once.
-func (p *process) stop(grace time.Duration) {
+// stop asks the program to end, and kills its process group when it has not after grace,
+// or when ctx ends. It returns when the program is gone. A grace of zero kills at once.
+func (p *process) stop(ctx context.Context, grace time.Duration) {
 	if grace > 0 {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it is gone already
 		select {
 		case <-p.exited:
+		case <-ctx.Done():
 		case <-time.After(grace):
 		}
 	}
@@ -77,15 +78,18 @@ func (p *process) alive() bool {
 // until calls ready until it returns nil. It gives up, with what ready last said and the
 // end of the program's log, when the program ends or limit is over.
 func (p *process) until(ctx context.Context, limit time.Duration, ready func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready after %s", limit))
 	defer cancel()
-	err := poll(ctx, func(ctx context.Context) (bool, error) {
+	err := poll(limited, func(ctx context.Context) (bool, error) {
 		if !p.alive() {
 			return true, fmt.Errorf("it ended: %s", p.cmd.ProcessState)
 		}
 		err := ready(ctx)
 		return err == nil, err
 	})
+	if ctx.Err() != nil {
+		return fmt.Errorf("waiting for %s: %w", p.name, context.Cause(ctx))
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w\nthe end of its log:\n%s", p.name, err, tail(p.log, 20))
 	}

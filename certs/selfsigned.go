@@ -380,7 +380,7 @@ func (s *SelfSigned) publish(ctx context.Context, configuration *admissionv1.Mut
 		return err
 	}
 	indexes := outdated(configuration, want)
-	if len(indexes) == 0 {
+	if want == nil || len(indexes) == 0 {
 		return nil
 	}
 	patch, err := bundlePatch(configuration, indexes, want)
@@ -401,7 +401,9 @@ func (s *SelfSigned) publish(ctx context.Context, configuration *admissionv1.Mut
 }
 
 // newestBundle is the bundle by the Secret as the API server has it now, or the
-// last one known when that Secret is absent or broken.
+// last one known when that Secret is absent or broken. It is nil when that
+// Secret does not yet remember the CA of the served leaf: it is so new that this
+// replica is about to see it, and to add that CA first.
 func (s *SelfSigned) newestBundle(ctx context.Context) ([]byte, error) {
 	secret, err := s.client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -414,7 +416,11 @@ func (s *SelfSigned) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle, nil
 	}
-	return bundle(current.cert, s.trustedIn(secret)), nil
+	stored := s.trustedIn(secret)
+	if used := s.inUse(); used != nil && !used.Equal(current.cert) && !contains(stored, used) {
+		return nil, nil
+	}
+	return bundle(current.cert, stored), nil
 }
 
 // handOver serves the newest leaf, when it is time for that.

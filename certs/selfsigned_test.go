@@ -212,13 +212,12 @@ func TestANewCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testing.T) {
 	c := newCluster(t, newConfiguration())
 	s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
 	first, second := readyAndPublished(t, c, s), yearCA(t)
-	before := served(t, s)
 	c.rotate(second)
 	eventually(t, func() error { return c.published(pemOf(second, first)) })
 	confirmed := time.Now()
 	for time.Since(confirmed) < 1500*time.Millisecond {
-		if served(t, s) != before {
-			t.Fatalf("the new leaf is served %s after its CA was published, want 2s", time.Since(confirmed))
+		if err := verify(served(t, s).Leaf, pemOf(first), testDNSName, time.Now()); err != nil {
+			t.Fatalf("%s after its CA was published the new leaf is served, want 2s: %v", time.Since(confirmed), err)
 		}
 		if err := s.Ready(); err != nil {
 			t.Fatal(err)
@@ -235,7 +234,6 @@ func TestADeletedSecretCostsNoTrustInTheLeafThatIsServed(t *testing.T) {
 	c := newCluster(t, newConfiguration())
 	s := c.run(func(o *SelfSignedOptions) { o.Settle = time.Minute })
 	first := readyAndPublished(t, c, s)
-	before := served(t, s)
 	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,8 +247,8 @@ func TestADeletedSecretCostsNoTrustInTheLeafThatIsServed(t *testing.T) {
 		}
 		return c.published(pemOf(second, first))
 	})
-	if served(t, s) != before {
-		t.Error("the leaf changed at once")
+	if err := verify(served(t, s).Leaf, pemOf(first), testDNSName, time.Now()); err != nil {
+		t.Errorf("the new CA's leaf is served at once: %v", err)
 	}
 	if err := s.Ready(); err != nil {
 		t.Error(err)

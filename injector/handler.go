@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -20,11 +18,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
-
-// maxBody bounds a review's size in bytes: etcd's limit of 1.5 MiB for an
-// object, twice (object and oldObject), as JSON that may be twice as large as
-// what is stored, and a rest for the review itself.
-const maxBody = 7 << 20
 
 // Namespaces returns a namespace's metadata.
 type Namespaces interface {
@@ -57,7 +50,8 @@ type Options struct {
 // Handler answers admission reviews of pods over HTTP.
 type Handler struct {
 	Options
-	slots chan struct{}
+	slots  chan struct{}
+	bodies bodies
 }
 
 // NewHandler returns a handler.
@@ -87,7 +81,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.unavailable(w, err)
 		return
 	}
-	body, status, err := readBody(w, r)
+	body, release, status, err := h.bodies.read(w, r)
+	defer release()
+	if errors.Is(err, errTooMuch) {
+		h.unavailable(w, err)
+		return
+	}
 	if err != nil {
 		h.reject(w, status, err, start)
 		return
@@ -117,25 +116,6 @@ func (h *Handler) unavailable(w http.ResponseWriter, why error) {
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Connection", "close")
 	http.Error(w, "pillion cannot answer now: "+why.Error(), http.StatusServiceUnavailable)
-}
-
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s; allowed is POST", printable(r.Method))
-	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q; allowed is application/json", printable(r.Header.Get("Content-Type")))
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is larger than %d bytes", tooLarge.Limit)
-	case err != nil:
-		return nil, http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
-	}
-	return body, 0, nil
 }
 
 // withTimeout bounds the work by what the API server is willing to wait, which

@@ -1,13 +1,14 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static test up down demo fuzz bench clean ground
+.PHONY: help build check static test image up down demo fuzz bench clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 E2E := cd e2e &&
 GROUND_COMMAND := .cache/ground-command
-GROUND ?= controlplane
-K8S ?= 1.36
+# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.36 or 1.35,
+# HELM=3 or 4. The first is the default.
+export GROUND K8S HELM
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +26,17 @@ static:
 check: static ## format, vet, staticcheck, unit and property tests: no Kubernetes
 	$(E2E) go run ./cmd/tally .. -race ./...
 
-test: build static ## check, chart and end-to-end tests on a real kube-apiserver; the last line counts
-	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 -timeout=30m ./...
+E2E_TESTS := . -count=1 -timeout=20m .
+test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
+	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./registry/... \
+	  -- GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) \
+	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS)) \
+	  -- GROUND=controlplane K8S=1.35 HELM=3 $(E2E_TESTS)
+
+image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
+	@$(GROUND_COMMAND) image bin/pillion-image.tar
 
 ground: build
-	@[ "$(GROUND)" = controlplane ] || { echo "GROUND=$(GROUND): the only ground there is yet is controlplane"; exit 1; }
-	@[ "$(K8S)" = 1.36 ] || { echo "K8S=$(K8S): the only version there is yet is 1.36"; exit 1; }
 	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
 
 up: ground ## a real Kubernetes with Pillion installed, left running; prints how to use it

@@ -5,8 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // auditEvent is what these tests read of an event of audit.k8s.io.
@@ -20,11 +18,7 @@ type auditEvent struct {
 // auditEvents are the creations of pods in namespace so far.
 func auditEvents(t *testing.T, namespace string) []auditEvent {
 	t.Helper()
-	g, ok := shared.(*ground.ControlPlane)
-	if !ok {
-		t.Fatal("only the controlplane ground writes an audit log")
-	}
-	log, err := os.ReadFile(g.AuditLog())
+	log, err := os.ReadFile(shared.AuditLog())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,8 +26,9 @@ var (
 	client   kubernetes.Interface // of config
 )
 
-// installed are the values that the chart is installed with.
-var installed = []string{"--set", "library={fluent-bit}"}
+// installed are the values that the chart is installed with. One replica: what a test
+// reads of it, no neighbour has done.
+var installed = []string{"--set", "library={fluent-bit}", "--set", "replicas=1"}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -49,7 +52,7 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if _, err := os.Stat(checkout.Pillion()); err != nil {
 		return 1, fmt.Errorf("%w; `make build` makes it", err)
 	}
-	g, err := ground.StartControlPlane(ctx, checkout, os.Stderr)
+	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stderr)
 	if err != nil {
 		return 1, err
 	}
@@ -68,6 +71,7 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	config.QPS = -1
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	if client, err = kubernetes.NewForConfig(config); err != nil {
 		return 1, err
 	}

@@ -2,13 +2,22 @@ package e2e
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -22,7 +31,7 @@ import (
 func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
 	t.Helper()
 	calls = &atomic.Int64{}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
 		var review admissionv1.AdmissionReview
 		var pod corev1.Pod
@@ -42,7 +51,6 @@ func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[str
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
 	}))
-	t.Cleanup(server.Close)
 	name := unique("zz-other")
 	policy, never := admissionregistrationv1.Fail, admissionregistrationv1.NeverReinvocationPolicy
 	effects, all := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
@@ -75,6 +83,37 @@ func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[str
 		}
 	})
 	return calls
+}
+
+// newServer serves handler by TLS where the API server reaches it.
+func newServer(t *testing.T, handler http.Handler) *httptest.Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(shared.Host(), 0).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Minute),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{shared.Host().AsSlice()},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{
+		Listener: listener,
+		Config:   &http.Server{Handler: handler},
+		TLS:      &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server
 }
 
 // waitCalled waits until the API server knows the other webhook.

@@ -31,55 +31,81 @@ type programs struct {
 	cold      string // roughly how long it takes with an empty build cache
 }
 
-var kubernetesPrograms = programs{
-	title:    "Kubernetes",
-	dir:      "kubernetes/v1.36",
-	versions: "k8s.io/kubernetes",
-	packages: []string{
+// module is the module of a version below a folder of e2e, such as "kubernetes/v1.36".
+func module(folder, version string) string { return folder + "/v" + version }
+
+func kubernetesModule(version string) programs {
+	return programs{
+		dir:      module("kubernetes", version),
+		versions: "k8s.io/kubernetes",
+		variables: func(required map[string]string) []string {
+			const pkg = "k8s.io/component-base/version."
+			version := required["k8s.io/kubernetes"]
+			major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
+			return []string{pkg + "gitVersion=" + version, pkg + "gitMajor=" + major, pkg + "gitMinor=" + minor, pkg + "gitTreeState=clean"}
+		},
+	}
+}
+
+// controlPlanePrograms are those that every ground runs.
+func controlPlanePrograms(version string) programs {
+	p := kubernetesModule(version)
+	p.title, p.cold = "Kubernetes", "10 minutes"
+	p.packages = []string{
 		"./etcd",
 		"k8s.io/kubernetes/cmd/kube-apiserver",
 		"k8s.io/kubernetes/cmd/kube-controller-manager",
 		"k8s.io/kubernetes/cmd/kubectl",
-	},
-	variables: func(required map[string]string) []string {
-		const pkg = "k8s.io/component-base/version."
-		version := required["k8s.io/kubernetes"]
-		major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
-		return []string{pkg + "gitVersion=" + version, pkg + "gitMajor=" + major, pkg + "gitMinor=" + minor, pkg + "gitTreeState=clean"}
-	},
-	cold: "10 minutes",
+	}
+	return p
 }
 
-var helmPrograms = programs{
-	title:    "Helm",
-	dir:      "helm/v3",
-	versions: "helm.sh/helm/v3",
-	packages: []string{"helm.sh/helm/v3/cmd/helm"},
-	variables: func(required map[string]string) []string {
-		const pkg = "helm.sh/helm/v3/"
-		// client-go v0.N belongs to Kubernetes 1.N.
-		_, minor, _ := strings.Cut(semver.MajorMinor(required["k8s.io/client-go"]), ".")
-		variables := []string{pkg + "internal/version.version=" + required["helm.sh/helm/v3"]}
-		for _, v := range []string{"pkg/lint/rules.k8sVersion", "pkg/chartutil.k8sVersion"} {
-			variables = append(variables, pkg+v+"Major=1", pkg+v+"Minor="+minor)
-		}
-		return variables
-	},
-	cold: "3 minutes",
+// nodePrograms are those that only a cluster with nodes needs.
+func nodePrograms(version string) programs {
+	p := kubernetesModule(version)
+	p.title, p.cold = "Kubernetes-node", "2 minutes"
+	p.packages = []string{
+		"k8s.io/kubernetes/cmd/kube-scheduler",
+		"k8s.io/kubernetes/cmd/kubelet",
+		"k8s.io/kubernetes/cmd/kube-proxy",
+	}
+	return p
+}
+
+// helmPrograms is the helm of a major version.
+func helmPrograms(major string) programs {
+	path := "helm.sh/helm/v" + major
+	return programs{
+		title:    "Helm",
+		dir:      module("helm", major),
+		versions: path,
+		packages: []string{path + "/cmd/helm"},
+		variables: func(required map[string]string) []string {
+			// client-go v0.N belongs to Kubernetes 1.N.
+			_, minor, _ := strings.Cut(semver.MajorMinor(required["k8s.io/client-go"]), ".")
+			variables := []string{path + "/internal/version.version=" + required[path]}
+			if major == "3" { // later ones read what they were built with
+				for _, v := range []string{"pkg/lint/rules.k8sVersion", "pkg/chartutil.k8sVersion"} {
+					variables = append(variables, path+"/"+v+"Major=1", path+"/"+v+"Minor="+minor)
+				}
+			}
+			return variables
+		},
+		cold: "3 minutes",
+	}
 }
 
 // progressEvery is how often a long build says that it is still at work.
 const progressEvery = 30 * time.Second
 
-// Build makes the programs of the ground from this checkout's modules, unless an
-// earlier call has made them from the same sources, and returns the folders that
-// hold them: the one with kube-apiserver, etcd and kubectl, then the one with helm.
+// build makes programs from this checkout's modules, unless an earlier call has made them
+// from the same sources, and returns the folder of each.
 //
 // They appear whole or not at all, and several callers may build at the same time.
 // What is done, and for how long, is written to out.
-func Build(ctx context.Context, c Checkout, out io.Writer) ([]string, error) {
+func build(ctx context.Context, c Checkout, builds []programs, out io.Writer) ([]string, error) {
 	var dirs []string
-	for _, p := range []programs{kubernetesPrograms, helmPrograms} {
+	for _, p := range builds {
 		dir, err := p.build(ctx, c, out)
 		if err != nil {
 			return nil, fmt.Errorf("building %s: %w", p.title, err)

@@ -17,6 +17,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -77,7 +78,7 @@ func (g *ControlPlane) Rollout(ctx context.Context, namespace string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := g.deployment(namespace)
-	object, err := g.findDeployment(ctx, namespace)
+	object, err := findDeployment(ctx, g.client, namespace)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (g *ControlPlane) Scale(ctx context.Context, namespace string, n int) error
 		d.stop(ctx, stopGrace)
 		return nil
 	}
-	object, err := g.findDeployment(ctx, namespace)
+	object, err := findDeployment(ctx, g.client, namespace)
 	if err != nil {
 		return err
 	}
@@ -190,8 +191,8 @@ func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv
 }
 
 // findDeployment is the one Deployment of namespace, nil if there is none.
-func (g *ControlPlane) findDeployment(ctx context.Context, namespace string) (*appsv1.Deployment, error) {
-	list, err := g.client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+func findDeployment(ctx context.Context, client kubernetes.Interface, namespace string) (*appsv1.Deployment, error) {
+	list, err := client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("looking for Pillion's Deployment: %w", err)
 	}
@@ -207,8 +208,8 @@ func (g *ControlPlane) findDeployment(ctx context.Context, namespace string) (*a
 
 // clusterIP is the address of the Service in front of the Deployment's pods that has the
 // port that webhooks are called on.
-func (g *ControlPlane) clusterIP(ctx context.Context, object *appsv1.Deployment) (netip.Addr, error) {
-	services, err := g.client.CoreV1().Services(object.Namespace).List(ctx, metav1.ListOptions{})
+func clusterIP(ctx context.Context, client kubernetes.Interface, object *appsv1.Deployment) (netip.Addr, error) {
+	services, err := client.CoreV1().Services(object.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("looking for Pillion's Service: %w", err)
 	}
@@ -282,7 +283,7 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 		Log:   g.path("log", object.Namespace+"-"+strconv.Itoa(n)),
 	}}
 	if n == 0 {
-		clusterIP, err := g.clusterIP(ctx, object)
+		clusterIP, err := clusterIP(ctx, g.client, object)
 		if err != nil {
 			return nil, err
 		}
@@ -294,7 +295,7 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	}
 	args := append(p.Args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String(), "--kubeconfig="+kubeconfig)
 	r.refresh = stop
-	r.process, err = startProcess(r.Name, g.checkout.Pillion(), args, p.Env, r.Log)
+	r.process, err = startProcess(g.fork, r.Name, g.checkout.Pillion(), args, p.Env, r.Log)
 	if err != nil {
 		stop()
 		return nil, err

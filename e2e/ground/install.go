@@ -14,15 +14,19 @@ const (
 )
 
 // InstallArgs are the arguments of helm that install the chart, with more of them at the
-// end. There is no --wait among them: on a ground without nodes the Deployment's pods
+// end. They have --wait where pods run: on a ground without nodes the Deployment's pods
 // never become ready, and Rollout is what waits.
-func InstallArgs(chart string, more ...string) []string {
-	return append([]string{"install", Release, chart, "-n", Namespace, "--create-namespace"}, more...)
+func InstallArgs(g Ground, chart string, more ...string) []string {
+	args := []string{"install", Release, chart, "-n", Namespace, "--create-namespace"}
+	if g.Kind() == KindNode {
+		args = append(args, "--wait")
+	}
+	return append(args, more...)
 }
 
 // Install installs Pillion's chart with the ground's helm, and waits until Pillion is ready.
 func Install(ctx context.Context, g Ground, c Checkout, more ...string) error {
-	if _, err := Run(ctx, g, "helm", InstallArgs(c.Chart(), more...)...); err != nil {
+	if _, err := Run(ctx, g, "helm", InstallArgs(g, c.Chart(), more...)...); err != nil {
 		return err
 	}
 	return g.Rollout(ctx, Namespace)

@@ -27,9 +27,6 @@ func (l loopback) address(last byte) netip.Addr {
 
 func (l loopback) services() netip.Prefix { return netip.PrefixFrom(l.address(0), 25) }
 
-// firstService is the address of the Service "kubernetes".
-func (l loopback) firstService() netip.Addr { return l.address(1) }
-
 func (l loopback) controlPlane() netip.Addr { return l.address(129) }
 
 // replica is the address of Pillion's replica number n, counted from zero.

@@ -7,9 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -23,20 +21,25 @@ type process struct {
 	exited chan struct{} // closed when it is gone and waited for
 }
 
-// startProcess starts path with args and exactly the environment env. What the program
-// writes goes to the end of the file log.
-func startProcess(name, path string, args, env []string, log string) (*process, error) {
+// startProcess has fork start path with args and exactly the environment env. What the
+// program writes goes to the end of the file log.
+func startProcess(fork *forker, name, path string, args, env []string, log string) (*process, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = fork.attributes()
+	return launch(fork, name, cmd, log)
+}
+
+// launch is startProcess for a command whose attributes are set.
+func launch(fork *forker, name string, cmd *exec.Cmd, log string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	defer file.Close()
-	cmd := exec.Command(path, args...)
-	cmd.Env = env
 	cmd.Dir = filepath.Dir(log)
 	cmd.Stdout, cmd.Stderr = file, file
-	cmd.SysProcAttr = procAttributes()
-	if err := onForkThread(cmd.Start); err != nil {
+	if err := fork.do(cmd.Start); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	p := &process{name: name, cmd: cmd, log: log, exited: make(chan struct{})}
@@ -124,23 +127,4 @@ func tail(path string, n int) string {
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// forkThread is an operating system thread that lives as long as this program. The
-// kernel kills a child when the *thread* that forked it ends, and Go ends threads.
-var forkThread = sync.OnceValue(func() chan<- func() {
-	work := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range work {
-			f()
-		}
-	}()
-	return work
-})
-
-func onForkThread(f func() error) error {
-	done := make(chan error)
-	forkThread() <- func() { done <- f() }
-	return <-done
 }

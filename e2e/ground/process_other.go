@@ -4,5 +4,5 @@ package ground
 
 import "syscall"
 
-// procAttributes puts a program into its own process group.
-func procAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// dieWithParent puts a program into its own process group.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

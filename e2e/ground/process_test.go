@@ -30,7 +30,7 @@ func own(dir string) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	p, err := startProcess("sleep", "/bin/sleep", []string{"600"}, nil, filepath.Join(scratch, "log"))
+	p, err := startProcess(here(), "sleep", "/bin/sleep", []string{"600"}, nil, filepath.Join(scratch, "log"))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -102,7 +102,7 @@ func runs(pid int) bool {
 }
 
 func TestAProgramThatEndsTooEarlyIsReportedWithItsLastWords(t *testing.T) {
-	p, err := startProcess("greeter", "/bin/sh", []string{"-c", "echo no such luck; exit 3"}, nil, filepath.Join(t.TempDir(), "log"))
+	p, err := startProcess(here(), "greeter", "/bin/sh", []string{"-c", "echo no such luck; exit 3"}, nil, filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAProgramThatEndsTooEarlyIsReportedWithItsLastWords(t *testing.T) {
 
 func TestAProgramThatIgnoresTheRequestToStopIsKilled(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	p, err := startProcess("stubborn", "/bin/sh", []string{"-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, []string{"PATH=/bin:/usr/bin"}, log)
+	p, err := startProcess(here(), "stubborn", "/bin/sh", []string{"-c", "trap '' TERM; echo up; while :; do sleep 1; done"}, []string{"PATH=/bin:/usr/bin"}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,11 @@ func newScratch(ctx context.Context, parent string) (dir string, remove func() e
 	}, nil
 }
 
-// sweep removes the folders below parent that have no living owner.
+// cgroupOf is the control group, in every hierarchy, of the node whose folder is dir.
+func cgroupOf(dir string) string { return "/pillion-" + filepath.Base(dir) }
+
+// sweep removes the folders below parent that have no living owner, and what
+// else of a node does not end with its owner: control groups, a network interface.
 func sweep(parent string) error {
 	owners, err := filepath.Glob(filepath.Join(parent, "*.owner"))
 	if err != nil {
@@ -52,7 +56,8 @@ func sweep(parent string) error {
 			continue
 		}
 		if err == nil {
-			err = errors.Join(os.RemoveAll(strings.TrimSuffix(owner, ".owner")), os.Remove(owner))
+			dir := strings.TrimSuffix(owner, ".owner")
+			err = errors.Join(removeCgroups(cgroupOf(dir)), removeWire(dir), os.RemoveAll(dir), os.Remove(owner))
 			unlock()
 		}
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 // and checks what comes of it. The ground is removed at the end, whatever happens.
 func demo(ctx context.Context, checkout ground.Checkout) (err error) {
 	began := time.Now()
-	heading("A control plane on this machine")
-	g, err := ground.StartControlPlane(ctx, checkout, os.Stdout)
+	heading("A Kubernetes on this machine")
+	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,11 @@ func demo(ctx context.Context, checkout ground.Checkout) (err error) {
 		return err
 	}
 	fmt.Printf("Pillion ready, %.1f s after the start of helm\n", time.Since(up).Seconds())
-	for _, act := range []func() error{s.annotate, s.override, s.optOut, s.explain} {
+	acts := []func() error{s.annotate, s.override, s.optOut, s.explain}
+	if g.Kind() == ground.KindNode {
+		acts = []func() error{s.annotate, s.running, s.job, s.override, s.optOut, s.explain, s.restart}
+	}
+	for _, act := range acts {
 		if err := act(); err != nil {
 			return err
 		}
@@ -56,11 +60,17 @@ const table = `kubectl -n shop get pods -o custom-columns='POD:.metadata.name,CO
 func (s stage) install() error {
 	heading("The cluster admin installs Pillion")
 	// As in ground.InstallArgs, written as a person would.
-	_, err := s.do("helm install pillion charts/pillion -n pillion-system --create-namespace --set library={fluent-bit}")
-	if err != nil {
+	command := "helm install pillion charts/pillion -n pillion-system --create-namespace --set library={fluent-bit}"
+	if s.g.Kind() == ground.KindNode {
+		command += " --wait"
+	}
+	if _, err := s.do(command); err != nil {
 		return err
 	}
-	return s.g.Rollout(s.ctx, ground.Namespace)
+	if err := s.g.Rollout(s.ctx, ground.Namespace); err != nil || s.g.Kind() != ground.KindNode {
+		return err
+	}
+	return s.expect("kubectl -n pillion-system get pods", "pillion 1/1 Running")
 }
 
 func (s stage) annotate() error {
@@ -80,6 +90,34 @@ func (s stage) annotate() error {
 		return err
 	}
 	return s.expect(table, "web fluent-bit")
+}
+
+// running needs a node, as job and restart do. Its images are stand-ins: see e2e/registry.
+func (s stage) running() error {
+	heading("It runs: the sidecar was up before the app, the app reaches it, its logs are there")
+	if _, err := s.do("kubectl -n shop wait --for=condition=Ready pod/web --timeout=60s"); err != nil {
+		return err
+	}
+	if err := s.expect("kubectl -n shop get pod web", "web 2/2 Running"); err != nil {
+		return err
+	}
+	if err := s.expect("kubectl -n shop exec web -c web -- /standin get http://127.0.0.1:2020/api/v1/health", "fluent-bit answers"); err != nil {
+		return err
+	}
+	return s.expect("kubectl -n shop logs web -c fluent-bit", "standing in for fluent-bit")
+}
+
+func (s stage) job() error {
+	heading("A Job with a sidecar completes")
+	for _, command := range []string{
+		"kubectl -n shop create job report --image=report -- /standin get http://127.0.0.1:2020/",
+		"kubectl -n shop wait --for=condition=Complete job/report --timeout=60s",
+	} {
+		if _, err := s.do(command); err != nil {
+			return err
+		}
+	}
+	return s.expect("kubectl -n shop get pods -l job-name=report", "Completed")
 }
 
 func (s stage) override() error {
@@ -109,6 +147,30 @@ func (s stage) explain() error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (s stage) restart() error {
+	heading("Pillion is updated while pods are created (by dry run): none is refused, none lacks its sidecar")
+	for _, command := range []string{
+		"kubectl label namespace shop pillion.dev/enforce=true",
+		"kubectl -n pillion-system rollout restart deployment/pillion",
+		`kubectl -n pillion-system rollout status deployment/pillion --timeout=2m >/dev/null &
+  while kill -0 $! 2>/dev/null; do
+    kubectl -n shop run during --image=nginx --dry-run=server -o jsonpath='{.spec.initContainers[*].name}{"\n"}' >> $TMPDIR/during || exit 1
+  done`,
+	} {
+		if _, err := s.do(command); err != nil {
+			return err
+		}
+	}
+	out, err := s.do("sort $TMPDIR/during | uniq -c")
+	if err != nil {
+		return err
+	}
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 1 || !strings.HasSuffix(lines[0], " fluent-bit") {
+		return fmt.Errorf("not every pod that was created during the update has the sidecar: %q", lines)
 	}
 	return nil
 }

@@ -3,7 +3,10 @@
 //	ground up      start one, unless it runs, and leave it running
 //	ground down    remove it without a trace
 //	ground demo    start another one, show on it what Pillion does, and remove it
+//	ground image   build Pillion's image into an OCI archive
+//	ground kinds   print the kinds of grounds that can run here
 //
-// `make up`, `make down` and `make demo` call it. The folder .cache/ground of the checkout
+// GROUND, K8S and HELM choose the kind of ground and the versions (ground.Options).
+// `make` calls it for the targets of these names. The folder .cache/ground of the checkout
 // then holds kubeconfig, the folder bin with kubectl and helm, and the log.
 package main

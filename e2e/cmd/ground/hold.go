@@ -57,9 +57,9 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 	return nil
 }
 
-// raise starts a control plane and installs Pillion on it.
+// raise starts the ground that the environment asks for, and installs Pillion on it.
 func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer) (_ ground.Ground, err error) {
-	g, err := ground.StartControlPlane(ctx, checkout, out)
+	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), out)
 	if err != nil {
 		return nil, err
 	}

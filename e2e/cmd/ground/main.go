@@ -2,35 +2,47 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo"
+const usage = "usage: ground up | down | demo | image FILE | kinds"
 
 func main() {
-	if len(os.Args) != 2 {
+	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Args[1]); err != nil {
+	if err := run(ctx, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "ground "+os.Args[1]+":", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, command string) error {
+func run(ctx context.Context, command string, args []string) error {
 	checkout, err := ground.FindCheckout(".")
 	if err != nil {
 		return err
 	}
+	if command == "image" && len(args) == 1 {
+		return image(ctx, checkout, args[0])
+	}
+	if len(args) > 0 {
+		return errors.New(usage)
+	}
 	switch command {
+	case "kinds":
+		fmt.Println(strings.Join(ground.Kinds(), " "))
+		return nil
 	case "up":
 		return up(ctx, checkout)
 	case "hold": // what up leaves running; not for people
@@ -41,4 +53,27 @@ func run(ctx context.Context, command string) error {
 		return demo(ctx, checkout)
 	}
 	return fmt.Errorf("unknown command; %s", usage)
+}
+
+// image builds Pillion's image into an OCI archive.
+func image(ctx context.Context, checkout ground.Checkout, file string) error {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	reference, err := checkout.Image()
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "pillion-image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	digest, err := ground.BuildImage(ctx, checkout, scratch, "oci-archive:"+path+":"+reference.String())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s@%s\n", file, reference, digest)
+	return nil
 }

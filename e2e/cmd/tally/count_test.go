@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -86,9 +87,10 @@ func TestCountsAndWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestEachRunHasItsOwnFolderAndArguments(t *testing.T) {
-	got := split([]string{".", "-race", "./...", "--", "e2e", "./..."})
-	if len(got) != 2 || strings.Join(got[0], " ") != ". -race ./..." || strings.Join(got[1], " ") != "e2e ./..." {
-		t.Errorf("split gives %q", got)
+func TestEachRunHasItsOwnEnvironmentFolderAndArguments(t *testing.T) {
+	got := split([]string{".", "-race", "./...", "--", "A=1", "B=", "e2e", "-ldflags=x", "./...", "--", "C=3"})
+	want := []run{{dir: ".", args: []string{"-race", "./..."}}, {env: []string{"A=1", "B="}, dir: "e2e", args: []string{"-ldflags=x", "./..."}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("split gives %q, want %q", got, want)
 	}
 }

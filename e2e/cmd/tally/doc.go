@@ -1,8 +1,8 @@
 // Command tally runs `go test` in several modules and counts.
 //
-//	tally DIR [ARGUMENT of go test]... [-- DIR [ARGUMENT]...]...
+//	tally [NAME=VALUE]... DIR [ARGUMENT of go test]... [-- [NAME=VALUE]... DIR [ARGUMENT]...]...
 //
-// It runs all of them, also after a failure, prints the output of what failed, what
+// Each NAME=VALUE is set in the environment of that run. It runs all of them, also after a failure, prints the output of what failed, what
 // packages write besides their tests (the progress of a build), the attributes that tests
 // set (measurements), a line for each package, and as its last line
 //

@@ -1,0 +1,100 @@
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The kinds of grounds.
+const (
+	KindControlPlane = "controlplane"
+	KindNode         = "node"
+)
+
+// What can be asked for, the default first.
+var (
+	kubernetesVersions = []string{"1.36", "1.35"}
+	helmVersions       = []string{"3", "4"}
+)
+
+// Options choose a ground. The zero value is the default of each.
+type Options struct {
+	// Kind is KindNode or KindControlPlane. Default: a node where one can run, else a
+	// control plane.
+	Kind string
+	// Kubernetes is the minor version, such as "1.36".
+	Kubernetes string
+	// Helm is the major version, such as "3", of the helm that Tool gives.
+	Helm string
+}
+
+// FromEnvironment are the options that GROUND, K8S and HELM ask for.
+func FromEnvironment() Options {
+	return Options{Kind: os.Getenv("GROUND"), Kubernetes: os.Getenv("K8S"), Helm: os.Getenv("HELM")}
+}
+
+// Kinds are the kinds of grounds that can run on this machine.
+func Kinds() []string {
+	if nodeCanRun() != nil {
+		return []string{KindControlPlane}
+	}
+	return []string{KindNode, KindControlPlane}
+}
+
+// Start starts a ground: see StartNode and StartControlPlane.
+func Start(ctx context.Context, c Checkout, o Options, out io.Writer) (Ground, error) {
+	switch o.Kind {
+	case KindNode:
+		return start(StartNode(ctx, c, o, out))
+	case KindControlPlane:
+		return start(StartControlPlane(ctx, c, o, out))
+	case "":
+		o.Kind = KindNode
+		if err := nodeCanRun(); err != nil {
+			fmt.Fprintf(out, "no node ground here (%v): going on with a control plane, where pods are created and never run\n", err)
+			o.Kind = KindControlPlane
+		}
+		return Start(ctx, c, o, out)
+	}
+	return nil, fmt.Errorf("GROUND=%s: unknown; there are %s and %s", o.Kind, KindNode, KindControlPlane)
+}
+
+// start keeps a nil pointer from becoming a Ground.
+func start[G Ground](g G, err error) (Ground, error) {
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// controlPlane are the programs that every ground needs, with kubectl and helm.
+func (o Options) controlPlane() ([]programs, error) {
+	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
+	helm, helmErr := choose("HELM", o.Helm, helmVersions)
+	return []programs{controlPlanePrograms(kubernetes), helmPrograms(helm)}, errors.Join(kubernetesErr, helmErr)
+}
+
+// node are those that a node needs besides.
+func (o Options) node() ([]programs, error) {
+	builds, err := o.controlPlane()
+	if err != nil {
+		return nil, err
+	}
+	kubernetes, err := choose("K8S", o.Kubernetes, kubernetesVersions)
+	return append(builds, nodePrograms(kubernetes)), err
+}
+
+func choose(variable, value string, allowed []string) (string, error) {
+	if value == "" {
+		return allowed[0], nil
+	}
+	if !slices.Contains(allowed, value) {
+		return "", fmt.Errorf("%s=%s: unknown; there are %s", variable, value, strings.Join(allowed, ", "))
+	}
+	return value, nil
+}

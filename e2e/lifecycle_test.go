@@ -245,11 +245,67 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	if _, _, err := run(t, manifests, "kubectl", "diff", "-n", ground.Namespace, "-f", "-"); err != nil {
 		t.Errorf("kubectl apply of the rendered chart would change the live objects: %v", err)
 	}
+	must(t, manifests, "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=gitops", "-n", ground.Namespace, "-f", "-")
+	if after := look(); clean(after) != clean(before) {
+		t.Errorf("kubectl apply --server-side of the rendered chart changed the live objects\n%s\nto\n%s", before, after)
+	}
+	if _, err := publishedBundle(t); err != nil {
+		t.Errorf("after kubectl apply --server-side: %v", err)
+	}
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
 	if now := shared.Replicas(ground.Namespace); len(now) != 1 || now[0].PID != replica.PID {
 		t.Errorf("the upgrade restarts Pillion: %+v, before %+v", now, replica)
+	}
+}
+
+func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
+	arguments := func() string {
+		d, err := client.AppsV1().Deployments(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(d.Spec.Template.Spec.Containers[0].Args, " ")
+	}
+	wait := func() []string {
+		if shared.Kind() == ground.KindNode {
+			return []string{"--wait"}
+		}
+		return nil
+	}
+	n := newNamespace(t, asking("environment"), enforced())
+	before := arguments()
+	upgrade := append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)
+	upgrade = append(append(upgrade, "--set", "library={fluent-bit,environment}", "--set", "log.level=debug"), wait()...)
+	must(t, "", "helm", upgrade...)
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if got := arguments(); !strings.Contains(got, "--log-level=debug") {
+		t.Errorf("after the upgrade Pillion's arguments are %s", got)
+	}
+	eventually(t, soon, func() error { // the template is known now
+		_, err := n.preview(t, newPod("probe", nil))
+		return err
+	})
+
+	must(t, "", "helm", append([]string{"rollback", ground.Release, "-n", ground.Namespace}, wait()...)...)
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if got := arguments(); got != before {
+		t.Errorf("after the rollback Pillion's arguments are\n%s\nwant\n%s", got, before)
+	}
+	eventually(t, soon, func() error {
+		_, err := n.preview(t, newPod("probe", nil))
+		if err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
+			return fmt.Errorf("after the rollback a pod that asks for the upgrade's template: %v, want UnknownTemplate", err)
+		}
+		return nil
+	})
+	if _, err := publishedBundle(t); err != nil {
+		t.Errorf("after the rollback: %v", err)
 	}
 }
 

@@ -57,6 +57,15 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	shared = g
+	if g.Kind() != ground.KindNode {
+		skip := "^" + onANode
+		if also := flag.Lookup("test.skip").Value.String(); also != "" {
+			skip += "|" + also
+		}
+		if err := flag.Set("test.skip", skip); err != nil {
+			return 1, err
+		}
+	}
 	defer func() {
 		if closeErr := g.Close(); err == nil {
 			err = closeErr

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("PILLION_TEST_OWNER"); dir != "" {
 		own(dir)
 	}
+	if dir := os.Getenv("PILLION_TEST_NODE"); dir != "" {
+		ownSpace(dir)
+	}
 	os.Exit(m.Run())
 }
 

@@ -11,5 +11,6 @@ type standIn struct {
 // their full names here.
 var standIns = map[string]standIn{
 	"library/nginx":     {listen: "80"},
+	"proxy":             {listen: "15021", exitOn: "redirect"}, // mesh.example.com/proxy, of the mesh in injector/testdata
 	"fluent/fluent-bit": {listen: "2020", paths: []string{"/fluent-bit/bin/fluent-bit"}},
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// proofLimit bounds the one request of a proof.
+const proofLimit = 30 * time.Second
+
+func newProveCommand() *cobra.Command {
+	var p proof
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "prove",
+		Short: "Prove that a cluster's pods go through Pillion",
+		Long: `Prove sends one pod to the API server by dry run, so that nothing is created, and
+says what came back: injected, or answered by Pillion with a warning, or neither.
+The last one is an error: the API server does not reach Pillion, or is not told to.
+
+The pod says pillion.dev/inject: "true". With --inject= (empty) it says nothing, and
+with --inject=NAMES it asks for these templates.`,
+		Example: `  pillion prove --namespace shop --inject=`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath = kubeconfig
+			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			if err != nil {
+				return fmt.Errorf("finding the cluster: %w", err)
+			}
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), proofLimit, fmt.Errorf("no answer after %s", proofLimit))
+			defer cancel()
+			return p.run(ctx, config, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it, or the pod's service account)")
+	f.StringVarP(&p.namespace, "namespace", "n", "default", "namespace of the pod; Pillion must not be excluded from it")
+	f.StringVar(&p.inject, "inject", "true", "what the pod says to the annotation PREFIX/inject; empty: nothing")
+	f.StringVar(&p.prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
+	return cmd
+}
+
+// A proof is one pod that is created by dry run.
+type proof struct {
+	namespace, inject, prefix string
+}
+
+func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) error {
+	config = rest.CopyConfig(config)
+	said := &warningList{}
+	config.WarningHandler = said
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	pod, err := client.CoreV1().Pods(p.namespace).Create(ctx, p.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.namespace, err)
+	}
+	verdict, err := p.judge(pod.Annotations[p.prefix+"/status"], said.take())
+	if err == nil {
+		fmt.Fprintln(out, verdict)
+	}
+	return err
+}
+
+// pod meets the Pod Security Standard "restricted", which its namespace may enforce.
+func (p proof) pod() *corev1.Pod {
+	yes, no := true, false
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-"},
+		Spec: corev1.PodSpec{
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   &yes,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name:  "proof",
+				Image: "proof.invalid/proof:1",
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: &no,
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+	if p.inject != "" {
+		pod.Annotations = map[string]string{p.prefix + "/inject": p.inject}
+	}
+	return pod
+}
+
+// judge says what the pod's status and the warnings prove, or that they prove nothing.
+func (p proof) judge(status string, warnings []string) (string, error) {
+	if status != "" {
+		return fmt.Sprintf("a pod in namespace %s came back injected: %s", p.namespace, status), nil
+	}
+	for _, w := range warnings {
+		if code, _, found := strings.Cut(w, ":"); found && slices.Contains(reason.Codes(), reason.Code(code)) {
+			return fmt.Sprintf("a pod in namespace %s came back with Pillion's answer: %s", p.namespace, w), nil
+		}
+	}
+	hint := fmt.Sprintf("see that Pillion's pods are ready, that the namespace is not an excluded one, and that the MutatingWebhookConfiguration has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml); without --inject the namespace has to ask by the annotation %s/inject", p.prefix)
+	if len(warnings) > 0 {
+		hint += "; the API server warned: " + strings.Join(warnings, "; ")
+	}
+	return "", fmt.Errorf("a pod in namespace %s came back without a trace of Pillion: %s", p.namespace, hint)
+}
+
+// warningList gathers the API server's warnings.
+type warningList struct {
+	mu   sync.Mutex
+	text []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warningList) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, text)
+}
+
+func (w *warningList) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text
+}

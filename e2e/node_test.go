@@ -1,0 +1,495 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// The tests of this file need pods that run. TestMain leaves out every test whose name
+// begins with onANode where they do not.
+const onANode = "TestOnANode"
+
+// running bounds how long pods take to start or to end, on a machine that may be busy.
+const running = 90 * time.Second
+
+// standInImage is one of the images that the node has: see e2e/registry.
+const standInImage = "shop.example.com/web:1"
+
+// newRunningPod is newPod with a container that runs until it is asked to end.
+func newRunningPod(name string, annotations map[string]string) *corev1.Pod {
+	pod := newPod(name, annotations)
+	pod.Spec.Containers[0].Image = standInImage
+	return pod
+}
+
+// waitFor waits until the pod is what want asks for.
+func (n *namespace) waitFor(t *testing.T, name string, want func(*corev1.Pod) error) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	eventually(t, running, func() (err error) {
+		if pod, err = client.CoreV1().Pods(n.name).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if err = want(pod); err != nil {
+			return fmt.Errorf("pod %s: %w\n%s", name, err, pretty(pod.Status))
+		}
+		return nil
+	})
+	return pod
+}
+
+// ready is nil for a pod whose containers, sidecars among them, are all ready.
+func ready(pod *corev1.Pod) error {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is not ready")
+}
+
+// phase is nil for a pod in that phase.
+func phase(want corev1.PodPhase) func(*corev1.Pod) error {
+	return func(pod *corev1.Pod) error {
+		if pod.Status.Phase != want {
+			return fmt.Errorf("its phase is %s, want %s", pod.Status.Phase, want)
+		}
+		return nil
+	}
+}
+
+// statusOf is that of a container of any kind.
+func statusOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for _, s := range list {
+			if s.Name == name {
+				return s
+			}
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+func TestOnANodeTheSidecarRunsBeforeTheAppWhichReachesIt(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	pod := newRunningPod("web", nil)
+	pod.Spec.Containers[0].Args = []string{"get", "http://127.0.0.1:2020/api/v1/health"}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	n.mustCreate(t, pod)
+
+	got := n.waitFor(t, "web", phase(corev1.PodSucceeded))
+	sidecar, app := statusOf(got, "fluent-bit"), statusOf(got, "app")
+	if sidecar.State.Terminated == nil || app.State.Terminated == nil {
+		t.Fatalf("a pod that has ended has containers that have not: %s", pretty(got.Status))
+	}
+	if sidecar.State.Terminated.StartedAt.After(app.State.Terminated.StartedAt.Time) {
+		t.Errorf("the sidecar started at %s, after the app at %s", sidecar.State.Terminated.StartedAt, app.State.Terminated.StartedAt)
+	}
+	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "app"); !strings.Contains(log, "fluent-bit answers /api/v1/health") {
+		t.Errorf("the app's log:\n%s", log)
+	}
+	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "fluent-bit"); !strings.Contains(log, "standing in for fluent-bit") || !strings.Contains(log, "asked to end") {
+		t.Errorf("the sidecar's log:\n%s", log)
+	}
+}
+
+func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
+	t.Parallel()
+	const template = `{metadata: {labels: {app: web}}, spec: {%s containers: [{name: app, image: "` + standInImage + `"%s}]}}`
+	serving := fmt.Sprintf(template, "", "")
+	ending := fmt.Sprintf(template, "restartPolicy: Never,", `, args: [get, "http://127.0.0.1:2020/"]`)
+	tests := []struct {
+		kind     string
+		manifest string
+		commands [][]string // of kubectl
+		pods     int
+		want     func(*corev1.Pod) error
+	}{
+		{
+			kind:     "Deployment",
+			manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: " + serving + "}",
+			commands: [][]string{{"rollout", "status", "deployment/web", "--timeout=90s"}, {"scale", "deployment/web", "--replicas=3"}, {"rollout", "status", "deployment/web", "--timeout=90s"}},
+			pods:     3, want: ready,
+		},
+		{
+			kind:     "StatefulSet",
+			manifest: "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}\nspec: {replicas: 2, serviceName: web, selector: {matchLabels: {app: web}}, template: " + serving + "}",
+			commands: [][]string{{"rollout", "status", "statefulset/web", "--timeout=90s"}},
+			pods:     2, want: ready,
+		},
+		{
+			kind:     "DaemonSet",
+			manifest: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: " + serving + "}",
+			commands: [][]string{{"rollout", "status", "daemonset/web", "--timeout=90s"}},
+			pods:     1, want: ready,
+		},
+		{
+			kind:     "Job",
+			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}\nspec: {completions: 2, parallelism: 2, template: " + ending + "}",
+			commands: [][]string{{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"}},
+			pods:     2, want: phase(corev1.PodSucceeded),
+		},
+		{
+			kind:     "CronJob",
+			manifest: "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: web}\nspec: {schedule: \"0 0 1 1 *\", jobTemplate: {spec: {template: " + ending + "}}}",
+			commands: [][]string{{"create", "job", "now", "--from=cronjob/web"}, {"wait", "--for=condition=Complete", "job/now", "--timeout=90s"}},
+			pods:     1, want: phase(corev1.PodSucceeded),
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.kind, func(t *testing.T) {
+			t.Parallel()
+			n := newNamespace(t, asking("fluent-bit"), enforced())
+			must(t, test.manifest, "kubectl", "-n", n.name, "apply", "-f", "-")
+			for _, command := range test.commands {
+				must(t, "", "kubectl", append([]string{"-n", n.name}, command...)...)
+			}
+			pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+			if err != nil || len(pods.Items) != test.pods {
+				t.Fatalf("%d pods (%v), want %d", len(pods.Items), err, test.pods)
+			}
+			for _, pod := range pods.Items {
+				if got := containerNames(&pod); got != "fluent-bit app" {
+					t.Errorf("pod %s has the containers %s, want fluent-bit app", pod.Name, got)
+				}
+				if err := test.want(&pod); err != nil {
+					t.Errorf("pod %s: %v", pod.Name, err)
+				}
+				if s := statusOf(&pod, "fluent-bit"); s.RestartCount != 0 {
+					t.Errorf("the sidecar of pod %s was restarted %d times", pod.Name, s.RestartCount)
+				}
+			}
+		})
+	}
+}
+
+// A template of a mesh's proxy points the app's probes to the proxy, and has an init
+// container before it. The kubelet's probes decide whether that works.
+func TestOnANodeRewrittenProbesAreGreen(t *testing.T) {
+	t.Parallel()
+	template, err := os.ReadFile(checkout.Path("injector", "testdata", "mesh-proxy", "template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, string(template), "kubectl", "apply", "-f", "-")
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "sidecartemplate", "mesh-proxy"); err != nil {
+			t.Error(err)
+		}
+	})
+	manifest{name: "mesh-proxy"}.waitServed(t)
+	n := newNamespace(t, asking("mesh-proxy"), nil)
+	must(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers:
+  - name: app
+    image: `+standInImage+`
+    env: [{name: STANDIN_LISTEN, value: "8080"}]
+    startupProbe: {httpGet: {path: /start, port: 8080}, periodSeconds: 1}
+    livenessProbe: {httpGet: {path: /live, port: 8080}, periodSeconds: 1, failureThreshold: 1}
+    readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
+`, "kubectl", "-n", n.name, "apply", "-f", "-")
+	n.waitFor(t, "web", ready)
+	time.Sleep(3 * time.Second) // of liveness probes
+	pod := n.waitFor(t, "web", ready)
+	app := sidecar(pod, "app")
+	if got := app.LivenessProbe.HTTPGet; got.Path != "/app/app/live" || got.Port.IntValue() != 15021 {
+		t.Errorf("the liveness probe asks %s on port %s, want the proxy's", got.Path, &got.Port)
+	}
+	for _, name := range []string{"app", "mesh-proxy"} {
+		if s := statusOf(pod, name); s.RestartCount != 0 || s.Started == nil || !*s.Started {
+			t.Errorf("container %s was restarted %d times (started: %v)", name, s.RestartCount, s.Started)
+		}
+	}
+	if s := statusOf(pod, "mesh-init"); s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
+		t.Errorf("the init container: %s", pretty(s.State))
+	}
+}
+
+func TestOnANodeAHostNetworkPodRunsAsTheTemplateWantsIt(t *testing.T) {
+	t.Parallel()
+	name := unique("side")
+	m := manifest{name: name, spec: "\nmatchConditions:\n- {name: own-network, expression: \"!pod.spec.?hostNetwork.orValue(false)\", message: the node's agent does that}" + sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(name), nil)
+	pod := newRunningPod("agent", nil)
+	pod.Spec.HostNetwork = true
+	n.mustCreate(t, pod)
+	if w := n.warnings.take(); !strings.Contains(w, "the node's agent does that") {
+		t.Errorf("the warnings are %q, want the template's message", w)
+	}
+	got := n.waitFor(t, "agent", ready)
+	if containerNames(got) != "app" || got.Status.PodIP != got.Status.HostIP {
+		t.Errorf("containers %s, address %s on the node %s", containerNames(got), got.Status.PodIP, got.Status.HostIP)
+	}
+}
+
+// A static pod runs whatever the API server says. Its mirror there cannot be changed, and
+// a webhook that refuses it only blinds everybody who looks at the API.
+func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	name := unique("static")
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": name, "namespace": n.name},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": standInImage}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(shared.(*ground.Node).StaticPods(), name+".json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mirror := name + "-node"
+	t.Cleanup(func() {
+		if err := os.Remove(file); err != nil {
+			t.Error(err)
+		}
+		deadline := time.Now().Add(running)
+		for {
+			_, err := client.CoreV1().Pods(n.name).Get(context.Background(), mirror, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("the static pod is still there (%v)", err)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	pod := n.waitFor(t, mirror, ready)
+	if pod.Annotations[corev1.MirrorPodAnnotationKey] == "" {
+		t.Fatalf("it is no mirror pod: %s", pretty(pod.ObjectMeta))
+	}
+	if got := containerNames(pod); got != "app" || pod.Annotations[statusAnnotation] != "" {
+		t.Errorf("containers %s, status %q; want the mirror as it is", got, pod.Annotations[statusAnnotation])
+	}
+}
+
+func TestOnANodeAnInjectedPodIsDebugged(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	n.mustCreate(t, newRunningPod("web", nil))
+	before := n.waitFor(t, "web", ready)
+
+	must(t, "", "kubectl", "-n", n.name, "debug", "web", "--image=debugger.example.com/tools:1", "--container=look", "--target=app",
+		"--", "/standin", "get", "http://127.0.0.1:2020/seen-by-debug")
+	pod := n.waitFor(t, "web", func(pod *corev1.Pod) error {
+		if s := statusOf(pod, "look"); s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
+			return fmt.Errorf("the ephemeral container has not ended well")
+		}
+		return nil
+	})
+	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "look"); !strings.Contains(log, "fluent-bit answers /seen-by-debug") {
+		t.Errorf("the ephemeral container's log:\n%s", log)
+	}
+	if pod.Annotations[statusAnnotation] != before.Annotations[statusAnnotation] || containerNames(pod) != containerNames(before) {
+		t.Errorf("an ephemeral container changed what Pillion injected: %s", pretty(pod))
+	}
+}
+
+func TestOnANodeAnInjectedPodIsResizedInPlace(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	pod := newRunningPod("web", nil)
+	pod.Spec.Containers[0].Resources = resources("cpu=20m,memory=32Mi")
+	n.mustCreate(t, pod)
+	before := n.waitFor(t, "web", ready)
+
+	must(t, "", "kubectl", "-n", n.name, "patch", "pod", "web", "--subresource=resize", "--patch",
+		`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"30m"}}}]}}`)
+	after := n.waitFor(t, "web", func(pod *corev1.Pod) error {
+		if r := statusOf(pod, "app").Resources; r == nil || r.Requests.Cpu().String() != "30m" {
+			return fmt.Errorf("it has not been resized: %s", pretty(r))
+		}
+		return nil
+	})
+	if s := statusOf(after, "app"); s.RestartCount != 0 {
+		t.Errorf("resized by %d restarts", s.RestartCount)
+	}
+	if b, a := pretty(sidecar(before, "fluent-bit")), pretty(sidecar(after, "fluent-bit")); a != b {
+		t.Errorf("the sidecar was\n%s\nand is\n%s", b, a)
+	}
+}
+
+// resources are requests such as "cpu=20m,memory=32Mi".
+func resources(requests string) corev1.ResourceRequirements {
+	list := corev1.ResourceList{}
+	for _, pair := range strings.Split(requests, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		list[corev1.ResourceName(name)] = resource.MustParse(value)
+	}
+	return corev1.ResourceRequirements{Requests: list}
+}
+
+func TestOnANodeTwoReplicasShareTheWork(t *testing.T) {
+	backToOne(t)
+	scale(t, 2)
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, n, "fluent-bit")
+	load := startLoad(t, n, 40) // an API server keeps connections, and opens another one when all are busy
+	eventually(t, soon, func() error {
+		for _, r := range shared.Replicas(ground.Namespace) {
+			if err := metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	load.stop(t)
+}
+
+// Two replicas behind kube-proxy, an enforced namespace, and pods created all the time:
+// while every replica is replaced, no pod is refused and none lacks its sidecar.
+func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
+	backToOne(t)
+	scale(t, 2)
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, n, "fluent-bit")
+	old := shared.Replicas(ground.Namespace)
+
+	load := startLoad(t, n, 4)
+	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "restart", "deployment/pillion")
+	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "status", "deployment/pillion", "--timeout=120s")
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	created := load.stop(t)
+	t.Attr("pods-created-during-the-update", strconv.Itoa(created))
+	if created < 100 {
+		t.Errorf("only %d pods were created during the update: that shows little", created)
+	}
+	for _, r := range shared.Replicas(ground.Namespace) {
+		for _, o := range old {
+			if r.Name == o.Name {
+				t.Errorf("replica %s was not replaced", r.Name)
+			}
+		}
+	}
+}
+
+// A load creates pods, by dry run, that have to come back with fluent-bit.
+type load struct {
+	cancel  context.CancelFunc
+	workers sync.WaitGroup
+	mu      sync.Mutex
+	created int
+	failed  []string
+}
+
+func startLoad(t *testing.T, n *namespace, workers int) *load {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel}
+	for range workers {
+		l.workers.Go(func() {
+			for ctx.Err() == nil {
+				pod, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod("load", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				if ctx.Err() != nil {
+					return
+				}
+				l.mu.Lock()
+				l.created++
+				if err != nil {
+					l.failed = append(l.failed, err.Error())
+				} else if sidecar(pod, "fluent-bit") == nil {
+					l.failed = append(l.failed, "a pod without its sidecar")
+				}
+				l.mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+	return l
+}
+
+// stop ends the load, fails the test if a pod failed, and returns how many were created.
+func (l *load) stop(t *testing.T) int {
+	t.Helper()
+	l.cancel()
+	l.workers.Wait()
+	if len(l.failed) > 0 {
+		t.Errorf("%d of %d pods failed, the first with: %s", len(l.failed), l.created, l.failed[0])
+	}
+	return l.created
+}
+
+func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var digests []string
+	for i := range 2 {
+		archive := filepath.Join(dir, strconv.Itoa(i)+".tar")
+		digest, err := ground.BuildImage(t.Context(), checkout, filepath.Join(dir, "buildah"), "oci-archive:"+archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, digest)
+		time.Sleep(1100 * time.Millisecond) // a clock that reaches the image would show
+	}
+	if digests[0] != digests[1] {
+		t.Errorf("two builds of one commit have the digests %s and %s", digests[0], digests[1])
+	}
+	image := readImage(t, filepath.Join(dir, "0.tar"))
+	if got := strings.Join(image.files, " "); got != "LICENSE pillion" {
+		t.Errorf("the image has the files %s, want LICENSE pillion", got)
+	}
+	if image.config.User != "65532:65532" || strings.Join(image.config.Entrypoint, " ") != "/pillion" {
+		t.Errorf("user %q, entry point %q", image.config.User, image.config.Entrypoint)
+	}
+	for _, label := range []string{"title", "description", "source", "licenses", "version", "revision"} {
+		if value := image.config.Labels["org.opencontainers.image."+label]; value == "" || value == "unknown" {
+			t.Errorf("the label %s is %q", label, value)
+		}
+	}
+	pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("%d pods of Pillion (%v)", len(pods.Items), err)
+	}
+	if id := pods.Items[0].Status.ContainerStatuses[0].ImageID; !strings.HasSuffix(id, "@"+digests[0]) {
+		t.Errorf("Pillion runs %s, want the image %s", id, digests[0])
+	}
+}
+
+func TestOnANodeHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
+	must(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s")
+	left := must(t, "", "kubectl", "get", "pods,serviceaccounts,roles,rolebindings", "-A", "-o", "name")
+	if strings.Contains(left, "pillion-test") {
+		t.Errorf("helm test leaves\n%s", left)
+	}
+
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s"); err == nil {
+		t.Error("helm test passes without Pillion")
+	}
+	log := must(t, "", "kubectl", "-n", ground.Namespace, "logs", "pillion-test")
+	if !strings.Contains(log, "without a trace of Pillion") {
+		t.Errorf("the failed test's log:\n%s", log)
+	}
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pod", "pillion-test")
+}

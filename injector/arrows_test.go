@@ -37,6 +37,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/v1alpha1":  append(clients, module),
 		"templates/library":   append(clients, module),
 		"templates/live":      {module + "injector", module + "certs"},
+		"templates/cases":     append(clients, module+"certs", module+"cmd"),
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector"},
 		"injector":            {module + "certs", module + "cmd"},

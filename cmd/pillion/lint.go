@@ -10,13 +10,19 @@ import (
 
 func newLintCommand() *cobra.Command {
 	var o offline
+	var cases caseFlags
 	cmd := &cobra.Command{
 		Use:   "lint FILE|DIR...",
 		Short: "Check SidecarTemplates without a cluster",
 		Long: `Lint compiles each SidecarTemplate and renders it against a minimal and a full
 pod: what passes here is what the webhook accepts. Every problem is named with
-file, line, template and path. Exit code 1 if there is any.`,
-		Example: `  pillion lint templates/`,
+file, line, template and path. Exit code 1 if there is any.
+
+With --test it also runs the templates' own cases: for a template NAME the folders
+testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that
+comes of it. docs/template-tests.md says more.`,
+		Example: `  pillion lint templates/
+  pillion lint templates/ --test`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("lint needs at least one file or directory")}
@@ -41,12 +47,16 @@ file, line, template and path. Exit code 1 if there is any.`,
 					}
 				}
 			}
+			if err := cases.run(cmd, args, options); err != nil {
+				return err
+			}
 			if bad > 0 {
 				return errRefused
 			}
 			return nil
 		},
 	}
+	cases.flags(cmd)
 	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
 	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	return cmd

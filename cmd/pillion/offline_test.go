@@ -168,3 +168,33 @@ func TestParamsReadAsATeamWritesThem(t *testing.T) {
 		}
 	}
 }
+
+func TestLintRunsTheTemplatesOwnCases(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("good.yaml", "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: good}\nspec: {inject: {metadata: {labels: {a: b}}}}\n")
+	put("testdata/good/plain/pod.yaml", pod(""))
+	put("testdata/good/plain/want.yaml", pod(""))
+	if code, out, _ := call(t, "", nil, "lint", dir); code != exitDone || strings.Contains(out, "cases") {
+		t.Errorf("without --test: exit %d\n%s", code, out)
+	}
+	code, out, _ := call(t, "", nil, "lint", "--test", dir)
+	if code != exitError || !strings.Contains(out, "FAIL "+filepath.Join(dir, "testdata/good/plain")+": ") || !strings.Contains(out, "+    a: b\n") || !strings.Contains(out, "cases: 0 passed, 1 failed") {
+		t.Errorf("a case that fails: exit %d\n%s", code, out)
+	}
+	if code, out, _ := call(t, "", nil, "lint", "--update", dir); code != exitDone || !strings.Contains(out, "plain: updated want.yaml") {
+		t.Errorf("--update: exit %d\n%s", code, out)
+	}
+	if code, out, _ := call(t, "", nil, "lint", "--test", filepath.Join(dir, "good.yaml")); code != exitDone || !strings.Contains(out, "cases: 1 passed, 0 failed") {
+		t.Errorf("after it: exit %d\n%s", code, out)
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/cases"
+)
+
+// caseFlags say whether lint runs the templates' own cases.
+type caseFlags struct{ test, update bool }
+
+func (f *caseFlags) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.test, "test", false, "run the templates' own cases: testdata/NAME/CASE beside each template's file")
+	cmd.Flags().BoolVar(&f.update, "update", false, "run them, and write what they give where they want something else")
+}
+
+// run runs the cases of the templates in paths, if it is asked for, and reports on
+// them. The error is errRefused if one failed.
+func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options) error {
+	if !f.test && !f.update {
+		return nil
+	}
+	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update}
+	var list []cases.Template
+	for _, path := range paths {
+		manifests, err := readManifests(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range manifests {
+			list = append(list, cases.Template{File: m.source, Document: m.Document})
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			o.Whole = append(o.Whole, path)
+		}
+	}
+	results, err := cases.Run(list, o)
+	if err != nil {
+		return err
+	}
+	return reportCases(cmd, results)
+}
+
+func reportCases(cmd *cobra.Command, results []cases.Result) error {
+	failed := 0
+	for _, r := range results {
+		for _, name := range r.Updated {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: updated %s\n", r.Case, name)
+		}
+		if len(r.Problems) == 0 {
+			continue
+		}
+		failed++
+		for _, problem := range r.Problems {
+			fmt.Fprintf(cmd.OutOrStdout(), "FAIL %s: %s\n", r.Case, strings.TrimRight(problem, "\n"))
+		}
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "cases: %d passed, %d failed\n", len(results)-failed, failed)
+	if failed > 0 {
+		return errRefused
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package cases
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// A pipeline that breaks its law stands in here, since the real one keeps it.
+func TestAPodThatChangesWhenItIsInjectedAgainFailsItsCase(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"pod.yaml":  "kind: Pod\nmetadata: {name: web}\n",
+		"want.yaml": "kind: Pod\nmetadata: {name: web, labels: {times: x}}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	times := ""
+	s := &suite{inject: func(injector.Request) (injector.Outcome, error) {
+		times += "x"
+		pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "web", "labels": map[string]any{"times": times}}}
+		return injector.Outcome{Allowed: true, Pod: pod, Operations: make([]patch.Operation, 1)}, nil
+	}}
+	compiled, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: side}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Result{}
+	s.run(loaded{compiled: compiled}, &folderCase{root: root, result: &r})
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "-    times: x\n+    times: xx\n") {
+		t.Errorf("problems %q", r.Problems)
+	}
+}

@@ -1,0 +1,249 @@
+package cases
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// The files of a case.
+const (
+	podFile       = "pod.yaml"
+	namespaceFile = "namespace.yaml"
+	valuesFile    = "values.yaml"
+	wantFile      = "want.yaml"
+	errorFile     = "want-error.txt"
+	warningsFile  = "want-warnings.txt"
+)
+
+var files = []string{podFile, namespaceFile, valuesFile, wantFile, errorFile, warningsFile}
+
+// folderCase is one case. Everything is read and written through root.
+type folderCase struct {
+	root   *os.Root
+	result *Result
+}
+
+func (c *folderCase) problem(format string, args ...any) {
+	c.result.Problems = append(c.result.Problems, fmt.Sprintf(format, args...))
+}
+
+// run runs one case and fills in its result.
+func (s *suite) run(t loaded, c *folderCase) {
+	c.checkFiles()
+	request, ok := s.request(t, c)
+	if !ok {
+		return
+	}
+	out, err := s.inject(request)
+	if err != nil {
+		c.problem("Pillion fails: %v", err)
+		return
+	}
+	got := outcome{code: string(out.Code), warnings: out.Warnings}
+	if out.Allowed {
+		got.pod = withoutStatus(out.Pod, s.prefix()+"/status")
+		s.again(c, request, out)
+	} else {
+		got.message = sentence(out)
+	}
+	c.compare(got, s.options.Update)
+}
+
+func (s *suite) prefix() string {
+	if p := s.options.Compile.Prefix; p != "" {
+		return p
+	}
+	return templates.DefaultPrefix
+}
+
+// checkFiles reports files that nothing reads, which are typing mistakes.
+func (c *folderCase) checkFiles() {
+	entries, err := fs.ReadDir(c.root.FS(), ".")
+	if err != nil {
+		c.problem("the folder cannot be read: %v", err)
+		return
+	}
+	for _, e := range entries {
+		if !slices.Contains(files, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			c.problem("%s is no file of a case; want %s", e.Name(), strings.Join(files, ", "))
+		}
+	}
+}
+
+// request reads what goes into the pipeline. ok is false if it cannot be read,
+// which is in the result then.
+func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
+	pod, ok := c.object(podFile, "Pod")
+	if !ok || pod == nil {
+		if ok {
+			c.problem("%s is missing: the pod that is created", podFile)
+		}
+		return r, false
+	}
+	asks := s.prefix() + "/inject"
+	ns := templates.Namespace{
+		Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"},
+		Annotations: map[string]string{asks: t.compiled.Name()},
+	}
+	namespace, ok := c.object(namespaceFile, "Namespace")
+	if !ok {
+		return r, false
+	}
+	if namespace != nil {
+		ns = injector.NamespaceOf(namespace)
+	}
+	own := t.compiled
+	values, ok := c.object(valuesFile, "")
+	if !ok {
+		return r, false
+	}
+	if values != nil {
+		options := s.options.Compile
+		options.Values = values
+		compiled, err := compile(t.Template, options)
+		if err != nil {
+			c.problem("with the values of %s the template does not compile: %v", valuesFile, err)
+			return r, false
+		}
+		own = compiled
+	}
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	asked, _ := annotations[asks].(string)
+	return injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
+}
+
+// again injects the resulting pod, which must change nothing.
+func (s *suite) again(c *folderCase, request injector.Request, first injector.Outcome) {
+	request.Pod = first.Pod
+	second, err := s.inject(request)
+	switch {
+	case err != nil:
+		c.problem("Pillion fails when the resulting pod is injected again: %v", err)
+	case !second.Allowed:
+		c.problem("the resulting pod is refused when it is injected again: %s", second.Message)
+	case len(second.Operations) > 0:
+		c.problem("the resulting pod is changed when it is injected again (-first +second):\n%s", diff(first.Pod, second.Pod, "first", "second"))
+	}
+}
+
+// object reads a YAML file with one object; nil if there is no such file. With a
+// kind, the object must be of it.
+func (c *folderCase) object(name, kind string) (map[string]any, bool) {
+	text, ok := c.read(name)
+	if !ok || text == nil {
+		return nil, ok
+	}
+	converted, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		c.problem("%s is no YAML: %v", name, err)
+		return nil, false
+	}
+	object, err := injector.DecodePod(converted)
+	if err != nil {
+		c.problem("%s holds no object: %v", name, err)
+		return nil, false
+	}
+	if got, _ := object["kind"].(string); kind != "" && got != kind {
+		c.problem("%s holds an object of kind %q; want %s", name, got, kind)
+		return nil, false
+	}
+	return object, true
+}
+
+// read returns a file's text, nil if there is no such file.
+func (c *folderCase) read(name string) ([]byte, bool) {
+	text, err := c.root.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true
+	}
+	if err != nil {
+		c.problem("%s cannot be read: %v", name, err)
+		return nil, false
+	}
+	if text == nil {
+		text = []byte{}
+	}
+	return text, true
+}
+
+// sentence returns the message of a refusal without its tail, which is for
+// whoever created the pod.
+func sentence(out injector.Outcome) string {
+	if i := strings.LastIndex(out.Message, " ("+string(out.Code)+";"); i >= 0 {
+		return out.Message[:i]
+	}
+	return out.Message
+}
+
+// withoutStatus returns the pod without Pillion's annotation, and without the
+// annotations if there was nothing else in them. The pod is not modified.
+func withoutStatus(pod map[string]any, key string) map[string]any {
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if _, ok := annotations[key]; !ok {
+		return pod
+	}
+	rest := without(annotations, key)
+	if len(rest) > 0 {
+		metadata = with(metadata, "annotations", rest)
+	} else {
+		metadata = without(metadata, "annotations")
+	}
+	if len(metadata) == 0 {
+		return without(pod, "metadata")
+	}
+	return with(pod, "metadata", metadata)
+}
+
+func with(object map[string]any, key string, value any) map[string]any {
+	changed := without(object, key)
+	changed[key] = value
+	return changed
+}
+
+func without(object map[string]any, key string) map[string]any {
+	rest := make(map[string]any, len(object))
+	for k, v := range object {
+		if k != key {
+			rest[k] = v
+		}
+	}
+	return rest
+}
+
+// diff returns how two objects differ as YAML with sorted keys.
+func diff(a, b map[string]any, from, to string) string {
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(asYAML(a)), B: difflib.SplitLines(asYAML(b)), FromFile: from, ToFile: to, Context: 3,
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func asYAML(object map[string]any) string {
+	encoded, err := json.Marshal(object)
+	if err == nil {
+		var text []byte
+		if text, err = yaml.JSONToYAML(encoded); err == nil {
+			return string(text)
+		}
+	}
+	return fmt.Sprintf("%v (%v)\n", object, err)
+}
+
+func equal(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }

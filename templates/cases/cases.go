@@ -1,0 +1,205 @@
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// testdata is the folder beside a template's file that holds the cases.
+const testdata = "testdata"
+
+// Template is a template with the file it was read from.
+type Template struct {
+	File string
+	templates.Document
+}
+
+// Options are what cases run with.
+type Options struct {
+	// Compile has the annotation prefix, and the installer's values of cases that
+	// bring none.
+	Compile templates.Options
+	// ExcludedNamespaces are the webhook's.
+	ExcludedNamespaces []string
+	// Whole are the folders all of whose templates are given. A folder of cases
+	// there that belongs to none of them is a problem.
+	Whole []string
+	// Update writes what was got where something else was wanted.
+	Update bool
+}
+
+// Result is what became of one case.
+type Result struct {
+	// Template is the template's name, empty if there is none for the case.
+	Template string
+	// Case is the path of the case's folder.
+	Case string
+	// Problems say what is wrong, each a sentence, perhaps with a diff below it.
+	Problems []string
+	// Updated are the names of the files that were written or removed.
+	Updated []string
+}
+
+// Run runs the cases of all templates, in the order of the templates and then of
+// the cases' names. Templates that do not compile are left out: they are for
+// lint to report. The error is of reading folders; what is wrong with a case is
+// in its result.
+func Run(list []Template, o Options) ([]Result, error) {
+	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
+	s := &suite{options: o, inject: pipeline.Inject}
+	for _, t := range list {
+		if compiled, err := compile(t, o.Compile); err == nil {
+			s.templates = append(s.templates, loaded{t, compiled})
+		}
+	}
+	var results []Result
+	for _, t := range s.templates {
+		found, err := s.template(t)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, found...)
+	}
+	for _, folder := range o.Whole {
+		strays, err := s.strays(folder, list)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, strays...)
+	}
+	return results, nil
+}
+
+// suite is one run.
+type suite struct {
+	options   Options
+	inject    func(injector.Request) (injector.Outcome, error)
+	templates []loaded
+}
+
+type loaded struct {
+	Template
+	compiled *templates.Template
+}
+
+func compile(t Template, o templates.Options) (*templates.Template, error) {
+	o.Source, o.FirstLine = t.File, t.Line
+	compiled, _, err := templates.Compile(t.Manifest, o)
+	return compiled, err
+}
+
+// template runs the cases of one template.
+func (s *suite) template(t loaded) ([]Result, error) {
+	folder := filepath.Join(filepath.Dir(t.File), testdata, t.compiled.Name())
+	names, err := folders(folder)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	// Each step down is confined to the folder above it, so that a symbolic link
+	// leads nowhere else.
+	beside, err := os.OpenRoot(filepath.Dir(t.File))
+	if err != nil {
+		return nil, fmt.Errorf("opening the folder of the cases: %w", err)
+	}
+	defer beside.Close()
+	var results []Result
+	for _, name := range names {
+		r := Result{Template: t.compiled.Name(), Case: filepath.Join(folder, name)}
+		root, err := beside.OpenRoot(filepath.Join(testdata, t.compiled.Name(), name))
+		if err != nil {
+			r.Problems = append(r.Problems, fmt.Sprintf("the folder cannot be opened: %v", err))
+		} else {
+			s.run(t, &folderCase{root: root, result: &r})
+			if err := root.Close(); err != nil {
+				return nil, err
+			}
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// strays returns a result for each folder of cases that belongs to no template.
+// Those of templates that do not compile are no strays.
+func (s *suite) strays(folder string, list []Template) ([]Result, error) {
+	names, err := folders(filepath.Join(folder, testdata))
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, name := range names {
+		if s.names(folder, name, list) {
+			continue
+		}
+		results = append(results, Result{
+			Case:     filepath.Join(folder, testdata, name),
+			Problems: []string{fmt.Sprintf("no template in %s is named %s: rename the folder to its template's name, or delete it", folder, name)},
+		})
+	}
+	return results, nil
+}
+
+// names tells whether a template of that name comes from the folder.
+func (s *suite) names(folder, name string, list []Template) bool {
+	return slices.ContainsFunc(list, func(t Template) bool {
+		if filepath.Clean(filepath.Dir(t.File)) != filepath.Clean(folder) {
+			return false
+		}
+		compiled, err := compile(t, s.options.Compile)
+		var bad *templates.CompileError
+		if errors.As(err, &bad) {
+			return bad.Template == name || bad.Template == ""
+		}
+		return err == nil && compiled.Name() == name
+	})
+}
+
+// folders returns the names of the folders in path, sorted; none if there is no
+// such path. Hidden ones are left out.
+func folders(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of the cases: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && (e.IsDir() || e.Type()&fs.ModeSymlink != 0) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// set returns the templates that are loaded for a case: its own, and those that
+// the annotations name.
+func (s *suite) set(own *templates.Template, annotations ...string) *templates.Set {
+	entries := []templates.Entry{{Name: own.Name(), Template: own}}
+	for _, t := range s.templates {
+		name := t.compiled.Name()
+		if name != own.Name() && slices.ContainsFunc(annotations, func(a string) bool { return mentions(a, name) }) {
+			entries = append(entries, templates.Entry{Name: name, Template: t.compiled})
+		}
+	}
+	return templates.NewSet(entries)
+}
+
+// mentions tells whether the value of an inject annotation names a template.
+func mentions(annotation, name string) bool {
+	for part := range strings.SplitSeq(annotation, ",") {
+		if strings.TrimLeft(strings.TrimSpace(part), "+-") == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package cases
+
+import (
+	"slices"
+	"strings"
+)
+
+// outcome is what a case got, to be held against what it wants.
+type outcome struct {
+	// pod is the resulting pod without the status, nil if it was refused.
+	pod map[string]any
+	// code and message are the refusal's.
+	code, message string
+	warnings      []string
+}
+
+// compare reports where the outcome is not what is wanted, or writes it.
+func (c *folderCase) compare(got outcome, update bool) {
+	c.compareWarnings(got, update)
+	wantPod, ok := c.object(wantFile, "")
+	if !ok {
+		return
+	}
+	wantError, ok := c.read(errorFile)
+	if !ok {
+		return
+	}
+	var problem string
+	switch refused := got.pod == nil; {
+	case wantPod == nil && wantError == nil:
+		problem = "neither " + wantFile + " nor " + errorFile + " is there: --update writes what the case gives"
+	case wantPod != nil && wantError != nil:
+		problem = wantFile + " and " + errorFile + " are both there; a pod is injected or refused"
+	case refused && wantPod != nil:
+		problem = "the pod is refused, and " + wantFile + " wants it injected: " + got.code + ": " + got.message
+	case !refused && wantError != nil:
+		problem = "the pod is admitted, and " + errorFile + " wants it refused"
+	case refused:
+		problem = refusalProblem(lines(wantError), got)
+	case !equal(wantPod, got.pod):
+		problem = "the pod is not the one of " + wantFile + " (-want +got):\n" + diff(wantPod, got.pod, wantFile, "got")
+	}
+	switch {
+	case problem == "":
+	case !update:
+		c.problem("%s", problem)
+	case got.pod != nil:
+		c.write(wantFile, asYAML(got.pod))
+		c.remove(errorFile)
+	default:
+		c.write(errorFile, got.code+"\n"+got.message+"\n")
+		c.remove(wantFile)
+	}
+}
+
+// refusalProblem returns where a refusal is not the wanted one, or nothing.
+func refusalProblem(want []string, got outcome) string {
+	if len(want) == 0 || want[0] != got.code {
+		first := "nothing"
+		if len(want) > 0 {
+			first = want[0]
+		}
+		return "the pod is refused with " + got.code + ", and the first line of " + errorFile + " wants " + first + ": " + got.message
+	}
+	for _, text := range want[1:] {
+		if !strings.Contains(got.message, text) {
+			return "the refusal's message lacks a line of " + errorFile + ":\n- " + text + "\n+ " + got.message
+		}
+	}
+	return ""
+}
+
+func (c *folderCase) compareWarnings(got outcome, update bool) {
+	text, ok := c.read(warningsFile)
+	if !ok {
+		return
+	}
+	want := lines(text)
+	missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool {
+		return slices.ContainsFunc(got.warnings, func(g string) bool { return strings.Contains(g, w) })
+	})
+	extra := slices.DeleteFunc(slices.Clone(got.warnings), func(g string) bool {
+		return slices.ContainsFunc(want, func(w string) bool { return strings.Contains(g, w) })
+	})
+	switch {
+	case len(missing) == 0 && len(extra) == 0:
+	case !update:
+		c.problem("the warnings are not those of %s (-want +got):\n%s%s", warningsFile, marked("- ", missing), marked("+ ", extra))
+	case len(got.warnings) == 0:
+		c.remove(warningsFile)
+	default:
+		c.write(warningsFile, strings.Join(got.warnings, "\n")+"\n")
+	}
+}
+
+// lines returns the lines that are not empty, trimmed.
+func lines(text []byte) []string {
+	var list []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+func marked(mark string, list []string) string {
+	var b strings.Builder
+	for _, line := range list {
+		b.WriteString(mark + line + "\n")
+	}
+	return b.String()
+}
+
+func (c *folderCase) write(name, text string) {
+	if err := c.root.WriteFile(name, []byte(text), 0o644); err != nil {
+		c.problem("%s cannot be written: %v", name, err)
+		return
+	}
+	c.result.Updated = append(c.result.Updated, name)
+}
+
+// remove removes a file, if it is there.
+func (c *folderCase) remove(name string) {
+	if text, ok := c.read(name); !ok || text == nil {
+		return
+	}
+	if err := c.root.Remove(name); err != nil {
+		c.problem("%s cannot be removed: %v", name, err)
+		return
+	}
+	c.result.Updated = append(c.result.Updated, name)
+}

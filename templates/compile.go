@@ -163,7 +163,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	}
 	c.rules(specAt)
 	c.selectors(t, specAt)
-	c.parameters(t, specAt.field("parameters"))
+	c.parameters(t, values, specAt.field("parameters"))
 	c.expressions(t, specAt)
 	if len(c.problems) > 0 {
 		return
@@ -276,11 +276,20 @@ func (c *compiler) selector(s *metav1.LabelSelector, at *path) labels.Selector {
 	return selector
 }
 
-func (c *compiler) parameters(t *Template, at *path) {
+func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
+	installers := c.installersDefaults(t, values)
 	suffixes := map[string]string{}
 	for i, declared := range t.spec.Parameters {
 		here := at.item(i)
-		p := compileParameter(declared, here, c.problem)
+		report := c.problem
+		if value, ok := installers[declared.Name]; ok {
+			var err error
+			if declared, err = withInstallersDefault(declared, value); err != nil {
+				c.problem(here.field("default"), plain(err.Error()))
+			}
+			report = c.installersReport(t, declared.Name, here)
+		}
+		p := compileParameter(declared, here, report)
 		if p == nil {
 			continue
 		}

@@ -128,7 +128,8 @@ func (s *suite) template(t loaded) ([]Result, error) {
 }
 
 // strays returns a result for each folder of cases that belongs to no template.
-// Those of templates that do not compile are no strays.
+// Those of templates that do not compile are no strays, nor are folders without a
+// pod in them: others keep things in testdata, too.
 func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 	names, err := folders(filepath.Join(folder, testdata))
 	if err != nil {
@@ -136,7 +137,11 @@ func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 	}
 	var results []Result
 	for _, name := range names {
-		if s.names(folder, name, list) {
+		pods, err := filepath.Glob(filepath.Join(folder, testdata, name, "*", podFile))
+		if err != nil {
+			return nil, fmt.Errorf("looking for cases: %w", err)
+		}
+		if len(pods) == 0 || s.names(folder, name, list) {
 			continue
 		}
 		results = append(results, Result{

@@ -210,6 +210,7 @@ func TestFoldersOfNoTemplateAreReportedWhereAllTemplatesAreKnown(t *testing.T) {
 	dir := lay(t, map[string]string{
 		"side.yaml": sidecar, "broken.yaml": broken,
 		"testdata/broken/case/pod.yaml": pod, "testdata/sied/case/pod.yaml": pod,
+		"testdata/rapid/TestX/x.fail": "", "testdata/golden/want.yaml": "",
 	})
 	r := one(t, run(t, dir, false))
 	if filepath.Base(r.Case) != "sied" || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "is named sied") {

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 func newLibraryCommand() *cobra.Command {
@@ -17,23 +23,32 @@ func newLibraryCommand() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(&cobra.Command{
+	var output string
+	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the templates",
-		Args:  noArgs,
+		Long: `List the templates: what each does, the Pod Security Standard that a pod which keeps
+to the restricted one still keeps to with it, and the ports that it adds, all of
+it when only what is required is set.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tDESCRIPTION")
-			for _, name := range library.Names() {
-				t, err := libraryTemplate(name, templates.Options{})
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(w, "%s\t%s\n", name, t.Spec().Description)
+			write, ok := libraryWriters[output]
+			if !ok {
+				return usageError{fmt.Errorf("output %q; allowed are table, markdown", output)}
 			}
-			return w.Flush()
+			var entries []libraryEntry
+			for _, name := range library.Names() {
+				e, err := describe(name)
+				if err != nil {
+					return fmt.Errorf("describing the library's template %s: %w", name, err)
+				}
+				entries = append(entries, e)
+			}
+			return write(cmd.OutOrStdout(), entries)
 		},
-	}, &cobra.Command{
+	}
+	list.Flags().StringVarP(&output, "output", "o", "table", "table or markdown")
+	cmd.AddCommand(list, &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a template's manifest",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -62,4 +77,124 @@ func libraryTemplate(name string, o templates.Options) (*templates.Template, err
 	o.Source = "library/" + name
 	t, _, err := templates.Compile(manifest, o)
 	return t, err
+}
+
+// libraryEntry is what the list says of a template.
+type libraryEntry struct {
+	name, description, podSecurity string
+	// ports are those that the template's containers declare, as NAME NUMBER.
+	ports []string
+	// parameters are the keys of their annotations after the template's prefix.
+	parameters []libraryParameter
+}
+
+type libraryParameter struct {
+	key      string
+	required bool
+}
+
+// restrictedPod keeps to the restricted Pod Security Standard.
+const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
+	"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+	"containers": [{"name": "web", "image": "web", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`
+
+// describe injects a template into a pod, with what is required set to its
+// examples, and looks at what comes of it.
+func describe(name string) (libraryEntry, error) {
+	t, err := libraryTemplate(name, templates.Options{})
+	if err != nil {
+		return libraryEntry{}, err
+	}
+	e := libraryEntry{name: name, description: t.Spec().Description}
+	annotations := map[string]string{templates.DefaultPrefix + "/inject": name}
+	for _, p := range t.Parameters() {
+		key := strings.TrimPrefix(p.Annotation, name+"."+templates.DefaultPrefix+"/")
+		required := p.Required && p.Default == nil
+		e.parameters = append(e.parameters, libraryParameter{key: key, required: required})
+		if required {
+			maps.Copy(annotations, examples(p))
+		}
+	}
+	pod, err := injector.DecodePod([]byte(restrictedPod))
+	if err != nil {
+		return e, err
+	}
+	out, err := injector.NewPipeline(injector.Config{}).Inject(injector.Request{
+		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "default", Annotations: annotations},
+		Templates: templates.NewSet([]templates.Entry{{Name: name, Template: t}}),
+	})
+	if err != nil {
+		return e, err
+	}
+	if !out.Allowed {
+		return e, fmt.Errorf("with the examples of its parameters: %s", out.Message)
+	}
+	level, err := podSecurityLevel(out.Pod)
+	e.podSecurity, e.ports = string(level), ports(out.Pod)
+	return e, err
+}
+
+// examples returns a parameter's example as annotations.
+func examples(p templates.Parameter) map[string]string {
+	var entries map[string]json.RawMessage
+	if p.Type != v1alpha1.Map || json.Unmarshal(p.Example, &entries) != nil {
+		return map[string]string{p.Annotation: plainJSON(p.Example)}
+	}
+	annotations := map[string]string{}
+	for key, value := range entries {
+		annotations[strings.TrimSuffix(p.Annotation, "KEY")+key] = plainJSON(value)
+	}
+	return annotations
+}
+
+// ports returns the ports that a pod's containers declare, as NAME NUMBER.
+func ports(pod map[string]any) []string {
+	var found []string
+	spec, _ := pod["spec"].(map[string]any)
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := spec[list].([]any)
+		for _, container := range containers {
+			c, _ := container.(map[string]any)
+			declared, _ := c["ports"].([]any)
+			for _, port := range declared {
+				p, _ := port.(map[string]any)
+				found = append(found, fmt.Sprintf("%v %v", p["name"], p["containerPort"]))
+			}
+		}
+	}
+	return found
+}
+
+var libraryWriters = map[string]func(io.Writer, []libraryEntry) error{"table": writeLibraryTable, "markdown": writeLibraryMarkdown}
+
+func writeLibraryTable(w io.Writer, entries []libraryEntry) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
+	for _, e := range entries {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.name, e.podSecurity, orDash(strings.Join(e.ports, ", ")), e.description)
+	}
+	return t.Flush()
+}
+
+func writeLibraryMarkdown(w io.Writer, entries []libraryEntry) error {
+	fmt.Fprint(w, "| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
+	for _, e := range entries {
+		var parameters []string
+		for _, p := range e.parameters {
+			text := "`" + p.key + "`"
+			if p.required {
+				text = "**" + text + "**"
+			}
+			parameters = append(parameters, text)
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", e.name, e.description, strings.Join(parameters, " "), e.podSecurity, orDash(strings.Join(e.ports, ", ")))
+	}
+	return nil
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // What all tests share. TestMain sets it.
@@ -26,9 +28,17 @@ var (
 	client   kubernetes.Interface // of config
 )
 
-// installed are the values that the chart is installed with. One replica: what a test
-// reads of it, no neighbour has done.
-var installed = []string{"--set", "library={fluent-bit}", "--set", "replicas=1"}
+// mirrored stands for an image in an installer's own registry.
+const mirrored = "registry.example.com/mirrored/netshoot:1"
+
+// installed are the values that the chart is installed with: the whole library, and
+// another default for one image of it. One replica: what a test reads of it, no
+// neighbour has done.
+var installed = []string{
+	"--set", "library={" + strings.Join(library.Names(), ",") + "}",
+	"--set", "values.defaults.debug-toolbox.image=" + mirrored,
+	"--set", "replicas=1",
+}
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -119,6 +119,12 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 			entries[entry.Name] = entry // an own template takes the place of the library's
 		}
 	}
+	defaults, _ := options.Values["defaults"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if _, ok := entries[name]; !ok {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the values have defaults for %q, and no template of that name is loaded\n", name)
+		}
+	}
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
 }
 

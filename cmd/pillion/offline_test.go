@@ -160,6 +160,23 @@ func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
 	}
 }
 
+func TestTheInstallersDefaultsShowInParams(t *testing.T) {
+	files := map[string]string{"v.yaml": "defaults:\n  vault-agent: {address: 'https://vault.example.com'}\n  flunet-bit: {image: x}\n"}
+	code, out, errs := call(t, "", files, "params", "vault-agent", "--values", "DIR/v.yaml")
+	if code != exitDone || !strings.Contains(out, "https://vault.example.com") || !strings.Contains(out, "(required)") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if !strings.Contains(errs, `defaults for "flunet-bit"`) || strings.Contains(errs, "vault-agent") {
+		t.Errorf("standard error:\n%s", errs)
+	}
+}
+
+func TestTheExampleTemplatesCasesPass(t *testing.T) {
+	if code, out, errs := call(t, "", nil, "lint", "--test", "../../examples/sidecartemplate.yaml"); code != exitDone || !strings.Contains(out, "cases: 2 passed, 0 failed") {
+		t.Errorf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
 func TestParamsReadAsATeamWritesThem(t *testing.T) {
 	_, out, _ := call(t, "", nil, "params", "fluent-bit")
 	for _, want := range []string{"fluent-bit.pillion.dev/log-level", "error, warn, info, debug", "  info  ", "Namespace, Pod"} {

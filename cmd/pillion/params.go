@@ -59,8 +59,11 @@ func newParamsCommand() *cobra.Command {
 			fmt.Fprintln(w, "ANNOTATION\tTYPE\tDEFAULT\tALLOWED\tSET BY\tDESCRIPTION")
 			for _, p := range entry.Template.Parameters() {
 				def := "-"
-				if len(p.Default) > 0 {
+				switch {
+				case len(p.Default) > 0:
 					def = plainJSON(p.Default)
+				case p.Required:
+					def = "(required)"
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Annotation, p.Type, def, p.Allowed, levels(p.SetBy), p.Description)
 			}

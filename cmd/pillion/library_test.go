@@ -67,7 +67,7 @@ func TestEveryLibraryTemplateIsInjectedOnTheCommandLine(t *testing.T) {
 				required = append(required, p.key)
 			}
 		}
-		code, _, errs := call(t, pod("pillion.dev/inject: "+name), nil, "inject", "-f", "-")
+		code, _, errs := call(t, pod("pillion.dev/inject: "+name), nil, "inject", "-f", "-", "--library", name)
 		if (code == exitDone) == (len(required) > 0) {
 			t.Errorf("%s, which requires %q: exit %d\n%s", name, required, code, errs)
 		}

@@ -122,7 +122,7 @@ func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
 			t.Parallel()
 			for _, c := range libraryCases(t, template) {
 				n := newLibraryNamespace(t, c.annotations, nil)
-				stored, err := n.create(t, c.pod)
+				stored, err := n.preview(t, c.pod)
 				if err != nil {
 					t.Errorf("%s: %v", c.name, err)
 					continue
@@ -142,7 +142,7 @@ func TestTheLibraryKeepsToTheRestrictedPodSecurityStandardWhereItSaysSo(t *testi
 			t.Parallel()
 			for _, c := range libraryCases(t, template) {
 				n := newLibraryNamespace(t, c.annotations, restricted())
-				_, err := n.create(t, newRestrictedPod("web", c.pod.Annotations))
+				_, err := n.preview(t, newRestrictedPod("web", c.pod.Annotations))
 				switch refused := privileged[c.template+"/"+c.name]; {
 				case refused && (err == nil || !strings.Contains(err.Error(), "violates PodSecurity")):
 					t.Errorf("%s: error %v, want one of Pod Security", c.name, err)
@@ -181,7 +181,7 @@ func TestLibraryTemplatesGoTogetherInOneRestrictedPod(t *testing.T) {
 		annotations := maps.Clone(settings)
 		maps.Copy(annotations, asking(strings.Join(names, ",")))
 		n := newNamespace(t, annotations, restricted())
-		pod, err := n.create(t, newRestrictedPod("web", nil))
+		pod, err := n.preview(t, newRestrictedPod("web", nil))
 		if err != nil {
 			t.Errorf("%q: %v", names, err)
 			continue

@@ -75,7 +75,6 @@ func (s *Server) Run(ctx context.Context) error {
 	s.stopping.Store(true)
 	o.Logger.Info("stopping", "delay", o.ShutdownDelay, "timeout", o.ShutdownTimeout)
 	time.Sleep(o.ShutdownDelay)
-	reviews.SetKeepAlivesEnabled(false)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTimeout)
 	defer cancel()
 	err = reviews.Shutdown(last)
@@ -90,7 +89,7 @@ func (s *Server) reviewServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/mutate", s.options.Review)
 	return &http.Server{
-		Handler:   mux,
+		Handler:   s.lastWords(mux),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
 		// An API server sends a review at once; its longest timeout is 30 s.
 		ReadHeaderTimeout: 5 * time.Second,
@@ -100,6 +99,20 @@ func (s *Server) reviewServer() *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// lastWords has clients give up their connections while the server is stopping. An API
+// server keeps connections and sends the next review on one of them; if the server closes
+// it at that moment, the review is lost, and an API server does not send it again. A
+// connection that ends with an answer cannot be lost like that, and what is still open
+// after the delay has been idle for all of it.
+func (s *Server) lastWords(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Ready returns nil when every check passes and the server is not stopping.

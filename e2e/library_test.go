@@ -154,31 +154,33 @@ func TestTheLibraryKeepsToTheRestrictedPodSecurityStandardWhereItSaysSo(t *testi
 	}
 }
 
+// librarySettings are annotations with which every template of the library is injected.
+var librarySettings = map[string]string{
+	"vault-agent.pillion.dev/role": "shop", "vault-agent.pillion.dev/secrets.db": "secret/data/shop/db",
+	"otel-collector.pillion.dev/endpoint":       "https://otlp.example.com:4317",
+	"cloud-sql-proxy.pillion.dev/instances":     "example-project:europe-west1:orders",
+	"git-sync.pillion.dev/repository":           "https://git.example.com/shop/pages.git",
+	"oauth2-proxy.pillion.dev/login":            "github",
+	"oauth2-proxy.pillion.dev/client-id":        "shop",
+	"oauth2-proxy.pillion.dev/email-domains":    "example.com",
+	"tls-terminator.pillion.dev/secret-name":    "shop-tls",
+	"environment.pillion.dev/env.HTTPS_PROXY":   "http://proxy.example.com:3128",
+	"pod-defaults.pillion.dev/dns-ndots":        "2",
+	"istio-proxy.pillion.dev/init":              "false",
+	"istio-proxy.pillion.dev/cluster-id":        "blue",
+	"statsd-exporter.pillion.dev/statsd-port":   "8125",
+	"ca-bundle.pillion.dev/config-map":          "corporate-ca",
+	"debug-toolbox.pillion.dev/share-processes": "true",
+}
+
 func TestLibraryTemplatesGoTogetherInOneRestrictedPod(t *testing.T) {
 	t.Parallel()
-	settings := map[string]string{
-		"vault-agent.pillion.dev/role": "shop", "vault-agent.pillion.dev/secrets.db": "secret/data/shop/db",
-		"otel-collector.pillion.dev/endpoint":       "https://otlp.example.com:4317",
-		"cloud-sql-proxy.pillion.dev/instances":     "example-project:europe-west1:orders",
-		"git-sync.pillion.dev/repository":           "https://git.example.com/shop/pages.git",
-		"oauth2-proxy.pillion.dev/login":            "github",
-		"oauth2-proxy.pillion.dev/client-id":        "shop",
-		"oauth2-proxy.pillion.dev/email-domains":    "example.com",
-		"tls-terminator.pillion.dev/secret-name":    "shop-tls",
-		"environment.pillion.dev/env.HTTPS_PROXY":   "http://proxy.example.com:3128",
-		"pod-defaults.pillion.dev/dns-ndots":        "2",
-		"istio-proxy.pillion.dev/init":              "false",
-		"istio-proxy.pillion.dev/cluster-id":        "blue",
-		"statsd-exporter.pillion.dev/statsd-port":   "8125",
-		"ca-bundle.pillion.dev/config-map":          "corporate-ca",
-		"debug-toolbox.pillion.dev/share-processes": "true",
-	}
 	for _, names := range [][]string{
 		{"ca-bundle", "fluent-bit", "vault-agent"},
 		{"oauth2-proxy", "otel-collector"},
 		library.Names(),
 	} {
-		annotations := maps.Clone(settings)
+		annotations := maps.Clone(librarySettings)
 		maps.Copy(annotations, asking(strings.Join(names, ",")))
 		n := newNamespace(t, annotations, restricted())
 		pod, err := n.preview(t, newRestrictedPod("web", nil))

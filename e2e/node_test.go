@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // The tests of this file need pods that run. TestMain leaves out every test whose name
@@ -222,6 +224,102 @@ spec:
 	}
 	if s := statusOf(pod, "mesh-init"); s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
 		t.Errorf("the init container: %s", pretty(s.State))
+	}
+}
+
+// The library's software is stood in for (see e2e/registry): what shows is that what a
+// template asks of a node and of the pod can be had, and that probes, ports, volumes and
+// users fit together.
+func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
+	t.Parallel()
+	for _, name := range append(library.Names(), strings.Join(library.Names(), ",")) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			annotations := maps.Clone(librarySettings)
+			maps.Copy(annotations, asking(name))
+			n := newNamespace(t, annotations, restricted())
+			pod := newRestrictedPod("web", nil)
+			pod.Spec.Containers[0].Image = standInImage
+			wanted, err := n.preview(t, pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.provide(t, wanted)
+			n.mustCreate(t, pod)
+			got := n.waitFor(t, "web", ready)
+			if containerNames(got) != containerNames(wanted) {
+				t.Errorf("containers %s, by dry run %s", containerNames(got), containerNames(wanted))
+			}
+			for _, list := range [][]corev1.ContainerStatus{got.Status.InitContainerStatuses, got.Status.ContainerStatuses} {
+				for _, s := range list {
+					if s.RestartCount != 0 {
+						t.Errorf("container %s was restarted: %s", s.Name, pretty(s))
+					}
+				}
+			}
+		})
+	}
+}
+
+// provide makes the Secrets and ConfigMaps that the pod cannot start without.
+func (n *namespace) provide(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	secrets, configMaps := map[string]map[string]string{}, map[string]map[string]string{}
+	need := func(objects map[string]map[string]string, name string, keys ...string) {
+		if objects[name] == nil {
+			objects[name] = map[string]string{}
+		}
+		for _, key := range keys {
+			objects[name][key] = "some " + key
+		}
+	}
+	keys := func(items []corev1.KeyToPath) (keys []string) {
+		for _, item := range items {
+			keys = append(keys, item.Key)
+		}
+		return keys
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Secret != nil {
+			need(secrets, v.Secret.SecretName, keys(v.Secret.Items)...)
+		}
+		if v.ConfigMap != nil {
+			need(configMaps, v.ConfigMap.Name, keys(v.ConfigMap.Items)...)
+		}
+		if v.Projected != nil && !strings.HasPrefix(v.Name, "kube-api-access") {
+			for _, source := range v.Projected.Sources {
+				if source.Secret != nil {
+					need(secrets, source.Secret.Name, keys(source.Secret.Items)...)
+				}
+				if source.ConfigMap != nil {
+					need(configMaps, source.ConfigMap.Name, keys(source.ConfigMap.Items)...)
+				}
+			}
+		}
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			for _, e := range c.Env {
+				if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+					need(secrets, e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key)
+				}
+				if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
+					need(configMaps, e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Key)
+				}
+			}
+		}
+	}
+	for name, data := range secrets {
+		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+		if _, err := client.CoreV1().Secrets(n.name).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range configMaps {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+		if _, err := client.CoreV1().ConfigMaps(n.name).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ func (r *Registry) standIn(repository string) error {
 
 // image is the stand-in for the software of a repository.
 func (r *Registry) image(repository string) (v1.Image, error) {
-	s := standIns[repository]
+	s := standIns[path.Base(repository)]
 	paths := append([]string{"/standin"}, s.paths...)
 	layer, err := r.layer(paths)
 	if err != nil {

@@ -7,19 +7,19 @@ type standIn struct {
 	paths  []string // where else its binary is looked for
 }
 
-// standIns are those that do more than run, by repository. Those on Docker Hub have
-// their full names here.
+// standIns are those that do more than run, by the last element of the repository's name:
+// mirrors keep it.
 var standIns = map[string]standIn{
-	"cloud-sql-connectors/cloud-sql-proxy": {listen: "9801"},
-	"fluent/fluent-bit":                    {listen: "2020", paths: []string{"/fluent-bit/bin/fluent-bit"}},
-	"ghostunnel/ghostunnel":                {listen: "8443,9843"},
-	"git-sync/git-sync":                    {listen: "9820"},
-	"hashicorp/vault":                      {exitOn: "-exit-after-auth", paths: []string{"/bin/sh"}},
-	"istio/proxyv2":                        {listen: "15020,15021", exitOn: "istio-iptables"},
-	"library/nginx":                        {listen: "80"},
-	"nicolaka/netshoot":                    {paths: []string{"/bin/sh"}},
-	"oauth2-proxy/oauth2-proxy":            {listen: "4180"},
-	"otel/opentelemetry-collector":         {listen: "13133"},
-	"prom/statsd-exporter":                 {listen: "9102"},
-	"proxy":                                {listen: "15021", exitOn: "redirect"}, // mesh.example.com/proxy, of the mesh in injector/testdata
+	"cloud-sql-proxy":         {listen: "9801"},
+	"fluent-bit":              {listen: "2020", paths: []string{"/fluent-bit/bin/fluent-bit"}},
+	"ghostunnel":              {listen: "8443,9843"},
+	"git-sync":                {listen: "9820"},
+	"netshoot":                {paths: []string{"/bin/sh"}},
+	"nginx":                   {listen: "80"},
+	"oauth2-proxy":            {listen: "4180"},
+	"opentelemetry-collector": {listen: "13133"},
+	"proxy":                   {listen: "15021", exitOn: "redirect"}, // the mesh in injector/testdata
+	"proxyv2":                 {listen: "15020,15021", exitOn: "istio-iptables"},
+	"statsd-exporter":         {listen: "9102"},
+	"vault":                   {exitOn: "-exit-after-auth", paths: []string{"/bin/sh"}},
 }

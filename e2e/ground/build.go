@@ -34,6 +34,18 @@ type programs struct {
 // module is the module of a version below a folder of e2e, such as "kubernetes/v1.36".
 func module(folder, version string) string { return folder + "/v" + version }
 
+// etcdPrograms is the one etcd for every version of Kubernetes.
+func etcdPrograms() programs {
+	return programs{
+		title:     "etcd",
+		dir:       "kubernetes/etcd",
+		versions:  "go.etcd.io/etcd/server/v3",
+		packages:  []string{"."},
+		variables: func(map[string]string) []string { return nil },
+		cold:      "1 minute",
+	}
+}
+
 func kubernetesModule(version string) programs {
 	return programs{
 		dir:      module("kubernetes", version),
@@ -52,7 +64,6 @@ func controlPlanePrograms(version string) programs {
 	p := kubernetesModule(version)
 	p.title, p.cold = "Kubernetes", "10 minutes"
 	p.packages = []string{
-		"./etcd",
 		"k8s.io/kubernetes/cmd/kube-apiserver",
 		"k8s.io/kubernetes/cmd/kube-controller-manager",
 		"k8s.io/kubernetes/cmd/kubectl",

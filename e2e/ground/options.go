@@ -76,7 +76,7 @@ func start[G Ground](g G, err error) (Ground, error) {
 func (o Options) controlPlane() ([]programs, error) {
 	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
 	helm, helmErr := choose("HELM", o.Helm, helmVersions)
-	return []programs{controlPlanePrograms(kubernetes), helmPrograms(helm)}, errors.Join(kubernetesErr, helmErr)
+	return []programs{controlPlanePrograms(kubernetes), etcdPrograms(), helmPrograms(helm)}, errors.Join(kubernetesErr, helmErr)
 }
 
 // node are those that a node needs besides.

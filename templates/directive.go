@@ -15,12 +15,8 @@ import (
 // unsupported has what the format knows and this version refuses. Supporting one
 // of them means taking it off here, once the merge does it.
 var unsupported = map[string]bool{
-	"required":         true,
-	"verify":           true,
-	"$patch":           true,
-	"$unset":           true,
-	"$position.before": true,
-	"$position.after":  true,
+	"required": true,
+	"verify":   true,
 }
 
 func notSupported(what string) string {
@@ -53,9 +49,6 @@ func (c *fragmentCompiler) directive(key string, v any, m *mapping, h here) {
 		checked, wrong = unset(v, h)
 	default:
 		wrong = "unknown directive" + didYouMean(key, directives)
-	}
-	if wrong == "" && unsupported[key] {
-		wrong = notSupported(key)
 	}
 	if wrong != "" {
 		c.problem(at, wrong)
@@ -117,9 +110,6 @@ func (c *fragmentCompiler) position(v any, h here) (checked any, wrong string) {
 			if side != "before" && side != "after" || !ok || name == "" || strings.Contains(name, "${") {
 				break
 			}
-			if unsupported["$position."+side] {
-				return nil, notSupported("$position: {" + side + ": NAME}")
-			}
 			return v, ""
 		}
 	}
@@ -137,9 +127,13 @@ func onConflict(v any, h here) (checked any, wrong string) {
 	return nil, "want one of " + strings.Join(policies, ", ")
 }
 
+// patchDirective checks $patch. What a pod cannot be without stays.
 func patchDirective(v any, h here) (checked any, wrong string) {
-	if h.atomic {
+	switch {
+	case h.atomic:
 		return nil, "cannot stand inside what the API treats as one value"
+	case h.pod == "" || h.pod == "metadata" || h.pod == "metadata.annotations" || h.pod == "spec":
+		return nil, "would take away what no template may: " + fragmentRoots
 	}
 	if v == "delete" || v == "replace" {
 		return v, ""
@@ -154,8 +148,11 @@ func unset(v any, h here) (checked any, wrong string) {
 	}
 	for _, f := range fields {
 		name, ok := f.(string)
-		if !ok {
+		if !ok || name == "" {
 			return nil, "want names of fields"
+		}
+		if h.pod == "spec" && name == "containers" || h.pod == "" || h.pod == "metadata" {
+			return nil, "would take away what no template may: " + shown(name)
 		}
 		if h.typ != nil && h.typ.Kind() == podschema.Struct {
 			if _, ok := h.typ.Field(name); !ok {

@@ -360,6 +360,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		"name":      "$each gives the name",
 		"image":     "an item with $each extends containers, and cannot have an image",
 		"$position": "an item with $each extends containers, which keep their place",
+		"$patch":    "an item with $each extends containers; delete or replace one by its name",
 	} {
 		if _, ok := rest[key]; ok {
 			c.problem(h.at.field(key), why)

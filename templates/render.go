@@ -320,7 +320,12 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 	metadata, _ := fragment["metadata"].(map[string]any)
 	for _, field := range []string{"annotations", "labels"} {
 		entries, _ := metadata[field].(map[string]any)
-		for _, key := range sortedKeys(entries) {
+		unset, _ := entries["$unset"].([]any)
+		keys := sortedKeys(entries)
+		for _, name := range unset {
+			keys = append(keys, fmt.Sprint(name))
+		}
+		for _, key := range keys {
 			if r.template.isReserved(key) {
 				at := (*path)(nil).fields("spec", "inject", "metadata", field)
 				return &failure{at: at, line: r.template.reservedLine[field], message: fmt.Sprintf("the key %s is reserved for Pillion", shown(key))}

@@ -107,7 +107,7 @@ type mapping struct {
 	typ       *podschema.Type
 	condition *expression
 	entries   []entry
-	// directives are for the merge: $position, $onConflict.
+	// directives are for the merge: $position, $onConflict, $patch, $unset.
 	directives map[string]any
 }
 
@@ -236,8 +236,12 @@ func (q *sequence) renderItem(it *item, s *scope, out []any) ([]any, error) {
 }
 
 // add appends an item, if the list's keys are in it and no other item has them.
+// {$patch: replace} alone speaks of the list, and has none.
 func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
 	m, ok := v.(map[string]any)
+	if len(m) == 1 && m["$patch"] == "replace" {
+		return append(out, v), nil
+	}
 	if !ok || q.typ == nil || len(q.typ.Keys()) == 0 {
 		return append(out, v), nil
 	}
@@ -359,10 +363,11 @@ func extend(it *item, s *scope, list string, container map[string]any) error {
 	return nil
 }
 
-// hasFields tells whether an object holds more than directives.
+// hasFields tells whether an object holds more than directives that do nothing by
+// themselves.
 func hasFields(m map[string]any) bool {
 	for key := range m {
-		if !strings.HasPrefix(key, "$") {
+		if !strings.HasPrefix(key, "$") || key == "$patch" || key == "$unset" {
 			return true
 		}
 	}

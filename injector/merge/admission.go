@@ -2,8 +2,6 @@ package merge
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -68,23 +66,6 @@ func (m *merger) followPriorityClass(spec *object) {
 	}
 }
 
-// expectRequests lists, with the limits that the template added to resources,
-// the requests that the API server derives from them.
-func (m *merger) expectRequests(resources map[string]any, at place) {
-	limits, _ := resources["limits"].(map[string]any)
-	requests, _ := resources["requests"].(map[string]any)
-	limitsAt, requestsAt := at.field("limits").keyed, at.field("requests").keyed
-	for _, key := range slices.Sorted(maps.Keys(limits)) {
-		if requests[key] != nil || !m.record.lists(join(limitsAt, key)) {
-			continue
-		}
-		if resources["requests"] == nil {
-			m.create(requestsAt)
-		}
-		m.list(join(requestsAt, key))
-	}
-}
-
 // expectHostPorts lists, with a host network that the template asked for, the
 // host ports that the API server derives from it.
 func (m *merger) expectHostPorts(spec *object) {
@@ -135,7 +116,7 @@ func (m *merger) dropDefaultTolerations(l *list, items []listItem, at place) {
 // takeOut removes an item, recording where it was among the items that are not
 // Pillion's.
 func (m *merger) takeOut(l *list, i int, at place) {
-	path := at.keyed[:strings.LastIndexByte(at.keyed, '/')]
+	path := parent(at.keyed)
 	before := 0
 	for _, item := range l.items[:i] {
 		if key, ok := l.id.key(item); !ok || m.owners[join(path, key)] == "" {

@@ -1,8 +1,6 @@
 package merge
 
 import (
-	"fmt"
-
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -27,6 +25,7 @@ type claim struct {
 	value    any
 	wrote    bool // in this run, so that the pod has it now
 	authors  bool // the pod's author had written the same value
+	took     bool // it wants nothing there, and took away what was
 }
 
 // settle decides whether the template's value v replaces the standing one. It
@@ -39,7 +38,7 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 	case own && m.same && !(claimed && earlier.wrote):
 		// What others made of it since is kept.
 		m.claim(s, v, false)
-		return false, nil
+		return m.outdated(s.t, s.at, s.value, v, false), nil
 	case claimed && !earlier.authors:
 		return m.settleWithTemplate(s, v, earlier)
 	case !own && m.owners[path] != "" && m.originals[path] == nil && s.unset != nil && s.unset(v):
@@ -51,6 +50,7 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 		// Ours under another hash, or another template's that has not wanted it
 		// in this run.
 		m.list(path)
+		m.sign(s.t, path, v)
 		m.claim(s, v, false)
 		return !equal(s.t, s.value, v), nil
 	case m.owners[path] != "":
@@ -83,6 +83,7 @@ func (m *merger) settleWithTemplate(s standing, v any, earlier claim) (bool, err
 	if m.owners[s.at.keyed] != "" {
 		// Both have it, so that it stays ours when one of them goes.
 		m.list(s.at.keyed)
+		m.sign(s.t, s.at.keyed, v)
 	}
 	return false, nil
 }
@@ -96,7 +97,7 @@ func (m *merger) settleWithAuthor(s standing, v any) (bool, error) {
 	case s.at.author:
 		return false, nil
 	case s.stays && !(s.at.explicit && s.at.onConflict == Overwrite):
-		m.warn(s.at, "the pod's own value stays")
+		m.warnOfPods(s.at, podsStays)
 		return false, nil
 	default:
 		return m.conflict(s, v, "", "")
@@ -105,30 +106,30 @@ func (m *merger) settleWithAuthor(s standing, v any) (bool, error) {
 
 // conflict does what onConflict says.
 func (m *merger) conflict(s standing, v any, other, hint string) (write bool, err error) {
-	switch s.at.onConflict {
+	switch s.at.against(other) {
 	case Overwrite:
 		return true, nil
 	case KeepPod:
-		whose := "the pod's own value stays"
 		if other != "" {
-			whose = "the value of template " + other + " stays"
+			m.warn(s.at, "the value of template "+other+" stays")
+		} else {
+			m.warnOfPods(s.at, podsStays)
 		}
-		m.warn(s.at, whose)
 		return false, nil
 	default:
+		stands := show(s.value)
+		if other != "" {
+			stands = shownWish(s.value)
+		}
 		return false, &ConflictError{
 			Template: m.frag.Template, Other: other, Path: readable(s.at.keyed),
-			PodValue: show(s.value), TemplateValue: show(v), Hint: hint,
+			PodValue: stands, TemplateValue: shownWish(v), Hint: hint,
 		}
 	}
 }
 
 func (m *merger) claim(s standing, v any, authors bool) {
 	m.claims[s.at.keyed] = claim{template: m.frag.Template, t: s.t, value: v, authors: authors}
-}
-
-func (m *merger) warn(at place, what string) {
-	m.warnings = append(m.warnings, fmt.Sprintf("template %s: %s: %s", m.frag.Template, readable(at.keyed), what))
 }
 
 // mergeUnion treats fields of which at most one may be set: if the pod has
@@ -161,7 +162,8 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 // field in its place.
 func (m *merger) exchanged(t *podschema.Type, wanted string, at place) (original any, name string) {
 	for _, name := range m.unions[t] {
-		if v := m.originals[at.field(name).keyed]; name != wanted && v != nil {
+		path := at.field(name).keyed
+		if v := m.originals[path]; name != wanted && v != nil && !m.record.lists(path) {
 			return v, name
 		}
 	}

@@ -47,6 +47,10 @@ var errNothingToExtend = errors.New("it has no image, so it extends the pod's co
 func (m *merger) checkContainers(items []listItem, at place) ([]listItem, error) {
 	kept := make([]listItem, 0, len(items))
 	for _, it := range items {
+		if c := m.claims[join(at.keyed, it.key)]; c.took && c.template != m.frag.Template {
+			kept = append(kept, it) // another template took the pod's away: addable decides
+			continue
+		}
 		where, taken := m.holder(it.key, at.keyed)
 		here := at.item(it.key, 0).with(it.raw)
 		switch {
@@ -84,7 +88,7 @@ func (m *merger) nameTaken(it listItem, where string, here place) error {
 func (m *merger) mergeContainer(l *list, it listItem, at place) error {
 	listed := m.owners[at.keyed] != ""
 	if m.takenOver(at.keyed) && (m.frag.Overridable || !isSidecar(it)) {
-		m.warn(at, "nothing is added to what template "+m.owners[at.keyed]+" put in the place of the pod's own container")
+		m.warnOfPods(at, "nothing is added to what template "+m.owners[at.keyed]+" put in the place of the pod's own container")
 		return nil
 	}
 	if isSidecar(it) && (listed || !m.frag.Overridable) {

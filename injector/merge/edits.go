@@ -51,7 +51,8 @@ func (m *merger) noteNull(path string, o *object, name string) {
 
 // create records that the template made the object or list at path.
 func (m *merger) create(path string) {
-	if !m.made[path] {
+	// Where something else stood, that comes back whatever becomes of this.
+	if m.originals[path] == nil && !m.made[path] {
 		m.record.created[path] = true
 		m.made[path] = true
 	}
@@ -61,7 +62,8 @@ func (m *merger) create(path string) {
 // a created object or list and the items in it.
 func (m *merger) note(t *podschema.Type, path string, v any) {
 	if m.isAddedWhole(t) {
-		m.noteItem(t, path, v)
+		m.sign(t, path, v)
+		m.noteWhole(t, path, v)
 		return
 	}
 	m.create(path)
@@ -74,13 +76,20 @@ func (m *merger) note(t *podschema.Type, path string, v any) {
 		id, _ := m.identityOf(t)
 		for _, item := range v {
 			if key, ok := id.key(item); ok {
-				m.noteItem(id.elem, join(path, key), item)
+				m.noteItem(id, join(path, key), item)
 			}
 		}
 	}
 }
 
-func (m *merger) noteItem(t *podschema.Type, path string, v any) {
+func (m *merger) noteItem(id identity, path string, v any) {
+	if !id.set() {
+		m.signItem(id, path, v)
+	}
+	m.noteWhole(id.elem, path, v)
+}
+
+func (m *merger) noteWhole(t *podschema.Type, path string, v any) {
 	m.list(path)
 	m.claims[path] = claim{template: m.frag.Template, t: t, value: v, wrote: true}
 }

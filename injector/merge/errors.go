@@ -84,6 +84,14 @@ func (m *merger) podError(at place, want string, got any) error {
 // name several.
 func show(v any) string { return truncate(string(encode(v))) }
 
+// shownWish renders what a template wants; nil is that nothing be there.
+func shownWish(v any) string {
+	if v == nil {
+		return "nothing there"
+	}
+	return show(v)
+}
+
 const maxShown = 80
 
 func truncate(s string) string {

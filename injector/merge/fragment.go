@@ -3,6 +3,7 @@ package merge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,9 +14,16 @@ import (
 const (
 	onConflictKey = "$onConflict"
 	positionKey   = "$position"
+	patchKey      = "$patch"
+	unsetKey      = "$unset"
 
-	first = "First"
-	last  = "Last"
+	first  = "First"
+	last   = "Last"
+	before = "before"
+	after  = "after"
+
+	patchDelete  = "delete"
+	patchReplace = "replace"
 )
 
 // checkFragment refuses what cannot be merged into any pod, before anything is.
@@ -83,10 +91,13 @@ func article(k podschema.Kind) string {
 }
 
 func (m *merger) checkObject(t *podschema.Type, v map[string]any, at place, item bool) error {
-	for name, value := range v {
-		if err := checkDirective(name, value, item); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if err := checkDirective(name, v[name], item); err != nil {
 			return m.fragmentError(at, "%w", err)
 		}
+	}
+	if err := m.checkRemovals(t, v, at); err != nil {
+		return err
 	}
 	for _, name := range fieldsOf(v) {
 		if err := m.checkValue(child(t, name), v[name], at.field(name), false); err != nil {
@@ -105,6 +116,12 @@ func (m *merger) checkList(t *podschema.Type, v []any, at place) error {
 	seen := map[string]bool{}
 	for i, item := range v {
 		key := strconv.Itoa(i)
+		if keyed && isMarker(item) {
+			continue
+		}
+		if err := m.checkItem(id, keyed && !id.set(), item, at.item(key, i)); err != nil {
+			return err
+		}
 		if keyed {
 			name, ok := id.key(item)
 			if !ok {
@@ -116,14 +133,19 @@ func (m *merger) checkList(t *podschema.Type, v []any, at place) error {
 			}
 			seen[key] = true
 		}
-		if err := m.checkValue(elem, item, at.item(key, i), true); err != nil {
+		here := at.item(key, i)
+		if err := m.checkValue(elem, item, here, true); err != nil {
 			return err
+		}
+		if err := m.notePosition(id, at.keyed, key, item); err != nil {
+			return m.fragmentError(here, "%w", err)
 		}
 	}
 	return nil
 }
 
 func checkDirective(name string, value any, item bool) error {
+	allowed := ""
 	switch {
 	case !strings.HasPrefix(name, "$"):
 		return nil
@@ -131,17 +153,85 @@ func checkDirective(name string, value any, item bool) error {
 		if value == Deny || value == KeepPod || value == Overwrite {
 			return nil
 		}
-		return fmt.Errorf("%s is %s, allowed are Deny, KeepPod and Overwrite", name, show(value))
+		allowed = "Deny, KeepPod and Overwrite"
 	case name == positionKey && item:
-		if value == first || value == last {
+		if value == first || value == last || isNeighbour(value) {
 			return nil
 		}
-		return fmt.Errorf("%s is %s, allowed are First and Last", name, show(value))
+		allowed = "First, Last, {before: NAME} and {after: NAME}"
 	case name == positionKey:
 		return fmt.Errorf("%s is for items of lists", name)
+	case name == patchKey:
+		if value == patchDelete || value == patchReplace {
+			return nil
+		}
+		allowed = "delete and replace"
+	case name == unsetKey:
+		if _, ok := unsetNames(value); ok {
+			return nil
+		}
+		allowed = "lists of fields"
 	default:
 		return fmt.Errorf("the directive %s is not known", name)
 	}
+	return fmt.Errorf("%s is %s, allowed are %s", name, show(value), allowed)
+}
+
+// isNeighbour tells {before: NAME} and {after: NAME}.
+func isNeighbour(v any) bool {
+	position, _ := v.(map[string]any)
+	for side, name := range position {
+		text, ok := name.(string)
+		if len(position) != 1 || side != before && side != after || !ok || text == "" {
+			return false
+		}
+	}
+	return len(position) == 1
+}
+
+// checkItem refuses directives that need a key to tell which item is meant.
+func (m *merger) checkItem(id identity, keyed bool, item any, at place) error {
+	object, _ := item.(map[string]any)
+	if _, ok := object[positionKey].(map[string]any); ok && !keyed {
+		return m.fragmentError(at, "%s with a neighbour is for lists whose items have keys", positionKey)
+	}
+	if object[patchKey] != nil && !keyed {
+		return m.fragmentError(at, "%s is for items of lists that have keys", patchKey)
+	}
+	if id.elem == m.container && isReplace(item) && object["image"] == nil {
+		return m.fragmentError(at, "it replaces the pod's container and has no image")
+	}
+	return nil
+}
+
+// checkRemovals refuses directives that would take away what nobody may, and
+// fields that are both set and taken away.
+func (m *merger) checkRemovals(t *podschema.Type, v map[string]any, at place) error {
+	names, _ := unsetNames(v[unsetKey])
+	if len(names) > 0 && m.values[t] {
+		return m.fragmentError(at, "%s has no meaning in what is one value; write the whole of it with %s: replace", unsetKey, patchKey)
+	}
+	for _, name := range names {
+		if v[name] != nil {
+			return m.fragmentError(at.field(name), "it is set and in %s", unsetKey)
+		}
+		if m.pinned(at.field(name)) {
+			return m.fragmentError(at.field(name), "it cannot be taken away")
+		}
+	}
+	if v[patchKey] != nil && (m.pinned(at) || at.keyed == "") {
+		return m.fragmentError(at, "%s: %s would take away what no template may", patchKey, v[patchKey])
+	}
+	return nil
+}
+
+// pinned tells what a pod cannot lose.
+func (m *merger) pinned(at place) bool {
+	switch at.keyed {
+	case "/metadata", "/metadata/annotations", "/spec", "/spec/containers", join("/metadata/annotations", m.options.StatusKey):
+		return true
+	}
+	return false
 }
 
 // clean returns v without directives and nulls, its lists in the order that
@@ -151,7 +241,9 @@ func (m *merger) clean(t *podschema.Type, v any) any {
 	case map[string]any:
 		c := make(map[string]any, len(v))
 		for _, name := range fieldsOf(v) {
-			c[name] = m.clean(child(t, name), v[name])
+			if !isDelete(v[name]) {
+				c[name] = m.clean(child(t, name), v[name])
+			}
 		}
 		return c
 	case []any:
@@ -159,31 +251,6 @@ func (m *merger) clean(t *podschema.Type, v any) any {
 	default:
 		return v
 	}
-}
-
-func (m *merger) cleanList(t *podschema.Type, v []any) []any {
-	id, keyed := m.identityOf(t)
-	var elem *podschema.Type
-	if t != nil && t.Kind() == podschema.List {
-		elem = t.Elem()
-	}
-	var front, back []any
-	seen := map[string]bool{}
-	for _, item := range v {
-		c := m.clean(elem, item)
-		if key, ok := id.key(c); keyed && id.set() && ok {
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-		}
-		if isFirst(item) {
-			front = append(front, c)
-		} else {
-			back = append(back, c)
-		}
-	}
-	return slices.Concat([]any{}, front, back)
 }
 
 func isFirst(item any) bool {

@@ -44,8 +44,10 @@ func drawPod(t *rapid.T, hostile bool) map[string]any {
 		"hostAliases":     {[]any{yamlObject{"ip": "1.1.1.1", "hostnames": []any{"a"}}}},
 		"priorityClassName": {
 			"high"},
-		"affinity":  {yamlObject{}, yamlObject{"nodeAffinity": yamlObject{}}},
-		"dnsConfig": {yamlObject{"searches": []any{"a"}}},
+		"runtimeClassName": {"gvisor"},
+		"resources":        {yamlObject{"limits": yamlObject{"cpu": "8"}}, yamlObject{"limits": yamlObject{"memory": "8Gi"}, "requests": yamlObject{"cpu": "3"}}},
+		"affinity":         {yamlObject{}, yamlObject{"nodeAffinity": yamlObject{}}},
+		"dnsConfig":        {yamlObject{"searches": []any{"a"}}},
 	}
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		if some(t, name) {
@@ -167,6 +169,19 @@ var pieces = map[string]string{
 	"selector":       "spec: {nodeSelector: {disk: hdd, zone: a}, hostAliases: [{ip: 1.1.1.1, hostnames: [b]}, {ip: 2.2.2.2, hostnames: [b]}]}",
 	"shared volume":  "spec: {volumes: [{name: shared, projected: {sources: [{secret: {name: '%t'}}, {serviceAccountToken: {path: token}}]}}]}",
 	"unknown":        "spec: {brandNew: {big: 12345678901234567890}, newer: [1, 2]}",
+	"lists names":    "spec: {initContainers: [{name: side-%t-lists, image: x, env: [{name: LISTED, value: '%n'}, {name: FIXED, value: x}]}]}",
+	"drop env":       "spec: {containers: [{name: '%c', env: [{name: A, $patch: delete}]}]}",
+	"drop kept env":  "spec: {containers: [{name: '%c', env: [{name: A, $patch: delete, $onConflict: KeepPod}]}]}",
+	"other handler":  "spec: {containers: [{name: '%c', livenessProbe: {$unset: [exec, tcpSocket], httpGet: {port: 15020}}}]}",
+	"all security":   "spec: {containers: [{name: '%c', securityContext: {$patch: replace, runAsNonRoot: true}}]}",
+	"all env":        "spec: {containers: [{name: '%c', env: [{$patch: replace}, {name: ONLY, value: '%t'}]}]}",
+	"drop volume":    "spec: {volumes: [{name: v0, $patch: delete}]}",
+	"drop runtime":   "spec: {$unset: [runtimeClassName], nodeSelector: {$patch: delete}}",
+	"before own":     "spec: {initContainers: [{name: side-%t-b, image: x, $position: {before: i0}}]}",
+	"after other":    "spec: {initContainers: [{name: side-%t-a, image: x, $position: {after: side-t1-b}}]}",
+	"before other":   "spec: {initContainers: [{name: side-%t-c, image: x, $position: {before: side-t0-a}}]}",
+	"pod limits":     "spec: {resources: {limits: {cpu: 4}}}",
+	"requests":       "spec: {containers: [{name: '%c', resources: {requests: {cpu: 20m}}}]}",
 	"nothing":        "spec: {initContainers: [], containers: []}",
 }
 
@@ -187,6 +202,7 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 	containers, _ := spec["containers"].([]any)
 	for _, piece := range g.pieces {
 		p := strings.ReplaceAll(pieces[piece], "%t", g.name)
+		p = strings.ReplaceAll(p, "%n", sortedNames(containers))
 		if !strings.Contains(p, "%c") {
 			combine(object, parse(t, p))
 			continue
@@ -198,6 +214,18 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 		}
 	}
 	return Fragment{Template: g.name, Hash: g.hash, OnConflict: g.onConflict, Overridable: g.overridable, Object: object}
+}
+
+// sortedNames depends on which containers there are and not on their order.
+func sortedNames(containers []any) string {
+	var all []string
+	for _, c := range containers {
+		object, _ := c.(map[string]any)
+		name, _ := object["name"].(string)
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
 }
 
 // combine puts fragments together: objects field by field, lists of named
@@ -258,6 +286,18 @@ func apiServer(pod map[string]any) {
 		containers, _ := spec[list].([]any)
 		for _, c := range containers {
 			defaultContainer(c.(map[string]any), spec["hostNetwork"] == true)
+		}
+	}
+	if resources := objectOf(spec["resources"]); len(objectOf(resources["limits"])) > 0 {
+		absent(resources, "requests", yamlObject{})
+		requests := resources["requests"].(map[string]any)
+		for _, key := range []string{"cpu", "memory"} {
+			if sum, some := containerRequests(spec, key); some {
+				absent(requests, key, sum.String())
+			}
+		}
+		for key, limit := range resources["limits"].(map[string]any) {
+			absent(requests, key, limit)
 		}
 	}
 	volumes, _ := spec["volumes"].([]any)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -38,7 +39,7 @@ func refused(t testing.TB, err error) bool {
 func wantSame(t *rapid.T, law string, got, want map[string]any) {
 	t.Helper()
 	if text(got) != text(want) {
-		t.Fatalf("%s\ngot  %s\nwant %s", law, text(got), text(want))
+		t.Fatalf("%s\n%s\ngot  %s\nwant %s", law, cmp.Diff(want, got), text(got), text(want))
 	}
 }
 
@@ -55,11 +56,15 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				}
 				injected++
 				st := status(t, first.Pod)
-				wantSame(rt, "base(inject(p)) = p", Base(first.Pod, st), pod)
+				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), Base(first.Pod, st), pod)
 				again, err := inject(t, first.Pod, templates)
 				if err != nil || len(again.Edits) > 0 {
 					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
 				}
+				if text(again.Warnings) != text(first.Warnings) {
+					rt.Fatalf("the second call warns of %s\nthe first of %s\n%+v\npod %s", text(again.Warnings), text(first.Warnings), templates, text(pod))
+				}
+				wantOwnFieldsKept(rt, pod, first.Pod, st)
 				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
 			})
 			if injected*4 < tried {
@@ -74,7 +79,7 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 // pod, and injects again.
 func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, templates []generated, hostile bool) {
 	add, sort, rewrite := some(rt, "add a container"), some(rt, "reorder"), some(rt, "rewrite images")
-	if overwritesContainer(status(t, injected)) {
+	if keepsOriginalLists(status(t, injected)) {
 		// The original is as it was: what others do inside the container that
 		// took its place does not reach it.
 		sort = false
@@ -89,18 +94,26 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 			apiServer(p)
 		}
 	}
-	wantSame(rt, "base(others(inject(p))) = others(p)", Base(changed, status(t, changed)), want)
+	wantSame(rt, fmt.Sprintf("base(others(inject(p))) = others(p) for %+v", templates), Base(changed, status(t, changed)), want)
 	second, err := inject(t, changed, templates)
 	if refused(t, err) {
-		if add {
-			// In the new container templates may disagree where the pod's own
-			// values had stood before.
-			return
+		// In the new container templates may disagree where the pod's own values had
+		// stood before: then the pod is refused as if that had been there at first.
+		_, fresh := inject(t, want, templates)
+		if !add || fresh == nil || fresh.Error() != err.Error() {
+			rt.Fatalf("refused after others changed the injected pod: %v\nas a new pod: %v", err, fresh)
 		}
-		rt.Fatalf("refused after others changed the injected pod: %v", err)
+		return
 	}
 	wantSame(rt, "base is the same after injecting again", Base(second.Pod, status(t, second.Pod)), want)
-	if where, kept := keeps(without(t, second.Pod), without(t, changed)); !kept {
+	if got, want := listedNames(second.Pod, templates), sortedNames(at(t, want, "spec", "containers").([]any)); got != "" && got != want {
+		rt.Fatalf("what a template wrote and nobody changed lists the containers %s; there are %s", got, want)
+	}
+	if add && overrulesContainers(templates) {
+		// The new container's own values go as those of the others went.
+		changed = second.Pod
+	}
+	if where, kept := keeps(withoutListed(without(t, second.Pod)), withoutListed(without(t, changed))); !kept {
 		rt.Fatalf("what others made of the pod is not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
 	}
 	if !add && len(second.Edits) > 0 {
@@ -112,10 +125,89 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 	}
 }
 
-func overwritesContainer(st Status) bool {
+// listedNames is the value of the piece "lists names" of the first template that
+// has it, if the pod carries its sidecar.
+func listedNames(pod map[string]any, templates []generated) string {
+	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
+	for _, c := range inits {
+		if name, _ := objectOf(c)["name"].(string); name != "side-"+templates[0].name+"-lists" {
+			continue
+		}
+		env, _ := objectOf(c)["env"].([]any)
+		for _, e := range env {
+			if objectOf(e)["name"] == "LISTED" {
+				return objectOf(e)["value"].(string)
+			}
+		}
+	}
+	return ""
+}
+
+// withoutListed returns the pod without what a template keeps up to date, and
+// without what the API server computes anew.
+func withoutListed(pod map[string]any) map[string]any {
+	delete(objectOf(objectOf(pod["spec"])["resources"]), "requests")
+	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
+	for _, c := range inits {
+		env, _ := objectOf(c)["env"].([]any)
+		for _, e := range env {
+			if objectOf(e)["name"] == "LISTED" {
+				delete(objectOf(e), "value")
+			}
+		}
+	}
+	return pod
+}
+
+// wantOwnFieldsKept: every field of an app container that the status does not
+// name is as it was.
+func wantOwnFieldsKept(t *rapid.T, pod, injected map[string]any, st Status) {
+	named := map[string]bool{}
+	for _, a := range st.Templates {
+		for path := range a.record().stakes() {
+			named[path] = true
+		}
+	}
+	own, _ := objectOf(pod["spec"])["containers"].([]any)
+	after, _ := objectOf(injected["spec"])["containers"].([]any)
+	for _, c := range own {
+		name, _ := objectOf(c)["name"].(string)
+		at := join("/spec/containers", "name="+name)
+		i := slices.IndexFunc(after, func(v any) bool { return objectOf(v)["name"] == name })
+		for field, v := range objectOf(c) {
+			if i >= 0 && !named[join(at, field)] && !st.lists(at) && text(objectOf(after[i])[field]) != text(v) {
+				t.Fatalf("%s of container %s is %s now, was %s, and no template says so", field, name, text(objectOf(after[i])[field]), text(v))
+			}
+		}
+	}
+}
+
+func (s Status) lists(path string) bool {
+	return slices.ContainsFunc(s.Templates, func(a Applied) bool { return a.record().lists(path) })
+}
+
+func overrulesContainers(templates []generated) bool {
+	return slices.ContainsFunc(templates, func(g generated) bool {
+		return slices.ContainsFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"all env", "drop env", "all security"}, p) })
+	})
+}
+
+// keepsOriginalLists reports whether the status holds lists, or items of lists
+// that can be reordered.
+func keepsOriginalLists(st Status) bool {
 	return slices.ContainsFunc(st.Templates, func(a Applied) bool {
-		_, ok := a.Overwrote["/spec/initContainers/name=i0"]
-		return ok
+		for _, v := range a.Overwrote {
+			switch v.(type) {
+			case []any, map[string]any:
+				return true
+			}
+		}
+		for path := range a.Removed {
+			if path != tolerationsPath {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -243,7 +335,10 @@ func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
 func allowedRemoval(path []string) bool {
 	whole := strings.Join(path, "/")
 	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || strings.HasPrefix(whole, "spec/tolerations/") ||
-		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/")
+		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/") ||
+		// and what the templates' own $patch and $unset name
+		whole == "spec/runtimeClassName" || whole == "spec/nodeSelector" || strings.HasPrefix(whole, "spec/volumes/") || strings.Contains(whole, "/env/") ||
+		strings.HasPrefix(whole, "spec/resources/requests/")
 }
 
 func TestNothingRenderedLeavesNoTrace(t *testing.T) {

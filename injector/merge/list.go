@@ -1,6 +1,8 @@
 package merge
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -18,26 +20,43 @@ type listItem struct {
 // are there are merged, absent ones put in at their position.
 func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, at place) error {
 	id, _ := m.identityOf(t)
-	items := m.items(id, v)
+	deleted, items := splitDeleted(m.items(id, v))
 	if id.elem == m.container {
 		var err error
 		if items, err = m.checkContainers(items, at); err != nil {
 			return err
 		}
 	}
-	if len(items) == 0 {
-		return nil
-	}
 	if o.fields[name] == nil {
-		m.addList(o, name, t, id, items, at)
+		for _, it := range deleted {
+			if m.tookBefore(id, it, at.keyed) {
+				m.claimAbsent(id.elem, join(at.keyed, it.key), false)
+			}
+		}
+		items, err := m.addable(id, nil, items, at)
+		if err == nil && len(items) > 0 {
+			m.addList(o, name, t, id, items, at)
+		}
+		return err
+	}
+	if len(items)+len(deleted) == 0 {
 		return nil
 	}
 	l, ok := o.list(name, id)
 	if !ok {
 		return m.podError(at, "a list", o.fields[name])
 	}
+	for _, it := range deleted {
+		if err := m.deleteItem(l, it, at); err != nil {
+			return err
+		}
+	}
 	if at.keyed == tolerationsPath {
 		m.dropDefaultTolerations(l, items, at)
+	}
+	items, err := m.addable(id, l.index, items, at)
+	if err != nil {
+		return err
 	}
 	for _, it := range items {
 		i, ok := l.index[it.key]
@@ -50,6 +69,62 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 	}
 	m.addItems(l, items, at)
 	return nil
+}
+
+// addable returns the items without those that are not there and may not be put
+// in, because an earlier template of this run took them away.
+func (m *merger) addable(id identity, index map[string]int, items []listItem, at place) ([]listItem, error) {
+	kept := make([]listItem, 0, len(items))
+	for _, it := range items {
+		_, have := index[it.key]
+		here := at.item(it.key, len(index)).with(it.raw)
+		earlier := m.claims[here.keyed]
+		if have || !earlier.took || earlier.template == m.frag.Template {
+			add, err := m.addableAfterAnother(id, it, here, have)
+			if err != nil {
+				return nil, err
+			}
+			if add {
+				kept = append(kept, it)
+			}
+			continue
+		}
+		if id.elem == m.container && !isSidecar(it) {
+			continue // there is nothing left to extend
+		}
+		add, err := m.conflict(standing{at: here, t: id.elem}, it.value, earlier.template, "that template deletes it")
+		if err != nil {
+			return nil, err
+		}
+		if add {
+			kept = append(kept, it)
+		}
+	}
+	return kept, nil
+}
+
+// addableAfterAnother decides about an item that is not there because a template
+// took the pod's away of which this run has not come by: that decides nothing
+// for this one, which had left it alone.
+func (m *merger) addableAfterAnother(id identity, it listItem, at place, have bool) (bool, error) {
+	if _, claimed := m.claims[at.keyed]; have || claimed || m.record.lists(at.keyed) {
+		return true, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.carried)) {
+		if name == m.frag.Template {
+			continue
+		}
+		for _, r := range m.carried[name].Removed[parent(at.keyed)] {
+			if key, ok := id.key(r.Value); !ok || key != it.key {
+				continue
+			}
+			if !id.set() && !m.isValue(id.elem) {
+				return false, nil
+			}
+			return m.settleAfresh(standing{at: at, t: id.elem, value: r.Value, stays: at.stays}, it.value)
+		}
+	}
+	return true, nil
 }
 
 // items reads a fragment's list, each item of a set once.
@@ -71,26 +146,23 @@ func (m *merger) items(id identity, v []any) []listItem {
 
 // addList puts the whole list where the pod has none.
 func (m *merger) addList(o *object, name string, t *podschema.Type, id identity, items []listItem, at place) {
-	var front, back []any
-	for _, it := range items {
-		if it.first {
-			front = append(front, it.value)
-		} else {
-			back = append(back, it.value)
-		}
-	}
-	value := append(front, back...)
+	arranged, front := m.orders[at.keyed].arrange(id, items)
 	m.noteNull(at.keyed, o, name)
-	m.set(o, name, at, value)
-	m.note(t, at.keyed, value)
+	m.set(o, name, at, arranged)
+	m.note(t, at.keyed, arranged)
 	if l, ok := o.list(name, id); ok {
-		l.first = len(front)
+		l.first = front
 	}
 }
 
 // addItems puts in the items that the list does not have: those that want to be
-// first behind the earlier templates' first ones, the others at the end.
+// first behind the earlier templates' first ones, the others at the end, unless
+// they want to stand before or after another.
 func (m *merger) addItems(l *list, items []listItem, at place) {
+	if order := m.orders[at.keyed]; order != nil {
+		m.addOrdered(l, order, items, at)
+		return
+	}
 	var ins []insertion
 	front := l.first
 	for _, it := range items {
@@ -106,7 +178,7 @@ func (m *merger) addItems(l *list, items []listItem, at place) {
 	for n, in := range ins {
 		here := at.item(in.item.key, in.before+n)
 		m.emit("add", here.pointer, in.item.value)
-		m.noteItem(l.id.elem, here.keyed, in.item.value)
+		m.noteItem(l.id, here.keyed, in.item.value)
 	}
 	l.insert(ins)
 	l.first = front + len(ins)
@@ -115,8 +187,35 @@ func (m *merger) addItems(l *list, items []listItem, at place) {
 			continue
 		}
 		m.emit("add", at.field("-").pointer, it.value)
-		m.noteItem(l.id.elem, join(at.keyed, it.key), it.value)
+		m.noteItem(l.id, join(at.keyed, it.key), it.value)
 		l.append(it.key, it.value)
+	}
+}
+
+// addOrdered is addItems for a list in which somebody wants to stand before or
+// after another: one item after the other, since each may move the next.
+func (m *merger) addOrdered(l *list, order *order, items []listItem, at place) {
+	for _, it := range items {
+		if i, have := l.index[it.key]; have {
+			if it.first && m.owners[join(at.keyed, it.key)] != "" {
+				l.first = max(l.first, i+1)
+			}
+			continue
+		}
+		i := order.index(l.id, l.items, it, l.first)
+		here := at.item(it.key, i)
+		if i == len(l.items) {
+			m.emit("add", at.field("-").pointer, it.value)
+		} else {
+			m.emit("add", here.pointer, it.value)
+		}
+		m.noteItem(l.id, here.keyed, it.value)
+		l.insert([]insertion{{before: i, item: it}})
+		if it.first {
+			l.first = i + 1
+		} else if i < l.first {
+			l.first++
+		}
 	}
 }
 
@@ -124,6 +223,9 @@ func (m *merger) addItems(l *list, items []listItem, at place) {
 func (m *merger) mergeItem(l *list, t *podschema.Type, it listItem, at place) error {
 	at = at.with(it.raw)
 	listed := m.owners[at.keyed] != ""
+	if isReplace(it.raw) {
+		return m.mergeWholeItem(l, t, it, at.overruling())
+	}
 	switch {
 	case l.id.set():
 		if listed {
@@ -162,17 +264,26 @@ func (m *merger) inside(at place) place {
 
 func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at place) error {
 	current := l.items[l.index[it.key]]
+	if m.keepsUp(at.keyed) && !m.isValue(l.id.elem) {
+		m.claim(standing{at: at, t: l.id.elem}, it.value, false)
+		if !m.signedItem(l.id, at.keyed, it.value) {
+			m.refreshObject(l.id.elem, l.object(it.key), it.value.(map[string]any), at)
+		}
+		return nil
+	}
 	standing := standing{at: at, t: l.id.elem, value: current, stays: m.staysIn(t, at)}
 	write, err := m.settle(standing, it.value)
 	if err != nil || !write {
 		return err
 	}
 	if other := m.extendedBy(at.keyed); other != "" {
-		standing.at.onConflict = Deny
+		standing.at = at.denying()
 		_, err := m.conflict(standing, it.value, other, "that template extends it, and would lose what it added")
 		return err
 	}
 	m.noteOriginal(at.keyed, current)
+	m.itemDigests(l.id, at.keyed, current, func(d string) { delete(m.record.wrote, d) })
+	m.signItem(l.id, at.keyed, it.value)
 	m.emit("replace", at.pointer, it.value)
 	l.replace(it.key, it.value)
 	m.claims[at.keyed] = claim{template: m.frag.Template, t: l.id.elem, value: it.value, wrote: true}
@@ -184,7 +295,7 @@ func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at plac
 func (m *merger) extendedBy(path string) string {
 	other := ""
 	for inside, c := range m.claims {
-		if c.template != m.frag.Template && m.owners[inside] != "" && strings.HasPrefix(inside, path+"/") && (other == "" || c.template < other) {
+		if c.template != m.frag.Template && (m.owners[inside] != "" || c.took) && strings.HasPrefix(inside, path+"/") && (other == "" || c.template < other) {
 			other = c.template
 		}
 	}

@@ -23,7 +23,7 @@ type Fragment struct {
 	Hash     string // of the template
 	Params   string // of the resolved parameters; "" if it has none
 	// Object is the fragment: metadata.labels, metadata.annotations and spec,
-	// with the directives $position (First, Last) and $onConflict. Nil or empty
+	// with the directives $position, $patch, $unset and $onConflict. Nil or empty
 	// does nothing.
 	Object map[string]any
 	// OnConflict is Deny, KeepPod or Overwrite; "" means Deny.
@@ -69,15 +69,24 @@ type Edit struct {
 // [*ConflictError], a [*FragmentError] or a [*PodError].
 func Merge(pod map[string]any, st Status, frags []Fragment, o Options) (Result, error) {
 	m := newMerger(pod, st, o)
+	// All are read before any is merged: an item may stand before or after one of
+	// a later template.
+	for i := range frags {
+		if err := m.check(&frags[i]); err != nil {
+			return Result{}, err
+		}
+	}
 	for i := range frags {
 		if err := m.template(&frags[i]); err != nil {
 			return Result{}, err
 		}
 	}
+	m.settlePodRequests(pod)
+	m.warnOfAbsentAnchors()
 	if err := m.writeStatus(); err != nil {
 		return Result{}, err
 	}
-	return Result{Pod: m.root.fields, Edits: m.edits, Warnings: m.warnings, Templates: m.traces(frags)}, nil
+	return Result{Pod: m.root.fields, Edits: m.edits, Warnings: m.sentences(), Templates: m.traces(frags)}, nil
 }
 
 // merger is one run of [Merge].
@@ -96,8 +105,9 @@ type merger struct {
 	claims    map[string]claim   // path: the value that a template of this run wants
 	chosen    map[string]bool    // union fields that a template of this run wants
 	names     map[string]bool    // paths of containers
-	limited   map[string]bool    // paths of resources that LimitRanger set
-	warnings  []string
+	limited   map[string]bool    // paths of resources that LimitRanger set, or defaulting from others
+	orders    map[string]*order  // by a list's path: where items want to stand
+	warnings  []warning
 
 	// The template that is being merged.
 	frag   *Fragment
@@ -111,6 +121,7 @@ func newMerger(pod map[string]any, st Status, o Options) *merger {
 		shapes: known(), options: o, root: newObject(pod),
 		records: map[string]*record{}, carried: map[string]Applied{}, owners: map[string]string{},
 		originals: map[string]any{}, made: map[string]bool{}, merged: map[string]bool{}, claims: map[string]claim{}, names: map[string]bool{}, chosen: map[string]bool{},
+		orders: map[string]*order{},
 	}
 	if m.root.fields == nil {
 		m.root.fields = map[string]any{}
@@ -144,15 +155,22 @@ func (m *merger) own(path, template string) {
 	}
 }
 
+// start is where the merge of a fragment begins.
+func (f *Fragment) start() place {
+	if f.OnConflict == "" {
+		return place{onConflict: Deny}
+	}
+	return place{onConflict: f.OnConflict}
+}
+
+func (m *merger) check(f *Fragment) error {
+	m.frag = f
+	return m.checkFragment(f, f.start())
+}
+
 func (m *merger) template(f *Fragment) error {
 	m.frag = f
-	start := place{onConflict: f.OnConflict}
-	if start.onConflict == "" {
-		start.onConflict = Deny
-	}
-	if err := m.checkFragment(f, start); err != nil {
-		return err
-	}
+	start := f.start()
 	m.record = m.records[f.Template]
 	if m.record == nil {
 		m.record = newRecord(f.Template)
@@ -160,6 +178,10 @@ func (m *merger) template(f *Fragment) error {
 	}
 	carried, ok := m.carried[f.Template]
 	m.same = ok && carried.Hash == f.Hash && carried.Params == f.Params
+	m.record.signs = !m.same || carried.Wrote != ""
+	if !m.same {
+		clear(m.record.wrote)
+	}
 	if m.blank(m.pod, f.Object) {
 		return nil
 	}

@@ -170,7 +170,7 @@ func TestTheStatusIsCompactAndSorted(t *testing.T) {
 	want := `{"v":1,"templates":[{"name":"log","hash":"v1","params":"p1","items":["/metadata/labels/a~1b~0c","/spec/containers/name=web/env/name=FOO",` +
 		`"/spec/containers/name=web/ports/containerPort=53,protocol=UDP","/spec/tolerations/={\"key\":\"k\",\"operator\":\"Exists\"}"],` +
 		`"created":["/metadata/annotations","/metadata/labels","/spec/containers/name=web/env","/spec/containers/name=web/ports","/spec/tolerations"],` +
-		`"overwrote":{"/metadata/annotations":null,"/spec/dnsPolicy":"ClusterFirst"}}]}`
+		`"overwrote":{"/metadata/annotations":null,"/spec/dnsPolicy":"ClusterFirst"},"wrote":"5fc5663f8aa7d80dc33dba3cdb5975f0"}]}`
 	if got := at(t, r.Pod, "metadata", "annotations", statusKey); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
@@ -186,8 +186,20 @@ func TestAFragmentThatFitsNoPodIsRefused(t *testing.T) {
 		"a status":                     {"status: {phase: Running}", "status", "only metadata and spec"},
 		"a name":                       {"metadata: {name: x}", "metadata.name", "only labels and annotations"},
 		"the status annotation":        {"metadata: {annotations: {pillion.dev/status: x}}", `metadata.annotations["pillion.dev/status"]`, "reserved"},
-		"an unknown directive":         {"spec: {$patch: delete}", "spec", "$patch is not known"},
-		"an unknown position":          {"spec: {volumes: [{name: v, $position: {before: x}}]}", "spec.volumes[name=v]", "allowed are First and Last"},
+		"an unknown directive":         {"spec: {$merge: x}", "spec", "$merge is not known"},
+		"an unknown position":          {"spec: {volumes: [{name: v, $position: {beside: x}}]}", "spec.volumes[name=v]", "allowed are First, Last, {before: NAME} and {after: NAME}"},
+		"two neighbours":               {"spec: {volumes: [{name: v, $position: {before: x, after: y}}]}", "spec.volumes[name=v]", "allowed are First, Last"},
+		"a neighbour without keys":     {"spec: {tolerations: [{key: v, $position: {before: x}}]}", "spec.tolerations.0", "items have keys"},
+		"a cycle of one":               {"spec: {volumes: [{name: v, $position: {before: v}}]}", "spec.volumes[name=v]", "v stands before v (template bad)"},
+		"an unknown patch":             {"spec: {securityContext: {$patch: merge}}", "spec.securityContext", "allowed are delete and replace"},
+		"a patch of an unnamed item":   {"spec: {tolerations: [{key: v, $patch: delete}]}", "spec.tolerations.0", "lists that have keys"},
+		"no spec":                      {"spec: {$patch: delete}", "spec", "take away what no template may"},
+		"no containers":                {"spec: {$unset: [containers]}", "spec.containers", "cannot be taken away"},
+		"no status":                    {"metadata: {annotations: {$unset: [pillion.dev/status]}}", `metadata.annotations["pillion.dev/status"]`, "cannot be taken away"},
+		"set and unset":                {"spec: {hostname: x, $unset: [hostname]}", "spec.hostname", "it is set and in $unset"},
+		"unset what is no field list":  {"spec: {$unset: hostname}", "spec", "allowed are lists of fields"},
+		"unset in one value":           {"spec: {containers: [{name: web, env: [{name: A, $unset: [value]}]}]}", "spec.containers[name=web].env[name=A]", "one value"},
+		"a replacement without image":  {"spec: {containers: [{name: web, $patch: replace, args: [x]}]}", "spec.containers.0", "has no image"},
 		"a position outside a list":    {"spec: {$position: First}", "spec", "for items of lists"},
 		"an unknown policy":            {"spec: {$onConflict: Ignore}", "spec", "allowed are Deny, KeepPod and Overwrite"},
 		"a list where a map belongs":   {"metadata: {labels: [a]}", "metadata.labels", "a map is expected"},

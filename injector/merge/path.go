@@ -20,6 +20,9 @@ func join(path, segment string) string {
 	return path + "/" + segmentEscaper.Replace(segment)
 }
 
+// parent returns the path of what surrounds what is at path.
+func parent(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
+
 // place is where the merge stands, and which rules hold there.
 type place struct {
 	keyed   string   // the keyed path
@@ -28,8 +31,11 @@ type place struct {
 	owner      string // the template whose listed item surrounds this place, if any
 	onConflict string // what a conflict does here
 	explicit   bool   // onConflict comes from a $onConflict, here or above
-	stays      bool   // inside a container that is the pod's own
-	author     bool   // inside an author's container that may override a sidecar
+	// amongTemplates is what a conflict with another template does, if that is
+	// something else.
+	amongTemplates string
+	stays          bool // inside a container that is the pod's own
+	author         bool // inside an author's container that may override a sidecar
 }
 
 func (p place) field(name string) place {
@@ -50,6 +56,14 @@ func (p place) with(frag map[string]any) place {
 		p.onConflict, p.explicit = policy, true
 	}
 	return p
+}
+
+// against returns what a conflict does, with another template if there is one.
+func (p place) against(other string) string {
+	if other != "" && p.amongTemplates != "" {
+		return p.amongTemplates
+	}
+	return p.onConflict
 }
 
 // readable turns a keyed path into what people write:

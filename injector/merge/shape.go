@@ -19,6 +19,7 @@ type shapes struct {
 	volumes   *podschema.Type
 
 	intOrString *podschema.Type
+	quantity    *podschema.Type
 
 	sets   map[*podschema.Type]string // atomic lists that mean sets, and what names an item ("": all of it)
 	values map[*podschema.Type]bool   // objects and items that are compared and replaced as one value
@@ -71,7 +72,8 @@ var known = sync.OnceValue(func() *shapes {
 	s := &shapes{
 		pod: podschema.Pod(), container: typeAt("spec.containers[]"), resources: typeAt("spec.containers[].resources"),
 		volumes: typeAt("spec.volumes"), intOrString: typeAt("spec.containers[].livenessProbe.httpGet.port"),
-		sets: map[*podschema.Type]string{}, values: map[*podschema.Type]bool{}, added: map[*podschema.Type]bool{},
+		quantity: typeAt("spec.containers[].resources.limits").Elem(),
+		sets:     map[*podschema.Type]string{}, values: map[*podschema.Type]bool{}, added: map[*podschema.Type]bool{},
 		unions: map[*podschema.Type][]string{}, stays: map[*podschema.Type]bool{},
 	}
 	for path, name := range setPaths {
@@ -220,6 +222,9 @@ func (s *shapes) blank(t *podschema.Type, v any) bool {
 	case []any:
 		return len(v) == 0
 	case map[string]any:
+		if v[unsetKey] != nil || v[patchKey] != nil {
+			return false
+		}
 		for _, name := range fieldsOf(v) {
 			if !s.blank(child(t, name), v[name]) {
 				return false

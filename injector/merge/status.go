@@ -44,6 +44,10 @@ type Applied struct {
 	Overwrote map[string]any `json:"overwrote,omitempty"`
 	// Removed has the list items that it took out, by the list's path.
 	Removed map[string][]Removed `json:"removed,omitempty"`
+	// Wrote has a digest of every value that it wrote, eight hexadecimal digits
+	// each, sorted and without separators. What still has its digest nobody has
+	// changed since. A status of an older build has none: nothing is known then.
+	Wrote string `json:"wrote,omitempty"`
 }
 
 // Removed is an item that was taken out of a list.
@@ -131,10 +135,12 @@ type record struct {
 	items, created     map[string]bool
 	overwrote          map[string]any
 	removed            map[string][]Removed
+	wrote              map[string]bool // digests
+	signs              bool            // whether digests of what is written are kept
 }
 
 func newRecord(name string) *record {
-	return &record{name: name, items: map[string]bool{}, created: map[string]bool{}, overwrote: map[string]any{}, removed: map[string][]Removed{}}
+	return &record{name: name, items: map[string]bool{}, created: map[string]bool{}, overwrote: map[string]any{}, removed: map[string][]Removed{}, wrote: map[string]bool{}}
 }
 
 func (a Applied) record() *record {
@@ -150,12 +156,13 @@ func (a Applied) record() *record {
 	for path, removed := range a.Removed {
 		r.removed[path] = slices.Clone(removed)
 	}
+	r.wrote = digestsIn(a.Wrote)
 	return r
 }
 
 // applied returns the record as it is written.
 func (r *record) applied() Applied {
-	a := Applied{Name: r.name, Hash: r.hash, Params: r.params, Overwrote: r.overwrote, Removed: r.removed}
+	a := Applied{Name: r.name, Hash: r.hash, Params: r.params, Overwrote: r.overwrote, Removed: r.removed, Wrote: digestText(r.wrote)}
 	for path := range r.items {
 		if _, ok := r.overwrote[path]; !ok {
 			a.Items = append(a.Items, path)
@@ -183,7 +190,7 @@ func (r *record) stakes() map[string]bool {
 	note := func(path string) {
 		for path != "" && !all[path] {
 			all[path] = true
-			path = path[:max(strings.LastIndexByte(path, '/'), 0)]
+			path = parent(path)
 		}
 	}
 	for path := range r.items {

@@ -1,0 +1,229 @@
+package merge
+
+import (
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// $unset, $patch: delete and $patch: replace say outright that something of the
+// pod's goes. They do it, whatever the template's onConflict is; only a
+// $onConflict at the node or around it says otherwise. What goes is recorded, so
+// that the base pod has it. What another template put in stays: that one would
+// put it in again.
+
+func directive(v any, name string) any {
+	object, _ := v.(map[string]any)
+	return object[name]
+}
+
+func isDelete(v any) bool  { return directive(v, patchKey) == patchDelete }
+func isReplace(v any) bool { return directive(v, patchKey) == patchReplace }
+
+// isMarker tells the item {$patch: replace} of a list, which speaks of the list.
+func isMarker(v any) bool {
+	object, _ := v.(map[string]any)
+	return isReplace(v) && len(object) == 1
+}
+
+// replacesList reports whether a fragment's list takes the place of the pod's.
+func replacesList(v any) bool {
+	items, _ := v.([]any)
+	return slices.ContainsFunc(items, isMarker)
+}
+
+func objectOf(v any) map[string]any {
+	object, _ := v.(map[string]any)
+	return object
+}
+
+func unsetNames(v any) ([]string, bool) {
+	list, ok := v.([]any)
+	names := make([]string, 0, len(list))
+	for _, item := range list {
+		name, isText := item.(string)
+		ok = ok && isText && name != ""
+		names = append(names, name)
+	}
+	return names, ok && len(names) > 0
+}
+
+// removals returns the fields that a fragment's object takes away, in order.
+func removals(frag map[string]any) []string {
+	names, _ := unsetNames(frag[unsetKey])
+	for name, v := range frag {
+		if isDelete(v) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// adds reports whether merging v into nothing puts anything there.
+func (s *shapes) adds(t *podschema.Type, v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case map[string]any:
+		names := fieldsOf(v)
+		if isDelete(v) {
+			return false
+		}
+		if len(names) == 0 || s.values[t] {
+			return v[unsetKey] == nil
+		}
+		return slices.ContainsFunc(names, func(name string) bool { return s.adds(child(t, name), v[name]) })
+	case []any:
+		return s.isValue(t) || slices.ContainsFunc(v, func(item any) bool { return !isDelete(item) && !isMarker(item) })
+	default:
+		return true
+	}
+}
+
+// overruling returns the place of a directive that overrules the pod, unless a
+// $onConflict says what else to do. It does not overrule other templates.
+func (p place) overruling() place {
+	if !p.explicit {
+		p.amongTemplates, p.onConflict, p.explicit = p.onConflict, Overwrite, true
+	}
+	return p
+}
+
+// denying returns the place of a conflict that no policy can settle.
+func (p place) denying() place {
+	p.onConflict, p.amongTemplates = Deny, ""
+	return p
+}
+
+// splitDeleted parts the items that are to go from the others.
+func splitDeleted(items []listItem) (deleted, others []listItem) {
+	for _, it := range items {
+		if isDelete(it.raw) {
+			deleted = append(deleted, it)
+		} else {
+			others = append(others, it)
+		}
+	}
+	return deleted, others
+}
+
+// claimAbsent records that the template took away what was at path, in this call
+// or an earlier one.
+func (m *merger) claimAbsent(t *podschema.Type, path string, now bool) {
+	if _, claimed := m.claims[path]; !claimed || now {
+		m.claims[path] = claim{template: m.frag.Template, t: t, wrote: now, took: true}
+	}
+}
+
+// wantedByAnother names a template of this run that wants something at path or
+// below it.
+func (m *merger) wantedByAnother(path string) string {
+	if c, ok := m.claims[path]; ok && c.template != m.frag.Template && c.value != nil {
+		return c.template
+	}
+	return m.extendedBy(path)
+}
+
+// mayRemove decides whether a standing value goes.
+func (m *merger) mayRemove(s standing) (bool, error) {
+	if other := m.wantedByAnother(s.at.keyed); other != "" {
+		if s.at.against(other) == Overwrite {
+			s.at = s.at.denying()
+		}
+		return m.conflict(s, nil, other, "that template wants it")
+	}
+	return m.conflict(s, nil, "", "")
+}
+
+// othersOwn reports whether what is at path came from another template, by
+// itself or as a part: then there is nothing of the pod's to take away.
+func (m *merger) othersOwn(path string) bool {
+	if m.made[path] && !m.record.created[path] || m.owners[path] != "" && !m.record.lists(path) && m.originals[path] == nil {
+		return true
+	}
+	for path = parent(path); path != ""; path = parent(path) {
+		if m.owners[path] != "" {
+			return !m.record.lists(path)
+		}
+	}
+	return false
+}
+
+// deleteField takes a field of the pod's away.
+func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place) error {
+	at = at.overruling()
+	ft, current := child(t, name), o.fields[name]
+	switch {
+	case m.same && m.record.lists(at.keyed):
+		// It went before. What is there now, somebody put there since.
+		m.claimAbsent(ft, at.keyed, false)
+		return nil
+	case current == nil || m.countsAsUnset(t, name, current, o.fields, at):
+		return nil
+	case m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
+		return nil
+	}
+	write, err := m.mayRemove(standing{at: at, t: ft, value: current})
+	if err != nil || !write {
+		return err
+	}
+	m.noteOriginal(at.keyed, current)
+	m.unset(o, name, at)
+	m.claimAbsent(ft, at.keyed, true)
+	return nil
+}
+
+// tookBefore reports whether the template took the item out of the list in an
+// earlier call.
+func (m *merger) tookBefore(id identity, it listItem, list string) bool {
+	return slices.ContainsFunc(m.record.removed[list], func(r Removed) bool {
+		key, ok := id.key(r.Value)
+		return ok && key == it.key
+	})
+}
+
+// deleteItem takes an item of the pod's away, and with it others of the same
+// key, which environments may have.
+func (m *merger) deleteItem(l *list, it listItem, list place) error {
+	i, have := l.index[it.key]
+	at := list.item(it.key, i).with(it.raw).overruling()
+	before := m.tookBefore(l.id, it, list.keyed)
+	switch {
+	case before && (m.same || !have):
+		m.claimAbsent(l.id.elem, at.keyed, false)
+		return nil
+	case !have || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
+		return nil
+	}
+	write, err := m.mayRemove(standing{at: at, t: l.id.elem, value: l.items[i]})
+	if err != nil || !write {
+		return err
+	}
+	for ; have; i, have = l.index[it.key] {
+		at := list.item(it.key, i)
+		if m.owners[at.keyed] == "" && !before {
+			m.takeOut(l, i, at)
+		} else {
+			m.emit("remove", at.pointer, nil)
+			l.removeAt(i)
+		}
+	}
+	delete(m.names, at.keyed)
+	m.claimAbsent(l.id.elem, at.keyed, true)
+	return nil
+}
+
+// replaceField puts the fragment's value in the place of all that the pod has
+// in a field.
+func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v any, at place) error {
+	at = at.overruling()
+	if o.fields[name] == nil {
+		return m.addField(t, ft, o, name, v, at, true)
+	}
+	if other := m.extendedBy(at.keyed); other != "" && !m.keepsUp(at.keyed) {
+		_, err := m.conflict(standing{at: at.denying(), t: ft, value: o.fields[name]}, m.clean(ft, v), other, "that template would lose what it put there")
+		return err
+	}
+	return m.mergeValue(t, ft, o, name, v, at)
+}

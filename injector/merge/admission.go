@@ -39,6 +39,7 @@ func (m *merger) followServiceAccount(spec *object) {
 		return
 	}
 	wanted := spec.fields["serviceAccountName"]
+	m.sign(nil, at.keyed, wanted)
 	switch spec.fields[name] {
 	case wanted:
 	case nil:
@@ -89,7 +90,9 @@ func (m *merger) expectHostPortsOf(container map[string]any, at place) {
 	for _, port := range ports {
 		fields, _ := port.(map[string]any)
 		if key, ok := id.key(port); ok && fields["hostPort"] == nil {
-			m.list(at.field("ports").item(key, 0).field("hostPort").keyed)
+			here := at.field("ports").item(key, 0).field("hostPort").keyed
+			m.list(here)
+			m.sign(nil, here, fields["containerPort"])
 		}
 	}
 }

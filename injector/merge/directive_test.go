@@ -399,3 +399,33 @@ func TestAContainerThatComesLaterIsRefusedAsOneThatWasThereAtFirst(t *testing.T)
 		t.Fatalf("second call %v\nat first    %v", second, fresh)
 	}
 }
+
+func TestUninjectKeepsTheValuesThatSomebodyChanged(t *testing.T) {
+	pod := parse(t, "metadata: {labels: {a: own}}\nspec: {dnsPolicy: None, containers: [{name: web, image: x, env: [{name: OWN}]}]}")
+	f := fragment(t, "t", "metadata: {labels: {a: b, c: d}}\nspec: {dnsPolicy: Default, hostname: h, serviceAccountName: robot, hostNetwork: true, priorityClassName: high, tolerations: [{key: k}], initContainers: [{name: s, image: x}],"+
+		"containers: [{name: web, env: [{name: A, value: x, $onConflict: Deny}, {name: B, value: x}], ports: [{containerPort: 1}], resources: {limits: {cpu: 1}}}]}")
+	f.OnConflict = Overwrite
+	apiServer(pod)
+	injected := normal(lawful(t, pod, f).Pod)
+	spec := injected["spec"].(map[string]any)
+	apiServer(injected)
+	if _, warnings := Uninject(injected, status(t, injected)); len(warnings) > 0 {
+		t.Fatalf("the API server changed something that a template wrote: %q", warnings)
+	}
+	spec["dnsPolicy"], spec["hostname"] = "ClusterFirstWithHostNet", "other"
+	at(t, injected, "spec", "initContainers", "0").(map[string]any)["image"] = "mirror/x"
+	at(t, injected, "spec", "containers", "0", "env", "1").(map[string]any)["value"] = "theirs"
+	back, warnings := Uninject(injected, status(t, injected))
+	for _, path := range []string{"spec.dnsPolicy", "spec.hostname", "spec.containers[name=web].env[name=A]"} {
+		if !strings.Contains(strings.Join(warnings, "\n"), path+": somebody changed it") {
+			t.Errorf("no warning of %s in %q", path, warnings)
+		}
+	}
+	want := pod["spec"].(map[string]any)
+	want["dnsPolicy"], want["hostname"] = "ClusterFirstWithHostNet", "other"
+	web := at(t, pod, "spec", "containers", "0").(map[string]any)
+	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "theirs"})
+	if text(back) != text(pod) || len(warnings) != 3 {
+		t.Fatalf("got  %s\nwant %s\n%q", text(back), text(pod), warnings)
+	}
+}

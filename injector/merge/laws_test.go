@@ -56,6 +56,10 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				}
 				injected++
 				st := status(t, first.Pod)
+				back, changed := Uninject(first.Pod, st)
+				if wantSame(rt, "uninject(inject(p)) = p", back, pod); len(changed) > 0 {
+					rt.Fatalf("nobody changed anything, and yet: %q", changed)
+				}
 				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), Base(first.Pod, st), pod)
 				again, err := inject(t, first.Pod, templates)
 				if err != nil || len(again.Edits) > 0 {
@@ -95,6 +99,11 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 		}
 	}
 	wantSame(rt, fmt.Sprintf("base(others(inject(p))) = others(p) for %+v", templates), Base(changed, status(t, changed)), want)
+	if back, warnings := Uninject(changed, status(t, changed)); len(warnings) == 0 {
+		wantSame(rt, "uninject(others(inject(p))) = others(p)", back, want)
+	} else {
+		rt.Fatalf("nobody changed a value, and yet %q\nof %s", warnings, text(changed))
+	}
 	second, err := inject(t, changed, templates)
 	if refused(t, err) {
 		// In the new container templates may disagree where the pod's own values had

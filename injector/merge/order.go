@@ -235,28 +235,33 @@ func (r *record) covers(path string) bool {
 
 // has reports whether the pod as it is now has something at a keyed path.
 func (m *merger) has(path string) bool {
-	var v any = m.root.fields
-	t := m.pod
+	v, _ := m.find(m.root.fields, path)
+	return v != nil
+}
+
+// find returns what a pod has at a keyed path, nil for nothing, and its type.
+func (s *shapes) find(pod map[string]any, path string) (v any, t *podschema.Type) {
+	v, t = pod, s.pod
 	for _, segment := range strings.Split(path, "/")[1:] {
 		segment = segmentUnescaper.Replace(segment)
 		switch w := v.(type) {
 		case map[string]any:
 			v, t = w[segment], child(t, segment)
 		case []any:
-			id, _ := m.identityOf(t)
+			id, _ := s.identityOf(t)
 			i := slices.IndexFunc(w, func(item any) bool {
 				key, ok := id.key(item)
 				return ok && key == segment
 			})
 			if i < 0 {
-				return false
+				return nil, nil
 			}
 			v, t = w[i], id.elem
 		default:
-			return false
+			return nil, nil
 		}
 	}
-	return v != nil
+	return v, t
 }
 
 // localOrder is the order that the items of one list ask for among themselves.

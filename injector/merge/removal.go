@@ -150,6 +150,13 @@ func (m *merger) othersOwn(path string) bool {
 	return false
 }
 
+// takenAlready reports whether another template took away or overwrote what the
+// pod had at path: what is there now is not the pod's.
+func (m *merger) takenAlready(path string) bool {
+	c := m.claims[path]
+	return c.took && c.template != m.frag.Template || m.takenOver(path)
+}
+
 // deleteField takes a field of the pod's away.
 func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place) error {
 	at = at.overruling()
@@ -161,7 +168,7 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place
 		return nil
 	case current == nil || m.countsAsUnset(t, name, current, o.fields, at):
 		return nil
-	case m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
+	case m.takenAlready(at.keyed) || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
 		return nil
 	}
 	write, err := m.mayRemove(standing{at: at, t: ft, value: current})
@@ -193,7 +200,7 @@ func (m *merger) deleteItem(l *list, it listItem, list place) error {
 	case before && (m.same || !have):
 		m.claimAbsent(l.id.elem, at.keyed, false)
 		return nil
-	case !have || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
+	case !have || m.takenAlready(at.keyed) || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
 		return nil
 	}
 	write, err := m.mayRemove(standing{at: at, t: l.id.elem, value: l.items[i]})

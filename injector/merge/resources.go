@@ -43,6 +43,7 @@ func (m *merger) expectRequests(resources map[string]any, at place) {
 			m.create(requestsAt)
 		}
 		m.list(join(requestsAt, key))
+		m.sign(m.quantity, join(requestsAt, key), limits[key])
 	}
 }
 
@@ -67,6 +68,7 @@ func (m *merger) followLimits(resources *object, at place) {
 		}
 		m.noteOriginal(requestAt.keyed, requests.fields[key])
 		m.set(requests, key, requestAt, limits[key])
+		m.sign(m.quantity, requestAt.keyed, limits[key])
 	}
 }
 

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// injectable is every kind of document that inject takes, each with what it may hold.
+const injectable = `# a comment
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop}
+spec:
+  containers:
+  - {name: web, image: nginx, env: [{name: A, value: "1"}], volumeMounts: []}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: report, namespace: shop}
+spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {containers: [{name: report, image: report}], restartPolicy: Never}}}}}
+---
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: web}}
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: web, image: nginx}]}}}}
+`
+
+func injected(t *testing.T, manifests string) string {
+	t.Helper()
+	code, out, errs := call(t, manifests, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if code != exitDone || strings.Count(out, "name: fluent-bit") == 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	return out
+}
+
+func objects(t *testing.T, manifests string) []any {
+	t.Helper()
+	var all []any
+	for _, m := range strings.Split(manifests, "---\n") {
+		var object any
+		if err := yaml.Unmarshal([]byte(m), &object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+func TestUninjectGivesBackWhatInjectWasGiven(t *testing.T) {
+	code, out, errs := call(t, injected(t, injectable), nil, "uninject", "-f", "-")
+	if code != exitDone || errs != "" {
+		t.Fatalf("exit %d\n%s", code, errs)
+	}
+	if got, want := objects(t, out), objects(t, injectable); !reflect.DeepEqual(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", out, injectable)
+	}
+}
+
+func TestUninjectKeepsWhatSomebodyChangedSince(t *testing.T) {
+	out := injected(t, pod(""))
+	changed := strings.Replace(out, "mountPath: /var/log/app\n      name: fluent-bit-logs\n", "mountPath: /var/log/app\n      name: own\n", 1)
+	if changed == out {
+		t.Fatalf("there is no mount to change in\n%s", out)
+	}
+	code, back, errs := call(t, changed, nil, "uninject", "-f", "-")
+	if code != exitDone || !strings.Contains(back, "name: own") || strings.Contains(back, "fluent-bit") {
+		t.Errorf("exit %d\n%s", code, back)
+	}
+	if want := "warning: Pod/web: spec.containers[name=web].volumeMounts[mountPath=/var/log/app]: somebody changed it to"; !strings.Contains(errs, want) {
+		t.Errorf("standard error is\n%swant %q", errs, want)
+	}
+}
+
+func TestUninjectPassesOnWhatWasNotInjectedAndSaysSo(t *testing.T) {
+	code, out, errs := call(t, pod(""), nil, "uninject", "-f", "-")
+	if code != exitDone || strings.TrimSpace(out) != strings.TrimSpace(pod("")) || !strings.Contains(errs, "was not injected") {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
+func TestUninjectOutputsAndExitCodes(t *testing.T) {
+	out := injected(t, pod(""))
+	for output, want := range map[string]string{"json": `"name": "web"`, "diff": "-    name: fluent-bit"} {
+		if code, got, errs := call(t, out, nil, "uninject", "-f", "-", "-o", output); code != exitDone || !strings.Contains(got, want) {
+			t.Errorf("-o %s: exit %d, no %q in\n%s%s", output, code, want, got, errs)
+		}
+	}
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		says  string
+	}{
+		"no file":           {"", nil, exitUsage, "-f FILE is required"},
+		"an unknown output": {out, []string{"-f", "-", "-o", "patch"}, exitUsage, "allowed are yaml, json, diff"},
+		"no such file":      {"", []string{"-f", "DIR/none"}, exitError, "no such file"},
+		"nothing":           {"", []string{"-f", "-"}, exitError, "there is no object in it"},
+		"a broken status":   {pod("pillion.dev/status: '{'"), []string{"-f", "-"}, exitError, "failed: Pod/web: nobody can tell what was injected"},
+	} {
+		code, got, errs := call(t, c.stdin, nil, append([]string{"uninject"}, c.args...)...)
+		if code != c.code || got != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit %d, want %d\n%s%s", name, code, c.code, got, errs)
+		}
+	}
+}

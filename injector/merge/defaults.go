@@ -14,7 +14,8 @@ import (
 // tell whether an author wrote them. They are in k8s.io/kubernetes
 // (pkg/apis/core/v1/defaults.go and zz_generated.defaults.go), which cannot be
 // imported. Types are shared: what holds for containers holds for init
-// containers, for one probe for all.
+// containers, for one probe for all. testdata/defaults has what each supported
+// version's own code does, and the tests hold this table against it.
 var fixed = map[string]any{
 	"spec.dnsPolicy":                     "ClusterFirst",
 	"spec.restartPolicy":                 "Always",
@@ -65,6 +66,24 @@ var fixed = map[string]any{
 	"spec.volumes[].azureDisk.fsType":                                          "ext4",
 	"spec.volumes[].azureDisk.readOnly":                                        false,
 	"spec.volumes[].azureDisk.kind":                                            "Shared",
+	"spec.volumes[].awsElasticBlockStore.partition":                            json.Number("0"),
+	"spec.volumes[].awsElasticBlockStore.readOnly":                             false,
+	"spec.volumes[].azureFile.readOnly":                                        false,
+	"spec.volumes[].cephfs.readOnly":                                           false,
+	"spec.volumes[].cinder.readOnly":                                           false,
+	"spec.volumes[].fc.readOnly":                                               false,
+	"spec.volumes[].flexVolume.readOnly":                                       false,
+	"spec.volumes[].gcePersistentDisk.partition":                               json.Number("0"),
+	"spec.volumes[].gcePersistentDisk.readOnly":                                false,
+	"spec.volumes[].glusterfs.readOnly":                                        false,
+	"spec.volumes[].iscsi.chapAuthDiscovery":                                   false,
+	"spec.volumes[].iscsi.chapAuthSession":                                     false,
+	"spec.volumes[].portworxVolume.readOnly":                                   false,
+	"spec.volumes[].quobyte.readOnly":                                          false,
+	"spec.volumes[].rbd.readOnly":                                              false,
+	"spec.volumes[].scaleIO.readOnly":                                          false,
+	"spec.volumes[].scaleIO.sslEnabled":                                        false,
+	"spec.volumes[].storageos.readOnly":                                        false,
 	"spec.volumes[].scaleIO.storageMode":                                       "ThinProvisioned",
 	"spec.volumes[].scaleIO.fsType":                                            "xfs",
 }

@@ -1,0 +1,19 @@
+// Command v1.36 prints what Kubernetes 1.36's own code makes of pods: its defaults, and
+// what it leaves out when it writes a pod. See the package scheme beside it.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/pillion-dev/pillion/e2e/defaults/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
+)
+
+func main() {
+	if err := scheme.Write(os.Stdout, legacyscheme.Scheme); err != nil {
+		fmt.Fprintln(os.Stderr, "v1.36:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,37 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The product's table of pod defaults is held against what is recorded in its tests' data.
+// This test holds what is recorded against the code of each supported Kubernetes.
+func TestTheRecordedDefaultsAreThoseOfEachKubernetes(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"v1.36", "v1.35"} {
+		t.Run(version, func(t *testing.T) {
+			recorded := checkout.Path("injector", "merge", "testdata", "defaults", version+".json")
+			want, err := os.ReadFile(recorded)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("go", "run", ".")
+			cmd.Dir = filepath.Join("defaults", version)
+			cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			got, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("go run in %s: %v\n%s", cmd.Dir, err, &stderr)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("Kubernetes %s does something else than %s says; `cd e2e/%s && go run . > …` writes it anew, and the tests of injector/merge then tell what its table lacks",
+					version, recorded, cmd.Dir)
+			}
+		})
+	}
+}

@@ -27,11 +27,12 @@ type goldenCase struct {
 	dir       string
 	namespace templates.Namespace
 	set       *templates.Set
+	entries   []templates.Entry
 }
 
 func TestGoldenPods(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/*/pod.yaml")
-	if err != nil || len(dirs) < 12 {
+	if err != nil || len(dirs) < 60 {
 		t.Fatalf("%d golden cases (%v)", len(dirs), err)
 	}
 	for _, file := range dirs {
@@ -40,22 +41,43 @@ func TestGoldenPods(t *testing.T) {
 			t.Parallel()
 			c := openCase(t, dir)
 			c.checkFiles(t)
-			injected := c.check(t, "pod.yaml", "want.yaml")
-			c.again(t, injected)
-			c.undo(t, injected, c.read(t, "pod.yaml"))
-			if _, err := os.Stat(filepath.Join(dir, "between.yaml")); err == nil {
-				c.between(t, injected)
+			if c.has("want-refused.txt") {
+				c.refused(t)
+				return
+			}
+			pod := c.read(t, "pod.yaml")
+			out := c.inject(t, pod)
+			c.wants(t, "want", pod, out)
+			if got, want := strings.Join(out.Warnings, "\n"), c.text(t, "want-warnings.txt"); got != want {
+				t.Errorf("warnings\n%s\nwant\n%s", got, want)
+			}
+			c.again(t, out.Pod)
+			base := c.base(t, pod)
+			c.undo(t, out.Pod, base)
+			c.otherOrder(t, pod, out)
+			c.others(t, base, out.Pod)
+			if c.has("between.yaml") || c.has("between-patch.yaml") {
+				c.between(t, out.Pod)
 			}
 		})
 	}
 }
 
 func openCase(t *testing.T, dir string) *goldenCase {
-	c := &goldenCase{dir: dir}
-	c.namespace = NamespaceOf(c.read(t, "namespace.yaml"))
-	files, err := filepath.Glob(filepath.Join(dir, "template*.yaml"))
+	c := &goldenCase{dir: dir, namespace: templates.Namespace{Name: "shop"}}
+	if c.has("namespace.yaml") {
+		c.namespace = NamespaceOf(c.read(t, "namespace.yaml"))
+	}
+	own, err := filepath.Glob(filepath.Join(dir, "template*.yaml"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	files, err := filepath.Glob("testdata/templates/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(own) > 0 {
+		files = own
 	}
 	var entries []templates.Entry
 	for _, file := range files {
@@ -69,13 +91,183 @@ func openCase(t *testing.T, dir string) *goldenCase {
 		}
 		entries = append(entries, templates.Entry{Name: template.Name(), Template: template})
 	}
-	c.set = templates.NewSet(entries)
+	c.set, c.entries = templates.NewSet(entries), entries
 	return c
+}
+
+func (c *goldenCase) has(name string) bool {
+	_, err := os.Stat(filepath.Join(c.dir, name))
+	return err == nil
+}
+
+// text reads a file of lines; one that is absent is empty.
+func (c *goldenCase) text(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// patched returns the pod after the JSON patch in the file.
+func (c *goldenCase) patched(t *testing.T, pod map[string]any, name string) map[string]any {
+	t.Helper()
+	operations, err := yaml.YAMLToJSONStrict([]byte(c.text(t, name)))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	decoded, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	text, err := decoded.Apply([]byte(encode(t, pod)))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	object, err := DecodePod(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// wants compares the resulting pod with the file kind.yaml, or with the pod that
+// came after the patch kind-patch.yaml.
+func (c *goldenCase) wants(t *testing.T, kind string, pod map[string]any, out Outcome) {
+	t.Helper()
+	var want map[string]any
+	switch {
+	case c.has(kind + ".yaml"):
+		want = c.read(t, kind+".yaml")
+	case c.has(kind + "-patch.yaml"):
+		want = c.patched(t, withoutStatus(t, pod), kind+"-patch.yaml")
+	default:
+		want = withoutStatus(t, pod)
+	}
+	if diff := cmp.Diff(want, withoutStatus(t, out.Pod)); diff != "" {
+		t.Errorf("the pod differs from %s (-want +got)\n%s\nwarnings: %q", kind, diff, out.Warnings)
+	}
+}
+
+func (c *goldenCase) refused(t *testing.T) {
+	t.Helper()
+	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: c.read(t, "pod.yaml"), Namespace: c.namespace, Templates: c.set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, begins, _ := strings.Cut(c.text(t, "want-refused.txt"), "\n")
+	if out.Allowed || string(out.Code) != code || !strings.HasPrefix(out.Message, begins) {
+		t.Errorf("%s: %s\nwant %s: %s…", out.Code, out.Message, code, begins)
+	}
+	if len(out.Operations) > 0 {
+		t.Error("the pod is refused, and patched")
+	}
+}
+
+// otherOrder checks that the order in which templates were loaded does not
+// matter.
+func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
+	t.Helper()
+	entries := slices.Clone(c.entries)
+	slices.Reverse(entries)
+	other, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: templates.NewSet(entries)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := patch.Marshal(out.Operations)
+	b, errB := patch.Marshal(other.Operations)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Errorf("templates loaded in another order give\n%s\ninstead of\n%s", b, a)
+	}
+}
+
+// others lets the API server and another webhook change the injected pod and the
+// original alike, and injects again: the base pod is the changed original, what
+// they did is kept, and a third call changes nothing.
+func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
+	t.Helper()
+	status, err := merge.ParseStatus(injected, statusKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, add := range []bool{false, true} {
+		changed, want := changedByOthers(t, injected, status, add), changedByOthers(t, original, status, add)
+		if diff := cmp.Diff(want, merge.Base(changed, status)); diff != "" {
+			t.Errorf("the base pod, after others, is not the pod that came, after others (-want +base)\n%s", diff)
+		}
+		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !out.Allowed {
+			fresh, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: want, Namespace: c.namespace, Templates: c.set})
+			if err != nil || fresh.Allowed {
+				t.Errorf("refused after others changed it, and not as a new pod (%v): %s", err, out.Message)
+			}
+			continue
+		}
+		again, err := merge.ParseStatus(out.Pod, statusKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, merge.Base(out.Pod, again)); diff != "" {
+			t.Errorf("the base pod changed with the second call (-want +base)\n%s", diff)
+		}
+		c.again(t, out.Pod)
+	}
+}
+
+// changedByOthers returns a copy of the pod with a token mounted into every
+// container, lists turned round, Pillion's images taken from a mirror and, if
+// asked, one more container, in front unless that moves what was taken out.
+func changedByOthers(t *testing.T, pod map[string]any, status merge.Status, add bool) map[string]any {
+	pod, err := DecodePod([]byte(encode(t, pod)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pod["spec"].(map[string]any)
+	for _, list := range []string{"containers", "initContainers"} {
+		containers, _ := spec[list].([]any)
+		for _, item := range containers {
+			c := item.(map[string]any)
+			for _, own := range status.Templates {
+				if slices.Contains(own.Items, "/spec/"+list+"/name="+c["name"].(string)) {
+					c["image"] = "mirror.example.com/" + c["image"].(string)
+				}
+			}
+			if mounts, _ := c["volumeMounts"].([]any); !strings.Contains(encode(t, mounts), "kubernetes.io/serviceaccount") {
+				c["volumeMounts"] = append(mounts, map[string]any{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true})
+			}
+			if env, ok := c["env"].([]any); ok && !keepsOriginals(status) {
+				slices.Reverse(env)
+			}
+		}
+	}
+	if volumes, ok := spec["volumes"].([]any); ok && !keepsOriginals(status) {
+		slices.Reverse(volumes)
+	}
+	if add {
+		later := map[string]any{"name": "first-of-all", "image": "later:1", "volumeMounts": []any{map[string]any{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}}}
+		containers, at := spec["containers"].([]any), 0
+		if keepsOriginals(status) {
+			at = len(containers)
+		}
+		spec["containers"] = slices.Insert(containers, at, any(later))
+	}
+	return pod
+}
+
+// keepsOriginals reports whether the status holds what was taken out of lists:
+// that comes back in the order in which it was.
+func keepsOriginals(status merge.Status) bool {
+	return slices.ContainsFunc(status.Templates, func(a merge.Applied) bool { return len(a.Removed) > 0 })
 }
 
 // checkFiles fails on a file that no part of the test reads.
 func (c *goldenCase) checkFiles(t *testing.T) {
-	known := []string{"pod.yaml", "namespace.yaml", "want.yaml", "between.yaml", "want-between.yaml"}
+	known := []string{"pod.yaml", "namespace.yaml", "want.yaml", "want-patch.yaml", "want-warnings.txt", "want-refused.txt",
+		"between.yaml", "between-patch.yaml", "want-between.yaml", "want-between-patch.yaml"}
 	err := filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -150,20 +342,21 @@ func (c *goldenCase) inject(t *testing.T, pod map[string]any) Outcome {
 	return out
 }
 
-func (c *goldenCase) check(t *testing.T, pod, want string) map[string]any {
-	t.Helper()
-	out := c.inject(t, c.read(t, pod))
-	if diff := cmp.Diff(c.read(t, want), withoutStatus(t, out.Pod)); diff != "" {
-		t.Errorf("%s: the pod differs from %s (-want +got)\n%s\nwarnings: %q", pod, want, diff, out.Warnings)
-	}
-	return out.Pod
-}
-
 func (c *goldenCase) again(t *testing.T, injected map[string]any) {
 	t.Helper()
 	if out := c.inject(t, injected); len(out.Operations) > 0 {
 		t.Errorf("a second injection changes the pod to\n%s", encode(t, out.Pod))
 	}
+}
+
+// base is the pod without what a status in it lists: most carry none.
+func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
+	t.Helper()
+	status, err := merge.ParseStatus(pod, statusKey)
+	if err != nil {
+		t.Log(err)
+	}
+	return merge.Base(pod, status)
 }
 
 // undo checks that the base pod of the injected pod is the pod that came.
@@ -182,7 +375,20 @@ func (c *goldenCase) undo(t *testing.T, injected, original map[string]any) {
 // between, and injects that.
 func (c *goldenCase) between(t *testing.T, injected map[string]any) {
 	t.Helper()
-	pod := c.read(t, "between.yaml")
+	var pod map[string]any
+	if c.has("between.yaml") {
+		pod = c.read(t, "between.yaml")
+		giveStatus(t, pod, injected)
+	} else {
+		pod = c.patched(t, injected, "between-patch.yaml")
+	}
+	out := c.inject(t, pod)
+	c.wants(t, "want-between", pod, out)
+	c.again(t, out.Pod)
+}
+
+func giveStatus(t *testing.T, pod, injected map[string]any) {
+	t.Helper()
 	status, ok := injected["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey]
 	if !ok {
 		t.Fatal("the injected pod carries no status")
@@ -194,11 +400,6 @@ func (c *goldenCase) between(t *testing.T, injected map[string]any) {
 		meta["annotations"] = annotations
 	}
 	annotations[statusKey] = status
-	out := c.inject(t, pod)
-	if diff := cmp.Diff(c.read(t, "want-between.yaml"), withoutStatus(t, out.Pod)); diff != "" {
-		t.Errorf("after a change in between (-want +got)\n%s\nwarnings: %q", diff, out.Warnings)
-	}
-	c.again(t, out.Pod)
 }
 
 func withoutStatus(t *testing.T, pod map[string]any) map[string]any {

@@ -30,6 +30,12 @@ import (
 // each pod and returns the operations of a JSON patch, none if it has nothing to say.
 func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
 	t.Helper()
+	return otherWebhookNamed(t, n, "zz-other", change)
+}
+
+// otherWebhookNamed is otherWebhook with a name that begins so: before or after Pillion's.
+func otherWebhookNamed(t *testing.T, n *namespace, prefix string, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
+	t.Helper()
 	calls = &atomic.Int64{}
 	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
@@ -51,7 +57,7 @@ func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[str
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
 	}))
-	name := unique("zz-other")
+	name := unique(prefix)
 	policy, never := admissionregistrationv1.Fail, admissionregistrationv1.NeverReinvocationPolicy
 	effects, all := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
 	url := server.URL

@@ -1,0 +1,406 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// meshSpec takes over the app's HTTP probes, and lists in its own sidecar whose they are.
+const meshSpec = `
+variables:
+- name: probed
+  expression: "pod.spec.containers.filter(c, has(c.readinessProbe) && has(c.readinessProbe.httpGet)).map(c, c.name + '=' + string(c.readinessProbe.httpGet.path)).join(' ')"
+inject:
+  spec:
+    initContainers:
+    - name: NAME
+      $position: First
+      restartPolicy: Always
+      image: registry.example.com/NAME:1
+      env:
+      - {name: PROBES, value: "${variables.probed}"}
+      - {name: FIXED, value: x}
+    containers:
+    - $each: App
+      env:
+      - {name: MESH, value: NAME}
+      readinessProbe:
+        $if: has(container.readinessProbe) && has(container.readinessProbe.httpGet)
+        httpGet: {$onConflict: Overwrite, path: "/app/${container.name}", port: 15021}
+`
+
+func served(t *testing.T, spec string) string {
+	t.Helper()
+	m := manifest{name: unique("side"), spec: spec}
+	m.apply(t)
+	m.waitServed(t)
+	return m.name
+}
+
+func probe(path string) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(8080)}}}
+}
+
+// meddle is what a webhook may do that has nothing to do with Pillion: add a container of
+// that name with a probe, take all images from a mirror, turn environments round.
+func meddle(container string) func(*corev1.Pod) []map[string]any {
+	return func(pod *corev1.Pod) []map[string]any {
+		var operations []map[string]any
+		op := func(kind, path string, value any) {
+			operations = append(operations, map[string]any{"op": kind, "path": path, "value": value})
+		}
+		const mirror = "mirror.example.com/"
+		for list, containers := range map[string][]corev1.Container{"containers": pod.Spec.Containers, "initContainers": pod.Spec.InitContainers} {
+			for i, c := range containers {
+				at := "/spec/" + list + "/" + strconv.Itoa(i)
+				if !strings.HasPrefix(c.Image, mirror) {
+					op("replace", at+"/image", mirror+c.Image)
+				}
+				if env := slices.Clone(c.Env); len(env) > 1 {
+					slices.Reverse(env)
+					op("replace", at+"/env", env)
+				}
+			}
+		}
+		if sidecar(pod, container) == nil {
+			op("add", "/spec/containers/0", corev1.Container{Name: container, Image: mirror + container, ReadinessProbe: probe("/" + container)})
+		}
+		return operations
+	}
+}
+
+func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
+	t.Parallel()
+	name := served(t, meshSpec)
+	n := newNamespace(t, asking(name), nil)
+	waitCalled(t, n, otherWebhookNamed(t, n, "aa-other", meddle("early")))
+	waitCalled(t, n, otherWebhook(t, n, meddle("late")))
+	web := newPod("web", nil)
+	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
+	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
+	pod := n.mustCreate(t, web)
+	if got, want := containerNames(pod), name+" late early app"; got != want {
+		t.Errorf("containers %s, want %s", got, want)
+	}
+	mesh := sidecar(pod, name)
+	if got, want := environment(mesh, "PROBES"), "late=/late early=/early app=/ready"; got != want {
+		t.Errorf("the proxy knows the probes %q, want %q", got, want)
+	}
+	if got, want := mesh.Image, "mirror.example.com/registry.example.com/"+name+":1"; got != want {
+		t.Errorf("the sidecar's image is %s, want %s", got, want)
+	}
+	for _, c := range []string{"late", "early", "app"} {
+		container := sidecar(pod, c)
+		if got, want := container.ReadinessProbe.HTTPGet.Path, "/app/"+c; got != want {
+			t.Errorf("the probe of %s asks for %s, want %s", c, got, want)
+		}
+		if got := count(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MESH" && e.Value == name }); got != 1 {
+			t.Errorf("container %s has the template's variable %d times, want once", c, got)
+		}
+	}
+	if env := sidecar(pod, "app").Env; count(env, func(e corev1.EnvVar) bool { return e.Name == "A" && e.Value == "1" || e.Name == "B" && e.Value == "2" }) != 2 {
+		t.Errorf("the app's own environment is now %v", env)
+	}
+}
+
+func TestServerSideApplyOfTheSameObjectTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), nil)
+	manifests := fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: alone, namespace: %[1]s, labels: {app: alone}}
+spec:
+  containers:
+  - {name: app, image: "nginx:1.29", env: [{name: A, value: "1"}], ports: [{containerPort: 80}], volumeMounts: [{name: own, mountPath: /own}]}
+  initContainers: [{name: setup, image: "busybox:1"}]
+  volumes: [{name: own, emptyDir: {}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: %[1]s}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: "nginx:1.29"}]}
+`, n.name)
+	apply := []string{"apply", "--server-side", "-f", "-"}
+	must(t, manifests, "kubectl", apply...)
+	eventually(t, soon, func() error { // the controllers come to rest
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(pods.Items) != 2 {
+			err = fmt.Errorf("%d pods, want 2", len(pods.Items))
+		}
+		return err
+	})
+	state := func() string {
+		return must(t, "", "kubectl", "-n", n.name, "get", "pod/alone", "-o", "jsonpath={.metadata.resourceVersion}") +
+			must(t, "", "kubectl", "-n", n.name, "get", "deployment/web", "-o", "jsonpath= {.metadata.generation}")
+	}
+	before := state()
+	must(t, manifests, "kubectl", apply...)
+	if after := state(); after != before {
+		t.Errorf("resource version and generation were %s, and are %s after the same apply", before, after)
+	}
+	if out, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "-f", "-"); err != nil || out != "" {
+		t.Errorf("kubectl diff: %v\n%s", err, out)
+	}
+	pod, err := client.CoreV1().Pods(n.name).Get(t.Context(), "alone", metav1.GetOptions{})
+	if err != nil || containerNames(pod) != name+" setup app" {
+		t.Errorf("containers %s, %v", containerNames(pod), err)
+	}
+}
+
+func TestAMutatingAdmissionPolicyBesidePillion(t *testing.T) {
+	t.Parallel()
+	name := served(t, meshSpec)
+	n := newNamespace(t, asking(name), nil)
+	policy := unique("beside")
+	must(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >-
+        Object{metadata: Object.metadata{labels: {"beside": "yes"}}, spec: Object.spec{containers: [Object.spec.containers{name: "policy", image: "policy:1",
+        readinessProbe: Object.spec.containers.readinessProbe{grpc: Object.spec.containers.readinessProbe.grpc{port: 9000}}}]}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s}
+`, policy, n.name), "kubectl", "apply", "-f", "-")
+	t.Cleanup(func() { remove(t, "mutatingadmissionpolicy/"+policy, "mutatingadmissionpolicybinding/"+policy) })
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && sidecar(pod, "policy") == nil {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	web := newPod("web", nil)
+	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
+	pod := n.mustCreate(t, web)
+	if count(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) != 1 || len(pod.Spec.Containers) != 2 {
+		t.Errorf("containers %s", containerNames(pod))
+	}
+	for _, c := range []string{"app", "policy"} {
+		if got := environment(sidecar(pod, c), "MESH"); got != name {
+			t.Errorf("container %s has MESH=%q, want %s", c, got, name)
+		}
+	}
+	if pod.Labels["beside"] != "yes" || sidecar(pod, "app").ReadinessProbe.HTTPGet.Path != "/app/app" || environment(sidecar(pod, name), "PROBES") != "app=/ready" {
+		t.Errorf("label %q, probe %s, probes %q", pod.Labels["beside"], sidecar(pod, "app").ReadinessProbe.HTTPGet.Path, environment(sidecar(pod, name), "PROBES"))
+	}
+}
+
+// greedySpec touches much of what the API server sets or computes by itself.
+const greedySpec = `
+inject:
+  metadata: {labels: {greedy: "yes"}, annotations: {example.com/greedy: "yes"}}
+  spec:
+    serviceAccountName: NAME
+    priorityClassName: NAME
+    hostNetwork: true
+    dnsPolicy: ClusterFirstWithHostNet
+    terminationGracePeriodSeconds: 90
+    enableServiceLinks: false
+    imagePullSecrets: [{name: greedy}]
+    tolerations: [{operator: Exists}]
+    securityContext: {fsGroup: 1, supplementalGroups: [7]}
+    initContainers:
+    - {name: NAME, image: "NAME:1", $position: First, restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 10Mi}, limits: {memory: 20Mi}}, readinessProbe: {httpGet: {port: 1}}}
+    - {name: NAME-setup, image: NAME, $position: {after: NAME}, volumeMounts: [{name: NAME, mountPath: /x}]}
+    containers:
+    - $each: All
+      imagePullPolicy: Always
+      resources: {requests: {cpu: 5m}}
+      securityContext: {readOnlyRootFilesystem: true}
+      terminationMessagePolicy: FallbackToLogsOnError
+    volumes: [{name: NAME, projected: {sources: [{configMap: {name: NAME}}]}}]
+`
+
+func TestUninjectGivesBackWhatTheAPIServerWouldHaveMadeWithoutPillion(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: greedySpec}
+	m.apply(t)
+	n := newNamespace(t, nil, nil)
+	for _, name := range []string{m.name, "default"} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-" + name}}}
+		var err error
+		if name == "default" {
+			_, err = client.CoreV1().ServiceAccounts(n.name).Update(t.Context(), account, metav1.UpdateOptions{})
+		} else {
+			_, err = client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Value: 1000}
+	if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { remove(t, "priorityclass/"+m.name) })
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Default: quantities("memory", "256Mi"), DefaultRequest: quantities("memory", "128Mi", "cpu", "50m"),
+	}}}}
+	if _, err := client.CoreV1().LimitRanges(n.name).Create(t.Context(), limits, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pod := func(annotations map[string]string) *corev1.Pod {
+		p := newPod("web", annotations)
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}}
+		p.Spec.Containers[0].LivenessProbe = probe("/")
+		p.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "busybox"}}
+		return p
+	}
+	var injected, plain *corev1.Pod
+	eventually(t, soon, func() (err error) { // the template and the limits have to be known
+		if injected, err = n.preview(t, pod(asking(m.name))); err != nil {
+			return err
+		}
+		if plain, err = n.preview(t, pod(map[string]string{injectAnnotation: "false"})); err != nil {
+			return err
+		}
+		if sidecar(injected, m.name) == nil || plain.Spec.Containers[0].Resources.Requests.Cpu().String() != "50m" {
+			err = fmt.Errorf("containers %s, resources %v", containerNames(injected), plain.Spec.Containers[0].Resources)
+		}
+		return err
+	})
+	if w := n.warnings.take(); strings.Contains(w, "stays") {
+		t.Errorf("what nobody set does not give way: %s", w)
+	}
+	if got := sidecar(injected, "app").Resources.Requests.Cpu().String(); got != "5m" || injected.Spec.ServiceAccountName != m.name || *injected.Spec.Priority != 1000 || len(injected.Spec.Tolerations) != 1 {
+		t.Errorf("requests %s, account %s, priority %d, tolerations %v", got, injected.Spec.ServiceAccountName, *injected.Spec.Priority, injected.Spec.Tolerations)
+	}
+	back := &corev1.Pod{}
+	out, warned, err := run(t, pretty(withKind(injected)), "pillion", "uninject", "-f", "-", "-o", "json")
+	if err != nil || warned != "" {
+		t.Fatalf("%v\n%s", err, warned)
+	}
+	if err := json.Unmarshal([]byte(out), back); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := specOf(back), specOf(plain); got != want {
+		t.Errorf("uninjected\n%s\nwant\n%s", got, want)
+	}
+}
+
+// remove deletes objects of the whole cluster after a test.
+func remove(t *testing.T, objects ...string) {
+	if _, err := ground.Run(context.Background(), shared, "kubectl", append([]string{"delete"}, objects...)...); err != nil {
+		t.Error(err)
+	}
+}
+
+func withKind(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	return pod
+}
+
+func quantities(pairs ...string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+// specOf is a pod's labels and spec, with the random name of the token's volume
+// made one.
+func specOf(pod *corev1.Pod) string {
+	text := pretty(map[string]any{"labels": pod.Labels, "spec": pod.Spec})
+	for _, v := range pod.Spec.Volumes {
+		if strings.HasPrefix(v.Name, "kube-api-access-") {
+			text = strings.ReplaceAll(text, v.Name, "kube-api-access")
+		}
+	}
+	return text
+}
+
+func TestASidecarGoesIntoAPodWithLimitsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	name := served(t, `
+inject:
+  spec:
+    initContainers: [{name: NAME, image: "NAME:1", restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 10Mi}}}]
+`)
+	n := newNamespace(t, asking(name), nil)
+	web := newPod("web", nil)
+	web.Spec.Resources = &corev1.ResourceRequirements{Limits: quantities("cpu", "2")}
+	web.Spec.Containers[0].Resources.Requests = quantities("cpu", "500m")
+	pod := n.mustCreate(t, web)
+	if cpu, memory := pod.Spec.Resources.Requests.Cpu().String(), pod.Spec.Resources.Requests.Memory().String(); cpu != "600m" || memory != "10Mi" {
+		t.Errorf("the pod requests cpu %s and memory %s, want what its containers do: 600m and 10Mi", cpu, memory)
+	}
+}
+
+func TestPositionsPatchesAndRemovalsOnTheRealAPIServer(t *testing.T) {
+	t.Parallel()
+	name := served(t, `
+inject:
+  metadata: {labels: {$unset: [debug]}}
+  spec:
+    $unset: [hostname]
+    initContainers:
+    - {name: NAME, image: "NAME:1", $position: {after: setup}}
+    containers:
+    - {name: debug, $patch: delete}
+    - $each: App
+      env: [{name: DEBUG, $patch: delete}]
+      livenessProbe:
+        $if: has(container.livenessProbe)
+        $unset: [httpGet]
+        exec: {command: [ok]}
+    volumes: [{name: scratch, $patch: replace, emptyDir: {medium: Memory}}]
+`)
+	n := newNamespace(t, asking(name), nil)
+	web := newPod("web", nil)
+	web.Labels = map[string]string{"debug": "yes", "app": "web"}
+	web.Spec.Hostname = "h"
+	web.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "s:1"}, {Name: "last", Image: "s:1"}}
+	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DEBUG", Value: "1"}}
+	web.Spec.Containers[0].LivenessProbe = probe("/")
+	web.Spec.Containers = append(web.Spec.Containers, corev1.Container{Name: "debug", Image: "d:1"})
+	web.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}}}}
+	pod := n.mustCreate(t, web)
+	app := sidecar(pod, "app")
+	if got, want := containerNames(pod), "setup "+name+" last app"; got != want {
+		t.Errorf("containers %s, want %s", got, want)
+	}
+	if len(app.Env) != 0 || app.LivenessProbe.HTTPGet != nil || app.LivenessProbe.Exec == nil || app.LivenessProbe.PeriodSeconds != 10 {
+		t.Errorf("app %s", pretty(app))
+	}
+	if v := pod.Spec.Volumes[0]; v.HostPath != nil || v.EmptyDir == nil || pod.Labels["debug"] != "" || pod.Labels["app"] != "web" || pod.Spec.Hostname != "" {
+		t.Errorf("volume %s, labels %v, hostname %q", pretty(v), pod.Labels, pod.Spec.Hostname)
+	}
+	again := n.mustCreate(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "copy", Labels: pod.Labels, Annotations: pod.Annotations}, Spec: *pod.Spec.DeepCopy()})
+	if got, want := pretty(again.Spec), pretty(pod.Spec); got != want {
+		t.Errorf("a copy of the injected pod is\n%s\nwant\n%s", got, want)
+	}
+}

@@ -107,7 +107,7 @@ func (m *merger) addable(id identity, index map[string]int, items []listItem, at
 // took the pod's away of which this run has not come by: that decides nothing
 // for this one, which had left it alone.
 func (m *merger) addableAfterAnother(id identity, it listItem, at place, have bool) (bool, error) {
-	if _, claimed := m.claims[at.keyed]; have || claimed || m.record.lists(at.keyed) {
+	if _, claimed := m.claims[at.keyed]; have || claimed || len(m.carried) == 0 || m.record.lists(at.keyed) {
 		return true, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.carried)) {

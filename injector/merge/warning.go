@@ -1,9 +1,6 @@
 package merge
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // podsStays is the warning where the pod's author wins.
 const podsStays = "the pod's own value stays"
@@ -29,12 +26,14 @@ func (m *merger) warnOfPods(at place, what string) {
 // away, which it does later on the first call and had done before on every other.
 func (m *merger) sentences() []string {
 	var all []string
+	said := map[string]bool{}
 	for _, w := range m.warnings {
 		if w.ofPods && m.overwritten(w) {
 			continue
 		}
 		text := fmt.Sprintf("template %s: %s: %s", w.template, readable(w.path), w.what)
-		if !slices.Contains(all, text) {
+		if !said[text] {
+			said[text] = true
 			all = append(all, text)
 		}
 	}

@@ -387,7 +387,7 @@ func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
 	}
 }
 
-func TestOnANodeAnInjectedPodIsDebugged(t *testing.T) {
+func TestOnANodeAnInjectedPodIsDebuggedAndCopied(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, asking("fluent-bit"), enforced())
 	n.mustCreate(t, newRunningPod("web", nil))
@@ -406,6 +406,13 @@ func TestOnANodeAnInjectedPodIsDebugged(t *testing.T) {
 	}
 	if pod.Annotations[statusAnnotation] != before.Annotations[statusAnnotation] || containerNames(pod) != containerNames(before) {
 		t.Errorf("an ephemeral container changed what Pillion injected: %s", pretty(pod))
+	}
+
+	// The copy has no annotations, and so no status.
+	must(t, "", "kubectl", "-n", n.name, "debug", "web", "--image=debugger.example.com/tools:1", "--container=look", "--copy-to=copy", "--", "/standin")
+	duplicate := n.waitFor(t, "copy", ready)
+	if got := containerNames(duplicate); got != "fluent-bit app look" {
+		t.Errorf("the copy has the containers %s, want fluent-bit once", got)
 	}
 }
 

@@ -2,6 +2,8 @@ package merge
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -29,6 +31,31 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 		return true
 	}
 	return m.limited[at.keyed] || wouldBeDefault(t, fields, name, v)
+}
+
+// tokenPath is where the ServiceAccount plugin mounts a token into every container that
+// mounts nothing else there.
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// withoutToken is the container v as its author wrote it, without the plugin's mount;
+// anything that is no container is itself. A pod whose status was dropped on the way, as
+// `kubectl debug --copy-to` drops all annotations, has sidecars that only differ in that.
+func (m *merger) withoutToken(t *podschema.Type, v any) any {
+	container, ok := v.(map[string]any)
+	if !ok || t != m.container {
+		return v
+	}
+	mounts, _ := container["volumeMounts"].([]any)
+	rest := slices.DeleteFunc(slices.Clone(mounts), func(mount any) bool {
+		fields, _ := mount.(map[string]any)
+		return fields["mountPath"] == tokenPath
+	})
+	if len(rest) == len(mounts) {
+		return v
+	}
+	container = maps.Clone(container)
+	container["volumeMounts"] = rest
+	return container
 }
 
 // followServiceAccount keeps the deprecated alias in step: the API writes both.

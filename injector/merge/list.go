@@ -271,7 +271,7 @@ func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at plac
 		}
 		return nil
 	}
-	standing := standing{at: at, t: l.id.elem, value: current, stays: m.staysIn(t, at)}
+	standing := standing{at: at, t: l.id.elem, value: m.withoutToken(l.id.elem, current), stays: m.staysIn(t, at)}
 	write, err := m.settle(standing, it.value)
 	if err != nil || !write {
 		return err

@@ -1,125 +1,132 @@
 package certs
 
 import (
-	"context"
+	"crypto"
+	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
-	cmtls "github.com/cert-manager/cert-manager/pkg/server/tls"
-	cmauthority "github.com/cert-manager/cert-manager/pkg/server/tls/authority"
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
 )
 
-// clockSkew is how far behind an API server's clock may be: a leaf is valid
-// from this long before it was signed.
+// clockSkew is how far behind an API server's clock may be: certificates are
+// valid from this long before they were made.
 const clockSkew = 5 * time.Minute
 
-// runner makes the CA's Secret and renews it: DynamicAuthority.
-type runner interface {
-	Run(ctx context.Context) error
-}
+// KeyAlgorithm is the kind of the private keys that are made.
+type KeyAlgorithm string
 
-// authority signs leaves with the CA that the Secret holds.
-//
-// It leaves making and renewing the CA to maker, and does the signing itself,
-// because DynamicAuthority's leaves begin to be valid at the moment of signing,
-// which an API server with a slower clock refuses. Since it signs with the CA
-// that it was last given, it also does the notifying: a rotation announced
-// before that CA has arrived here would be answered with a leaf of the old one.
-type authority struct {
-	maker        runner
-	leafDuration time.Duration
-	now          func() time.Time
+const (
+	// ECDSA keys are on the curve P-256.
+	ECDSA KeyAlgorithm = "ECDSA"
+	// RSA keys have 2048 bits: for API servers that verify nothing else.
+	RSA KeyAlgorithm = "RSA"
+)
 
-	mu      sync.Mutex
-	current *ca
-
-	// known are the CAs seen by this process, the newest last.
-	known   []*x509.Certificate
-	watches []chan<- struct{}
-}
-
-var _ cmtls.Authority = (*authority)(nil)
-
-// Run makes and renews the CA in the Secret until ctx ends.
-func (a *authority) Run(ctx context.Context) error {
-	return a.maker.Run(ctx)
-}
-
-// use makes next the CA that signs, and tells the watchers if it is another one.
-func (a *authority) use(next *ca) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.current != nil && a.current.cert.Equal(next.cert) {
-		return
+func (a KeyAlgorithm) generate() (crypto.Signer, error) {
+	switch a {
+	case ECDSA:
+		return pki.GenerateECPrivateKey(pki.ECCurve256)
+	case RSA:
+		return pki.GenerateRSAPrivateKey(pki.MinRSAKeySize)
 	}
-	a.current = next
-	a.known = append(a.known, next.cert)
-	for _, ch := range a.watches {
-		select {
-		case ch <- struct{}{}:
-		default: // the watcher has not yet seen the last one, which will do
-		}
+	return nil, fmt.Errorf("key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
+}
+
+// ca is a certificate authority that can sign.
+type ca struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// makeCA makes a CA that is valid for duration from now on, and a little before.
+func makeCA(algorithm KeyAlgorithm, now time.Time, duration time.Duration) (*ca, error) {
+	key, err := algorithm.generate()
+	if err != nil {
+		return nil, fmt.Errorf("making the key of a CA: %w", err)
 	}
-}
-
-// WatchRotation sends to ch, unless it is full, whenever another CA signs.
-func (a *authority) WatchRotation(ch chan<- struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.watches = append(a.watches, ch)
-}
-
-// StopWatchingRotation undoes WatchRotation.
-func (a *authority) StopWatchingRotation(ch chan<- struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.watches = slices.DeleteFunc(a.watches, func(c chan<- struct{}) bool { return c == ch })
-}
-
-// Sign signs the template with the current CA and sets its validity. It fails
-// with cert-manager's ErrCertificateNotAvailable while there is no CA.
-func (a *authority) Sign(template *x509.Certificate) (*x509.Certificate, error) {
-	a.mu.Lock()
-	current := a.current
-	a.mu.Unlock()
-	if current == nil {
-		return nil, cmauthority.ErrCertificateNotAvailable
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "pillion-ca"},
+		NotBefore:             now.Add(-backdate(duration)),
+		NotAfter:              now.Add(duration),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	now := a.now()
-	notAfter := earlier(now.Add(a.leafDuration), current.cert.NotAfter)
+	_, cert, err := pki.SignCertificate(template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("making a CA: %w", err)
+	}
+	return &ca{cert: cert, key: key}, nil
+}
+
+// sign makes a leaf for the names, with a key of its own, that ends after
+// duration but not after the CA.
+func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, duration time.Duration) (*leaf, error) {
+	notAfter := earlier(now.Add(duration), c.cert.NotAfter)
 	if !now.Before(notAfter) {
-		return nil, fmt.Errorf("signing a serving certificate: the CA ended at %s", current.cert.NotAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("signing a serving certificate: the CA ended at %s", timestamp(c.cert.NotAfter))
 	}
-	template.BasicConstraintsValid = true
-	template.NotBefore = now.Add(-backdate(notAfter.Sub(now)))
-	template.NotAfter = notAfter
-	_, cert, err := pki.SignCertificate(template, current.cert, template.PublicKey, current.key)
+	key, err := algorithm.generate()
+	if err != nil {
+		return nil, fmt.Errorf("making the key of a serving certificate: %w", err)
+	}
+	template := &x509.Certificate{
+		DNSNames:              dnsNames,
+		NotBefore:             now.Add(-backdate(notAfter.Sub(now))),
+		NotAfter:              notAfter,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if algorithm == RSA {
+		template.KeyUsage |= x509.KeyUsageKeyEncipherment // TLS 1.2 without forward secrecy
+	}
+	_, cert, err := pki.SignCertificate(template, c.cert, key.Public(), c.key)
 	if err != nil {
 		return nil, fmt.Errorf("signing a serving certificate: %w", err)
 	}
-	return cert, nil
+	return &leaf{tls: &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, issuer: c.cert}, nil
 }
 
-// backdate is how long before now a leaf that ends in remaining begins. At most
-// half of remaining, because DynamicSource renews after two thirds of the whole
-// validity: those must not be over already when the leaf is new.
+// backdate is how long before now a certificate that ends in remaining begins.
+// At most half of remaining, so that a third of the whole validity is not over
+// when the certificate is new.
 func backdate(remaining time.Duration) time.Duration {
 	return min(clockSkew, remaining/2)
 }
 
-// issuer finds the CA that signed leaf among those that this process has seen;
-// nil if it is none of them.
-func (a *authority) issuer(leaf *x509.Certificate) *x509.Certificate {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, cert := range slices.Backward(a.known) {
-		if leaf.CheckSignatureFrom(cert) == nil {
-			return cert
-		}
-	}
-	return nil
+// due is whether a certificate is to be replaced: a third of its validity is
+// left. Only the wall clock counts, so that a machine that was suspended, and
+// whose timers were, finds it true when it wakes up.
+func due(cert *x509.Certificate, now time.Time) bool {
+	return !now.Before(cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3))
 }
+
+// expired is whether nobody accepts the certificate any more.
+func expired(cert *x509.Certificate, now time.Time) bool {
+	return !now.Before(cert.NotAfter)
+}
+
+// parseCA reads a CA certificate and its key from PEM.
+func parseCA(certPEM, keyPEM []byte) (*ca, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	if !pair.Leaf.IsCA {
+		return nil, errors.New("the certificate is not one of a CA")
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("the private key (%T) cannot sign", pair.PrivateKey)
+	}
+	return &ca{cert: pair.Leaf, key: key}, nil
+}
+
+// timestamp is a time as messages have it.
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

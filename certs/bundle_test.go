@@ -11,6 +11,7 @@ import (
 )
 
 func TestRememberKeepsWhatMayStillBeInUse(t *testing.T) {
+	t.Parallel()
 	now := time.Now().Truncate(time.Second)
 	const keep = time.Hour
 	current, old, older := yearCA(t), yearCA(t), yearCA(t)
@@ -80,6 +81,7 @@ func sameTrusted(a, b []trusted) bool {
 }
 
 func TestParseTrustedLeavesOutWhatIsNoCA(t *testing.T) {
+	t.Parallel()
 	good := yearCA(t)
 	serving := newLeaf(t, good, "a.b.svc", time.Hour)
 	text := bytes.Join([][]byte{
@@ -98,6 +100,7 @@ func TestParseTrustedLeavesOutWhatIsNoCA(t *testing.T) {
 // Laws of the bundle under any order of rotations, deletions of the Secret and
 // passing time, as seen by replicas with clocks that differ.
 func TestBundleLaws(t *testing.T) {
+	t.Parallel()
 	pool := make([]*x509.Certificate, 6)
 	start := time.Now()
 	for i := range pool {
@@ -176,6 +179,7 @@ func checkRemembered(t *rapid.T, before, after []trusted, current, inUse *x509.C
 }
 
 func TestBundleIsPlainPEMWithTheCurrentCAFirst(t *testing.T) {
+	t.Parallel()
 	current, old := yearCA(t), yearCA(t)
 	got := bundle(current.cert, []trusted{{old.cert, time.Now()}, {cert: current.cert}})
 	if want := pemOf(current, old); !bytes.Equal(got, want) {

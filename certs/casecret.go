@@ -2,51 +2,180 @@ package certs
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
+	"github.com/cert-manager/cert-manager/pkg/util/pki"
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Keys of the Secret. The current CA stands where cert-manager and others keep
+// one: tls.crt and tls.key, and the certificate once more in ca.crt.
 const (
-	// secretCAKey is where DynamicAuthority keeps the CA certificate a second
-	// time. It wants exactly that one certificate there, and leaves keys that
-	// it does not know alone.
 	secretCAKey = "ca.crt"
 
-	// secretTrustedKey is where Pillion remembers all CAs of the bundle.
+	// secretNextCertKey and secretNextKeyKey hold the staged CA.
+	secretNextCertKey = "next-tls.crt"
+	secretNextKeyKey  = "next-tls.key"
+
+	// secretTrustedKey remembers all CAs of the bundle but the staged one.
 	secretTrustedKey = "trusted-ca.crt"
 )
 
-// ca is a certificate authority that can sign.
-type ca struct {
-	cert *x509.Certificate
-	key  crypto.Signer
+// authorities are the CAs of the Secret: all that the hand-over has to know.
+type authorities struct {
+	// current signs; nil when the Secret has no sound CA.
+	current *ca
+
+	// next is staged; nil when none is.
+	next *ca
+
+	// trusted are the CAs that API servers are to trust besides next, current
+	// among them.
+	trusted []trusted
 }
 
-// caFromSecret reads the current CA of the Secret, by the same rules by which
-// DynamicAuthority decides that a Secret needs a new one; expiry is left to it.
-func caFromSecret(secret *corev1.Secret) (*ca, error) {
-	certPEM := secret.Data[corev1.TLSCertKey]
+// readAuthorities reads the Secret's data. The error says why there is no current
+// CA; the rest is read as far as it is sound.
+func readAuthorities(data map[string][]byte) (authorities, error) {
+	a := authorities{trusted: parseTrusted(data[secretTrustedKey])}
+	if next, err := parseCA(data[secretNextCertKey], data[secretNextKeyKey]); err == nil {
+		a.next = next
+	}
+	certPEM := data[corev1.TLSCertKey]
 	if len(certPEM) == 0 {
-		return nil, fmt.Errorf("key %s is empty", corev1.TLSCertKey)
+		return a, fmt.Errorf("key %s is empty", corev1.TLSCertKey)
 	}
-	if !bytes.Equal(certPEM, secret.Data[secretCAKey]) {
-		return nil, fmt.Errorf("keys %s and %s differ", corev1.TLSCertKey, secretCAKey)
+	if !bytes.Equal(certPEM, data[secretCAKey]) {
+		return a, fmt.Errorf("keys %s and %s differ", corev1.TLSCertKey, secretCAKey)
 	}
-	pair, err := tls.X509KeyPair(certPEM, secret.Data[corev1.TLSPrivateKeyKey])
+	current, err := parseCA(certPEM, data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return nil, fmt.Errorf("keys %s and %s: %w", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
+		return a, fmt.Errorf("keys %s and %s: %w", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 	}
-	if !pair.Leaf.IsCA {
-		return nil, errors.New("its certificate is not one of a CA")
+	a.current = current
+	return a, nil
+}
+
+// write puts the authorities into a copy of the Secret's data. Keys that are
+// none of Pillion's stay.
+func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
+	if a.current == nil {
+		return nil, errors.New("there is no CA to write")
 	}
-	key, ok := pair.PrivateKey.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("its private key (%T) cannot sign", pair.PrivateKey)
+	out := maps.Clone(data)
+	if out == nil {
+		out = map[string][]byte{}
 	}
-	return &ca{cert: pair.Leaf, key: key}, nil
+	if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
+		return nil, err
+	}
+	out[secretCAKey] = out[corev1.TLSCertKey]
+	delete(out, secretNextCertKey)
+	delete(out, secretNextKeyKey)
+	if a.next != nil {
+		if err := writeCA(out, a.next, secretNextCertKey, secretNextKeyKey); err != nil {
+			return nil, err
+		}
+	}
+	out[secretTrustedKey] = encodeTrusted(a.trusted)
+	return out, nil
+}
+
+// writeCA leaves a key alone that holds this CA already, however it is encoded.
+func writeCA(data map[string][]byte, c *ca, certKey, keyKey string) error {
+	if stored, err := parseCA(data[certKey], data[keyKey]); err == nil && stored.cert.Equal(c.cert) {
+		return nil
+	}
+	key, err := pki.EncodePKCS8PrivateKey(c.key)
+	if err != nil {
+		return fmt.Errorf("encoding the key of a CA: %w", err)
+	}
+	data[certKey] = encodeTrusted([]trusted{{cert: c.cert}})
+	data[keyKey] = key
+	return nil
+}
+
+// bundle is the text of a caBundle: current, staged and replaced CAs. It reads no
+// clock: the same Secret gives the same bytes on every replica.
+func (a authorities) bundle() []byte {
+	list := slices.Clone(a.trusted)
+	if a.next != nil {
+		list = append([]trusted{{cert: a.next.cert}}, list...)
+	}
+	return bundle(a.current.cert, list)
+}
+
+// trusts is whether the bundle has the CA.
+func (a authorities) trusts(cert *x509.Certificate) bool {
+	return a.current != nil && a.current.cert.Equal(cert) || a.next != nil && a.next.cert.Equal(cert) || contains(a.trusted, cert)
+}
+
+// completedBy gives the CAs to trust from memory when the Secret remembers none: it
+// is a new one, or was emptied. (One that remembers some is right about what it has
+// forgotten.)
+func (a authorities) completedBy(remembered authorities) authorities {
+	if len(a.trusted) == 0 {
+		a.trusted = remembered.trusted
+	}
+	return a
+}
+
+// circumstances are what a step of the hand-over depends on besides the Secret.
+type circumstances struct {
+	now time.Time
+
+	// remembered is what the Secret held when it was last sound.
+	remembered authorities
+
+	// inUse is the CA of the valid leaf that this replica serves, or nil.
+	inUse *x509.Certificate
+
+	// settled is whether this replica has seen a CA published in all
+	// configurations for the settling time.
+	settled func(*x509.Certificate) bool
+
+	// keep is for how long a replaced CA stays trusted.
+	keep time.Duration
+
+	// make makes a CA.
+	make func() (*ca, error)
+}
+
+// step gives what the Secret should hold: the next state of the hand-over, or
+// the same one. (See the package's comment for the states.)
+func (a authorities) step(c circumstances) (authorities, error) {
+	next := a.completedBy(c.remembered)
+	var err error
+	switch {
+	case next.current == nil && c.remembered.current != nil && !expired(c.remembered.current.cert, c.now):
+		// Deleted or damaged: its CA is replaced as any other, not at once.
+		next.current = c.remembered.current
+		next.next, err = c.make()
+	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
+		next.next = nil
+		next.current, err = c.make()
+	case next.next != nil && (c.settled(next.next.cert) || ending(next.current.cert, c.now)):
+		next.current, next.next = next.next, nil
+	case next.next == nil && due(next.current.cert, c.now):
+		next.next, err = c.make()
+	}
+	if err != nil {
+		return a, err
+	}
+	next.trusted = remember(next.trusted, next.current.cert, c.inUse, c.now, c.keep)
+	return next, nil
+}
+
+// same is whether both say the same, so that nothing has to be written.
+func (a authorities) same(b authorities) bool {
+	return sameCA(a.current, b.current) && sameCA(a.next, b.next) && bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted))
+}
+
+func sameCA(a, b *ca) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.cert.Equal(b.cert)
 }

@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -32,6 +33,7 @@ const (
 var (
 	secrets        = corev1.SchemeGroupVersion.WithResource("secrets")
 	configurations = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+	validations    = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 )
 
 // cluster is client-go's fake API server with what it lacks for these tests:
@@ -54,7 +56,8 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("create", "selfsubjectaccessreviews", c.review)
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)
-	c.PrependReactor("patch", "mutatingwebhookconfigurations", c.patch)
+	c.PrependReactor("patch", configurations.Resource, c.patch)
+	c.PrependReactor("patch", validations.Resource, c.patchValidating)
 	return c
 }
 
@@ -126,8 +129,8 @@ func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) 
 	if err != nil {
 		return true, nil, err
 	}
-	patched, err := applied(stored, a.GetPatch())
-	if err != nil {
+	patched := &admissionv1.MutatingWebhookConfiguration{}
+	if err := apply(stored, a.GetPatch(), patched); err != nil {
 		return true, nil, apierrors.NewGenericServerResponse(422, "patch", configurations.GroupResource(), a.GetName(), err.Error(), 0, false)
 	}
 	c.patches = append(c.patches, string(a.GetPatch()))
@@ -135,21 +138,37 @@ func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) 
 	return true, patched, nil
 }
 
-func applied(stored runtime.Object, text []byte) (*admissionv1.MutatingWebhookConfiguration, error) {
+// patchValidating is patch for the other kind.
+func (c *cluster) patchValidating(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := action.(k8stesting.PatchAction)
+	stored, err := c.Tracker().Get(validations, "", a.GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	patched := &admissionv1.ValidatingWebhookConfiguration{}
+	if err := apply(stored, a.GetPatch(), patched); err != nil {
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", validations.GroupResource(), a.GetName(), err.Error(), 0, false)
+	}
+	patched.ResourceVersion = following(patched.ResourceVersion)
+	return true, patched, c.Tracker().Update(validations, patched, "")
+}
+
+func apply(stored runtime.Object, text []byte, patched any) error {
 	before, err := json.Marshal(stored)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	patch, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	after, err := patch.Apply(before)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var patched admissionv1.MutatingWebhookConfiguration
-	return &patched, json.Unmarshal(after, &patched)
+	return json.Unmarshal(after, patched)
 }
 
 // store writes the configuration as a new version. c.mu must be held.
@@ -208,15 +227,12 @@ func (c *cluster) secret() *corev1.Secret {
 	return stored.(*corev1.Secret)
 }
 
-// rotate puts another CA into the Secret, as cert-manager's authority does: the
-// keys that it does not know stay.
-func (c *cluster) rotate(next *ca) {
+// editSecret changes the Secret, as somebody else would.
+func (c *cluster) editSecret(change func(data map[string][]byte)) {
 	c.t.Helper()
 	for {
 		secret := c.secret().DeepCopy()
-		for key, value := range secretOf(c.t, next).Data {
-			secret.Data[key] = value
-		}
+		change(secret.Data)
 		_, err := c.CoreV1().Secrets(testNamespace).Update(context.Background(), secret, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			continue
@@ -226,6 +242,16 @@ func (c *cluster) rotate(next *ca) {
 		}
 		return
 	}
+}
+
+// authorities are those of the Secret as stored.
+func (c *cluster) authorities() (authorities, error) {
+	c.t.Helper()
+	secret := c.secret()
+	if secret == nil {
+		return authorities{}, errors.New("there is no Secret")
+	}
+	return readAuthorities(secret.Data)
 }
 
 // newConfiguration has two entries, and facts that must survive.
@@ -246,46 +272,45 @@ func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// maker makes the Secret when there is none, as cert-manager's authority does.
-type maker struct{ cluster *cluster }
-
-func (m maker) Run(ctx context.Context) error {
-	for {
-		if m.cluster.secret() == nil {
-			_, err := m.cluster.CoreV1().Secrets(testNamespace).Create(ctx, secretOf(m.cluster.t, yearCA(m.cluster.t)), metav1.CreateOptions{})
-			if err != nil && !apierrors.IsAlreadyExists(err) {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(5 * time.Millisecond):
-		}
+// testOptions are those of a replica.
+func testOptions() Options {
+	return Options{
+		Namespace: testNamespace, Service: testService, Logger: slog.New(slog.DiscardHandler),
+		WebhookConfigurations: []WebhookConfiguration{{Mutating, testWebhook}},
 	}
 }
 
-// run starts a replica, and ends it with the test.
-func (c *cluster) run(change func(*SelfSignedOptions)) *SelfSigned {
+// run starts a self-signing replica, and ends it with the test.
+func (c *cluster) run(change func(*SelfSignedOptions)) *selfSigned {
 	c.t.Helper()
-	o := SelfSignedOptions{
-		Namespace: testNamespace, SecretName: testSecret, Service: testService,
-		WebhookConfigurations: []string{testWebhook}, Logger: slog.New(slog.DiscardHandler),
-	}
+	s, stop := c.start(change)
+	c.t.Cleanup(stop)
+	return s
+}
+
+// start is run for a replica that the test ends itself.
+func (c *cluster) start(change func(*SelfSignedOptions)) (s *selfSigned, stop func()) {
+	c.t.Helper()
+	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
 	if change != nil {
 		change(&o)
 	}
 	if err := o.complete(); err != nil {
 		c.t.Fatal(err)
 	}
-	s, err := newSelfSigned(o, c, maker{c}, time.Now)
+	s, err := newSelfSigned(o, c, time.Now)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	return s, c.background(s)
+}
+
+// background runs a source until the returned function is called.
+func (c *cluster) background(s Source) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	c.t.Cleanup(func() {
+	return func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -295,8 +320,7 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *SelfSigned {
 		case <-time.After(10 * time.Second):
 			c.t.Error("Run did not end with its context")
 		}
-	})
-	return s
+	}
 }
 
 // eventually waits for the condition, which gives nil when it holds.

@@ -1,56 +1,72 @@
 package certs
 
 import (
+	"crypto/x509"
 	"sync/atomic"
 	"time"
 )
 
+// confirmations tell since when each CA has been seen published in every entry of
+// every configuration, without a break. Only one goroutine uses them.
+type confirmations map[string]time.Time
+
+// observe takes note of whether the CA is published now.
+func (c confirmations) observe(cert *x509.Certificate, published bool, now time.Time) {
+	key := string(cert.Raw)
+	_, known := c[key]
+	switch {
+	case !published:
+		delete(c, key)
+	case !known:
+		c[key] = now
+	}
+}
+
+// settled is whether the CA has been published for the time settle.
+func (c confirmations) settled(cert *x509.Certificate, settle time.Duration, now time.Time) bool {
+	since, ok := c[string(cert.Raw)]
+	return ok && now.Sub(since) >= settle
+}
+
+// forget drops the CAs that ended.
+func (c confirmations) forget(now time.Time) {
+	for key := range c {
+		if cert, err := x509.ParseCertificate([]byte(key)); err != nil || expired(cert, now) {
+			delete(c, key)
+		}
+	}
+}
+
 // handover decides which leaf is served. Only one goroutine offers leaves; any
 // number may read the one that is served.
 type handover struct {
-	// settle is how long a new CA must have been confirmed before its leaf is
-	// served: API servers do not all see a configuration at the same moment, and
-	// a CA made just now is not yet valid on a clock that is behind.
-	settle time.Duration
-
 	served atomic.Pointer[leaf]
-
-	// confirmed is since when the offered leaf's CA has been seen published
-	// without a break; zero when it is not.
-	confirmed time.Time
 }
 
 // offer says that candidate is the newest leaf. verifies says whether the
-// published bundles, as last seen, verify a leaf. It returns whether candidate
-// took the place of the leaf that was served before.
-func (h *handover) offer(candidate *leaf, now time.Time, verifies func(*leaf) bool) bool {
+// published bundles, as last seen, verify a leaf; settled, whether they have
+// done so for the candidate's CA for the settling time. It returns whether
+// candidate took the place of the leaf that was served before.
+func (h *handover) offer(candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
 	served := h.served.Load()
-	if served != nil && served.tls == candidate.tls {
+	if served != nil && served.same(candidate) || !replaces(served, candidate, now, verifies, settled) {
 		return false
 	}
-	if !h.due(served, candidate, now, verifies) {
-		return false
-	}
-	h.confirmed = time.Time{}
 	h.served.Store(candidate)
 	return true
 }
 
-func (h *handover) due(served, candidate *leaf, now time.Time, verifies func(*leaf) bool) bool {
+// replaces is whether it is time to serve candidate in place of served.
+func replaces(served, candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
 	// Nothing can be lost by a change when there is nothing (valid) to serve.
 	if served == nil || ending(served.tls.Leaf, now) {
 		return true
 	}
 	if !verifies(candidate) {
-		h.confirmed = time.Time{}
 		return false
 	}
-	if h.confirmed.IsZero() {
-		h.confirmed = now
-	}
-	sameCA := served.issuer != nil && candidate.issuer != nil && served.issuer.Equal(candidate.issuer)
-	if sameCA || !verifies(served) {
+	if served.issuer != nil && candidate.issuer != nil && served.issuer.Equal(candidate.issuer) {
 		return true
 	}
-	return now.Sub(h.confirmed) >= h.settle
+	return !verifies(served) || settled(candidate)
 }

@@ -6,6 +6,7 @@ import (
 )
 
 func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
+	t.Parallel()
 	const settle = 5 * time.Minute
 	first, second := yearCA(t), yearCA(t)
 	now := time.Now()
@@ -30,14 +31,19 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 		{"the served leaf is about to end", newLeaf(t, first, "a.b.svc", time.Second), newLeaf(t, second, "a.b.svc", week), []*ca{first}, 2 * time.Second, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := &handover{settle: settle}
+			h := &handover{}
 			if c.served != nil {
 				h.served.Store(c.served)
 			}
-			verifies := func(l *leaf) bool { return verify(l.tls.Leaf, pemOf(c.published...), "a.b.svc", now) == nil }
-			taken := h.offer(c.candidate, now, verifies)
+			verifies := func(l *leaf) bool { return l.verify(pemOf(c.published...), "a.b.svc", now) == nil }
+			confirmed := confirmations{}
+			offer := func(now time.Time) bool {
+				confirmed.observe(c.candidate.issuer, verifies(c.candidate), now)
+				return h.offer(c.candidate, now, verifies, func(l *leaf) bool { return confirmed.settled(l.issuer, settle, now) })
+			}
+			taken := offer(now)
 			if !taken && c.after > 0 {
-				taken = h.offer(c.candidate, now.Add(c.after), verifies)
+				taken = offer(now.Add(c.after))
 			}
 			if taken != c.want {
 				t.Errorf("the new leaf is served: %t, want %t", taken, c.want)
@@ -50,20 +56,20 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 }
 
 func TestSettlingBeginsAnewWhenTheBundleWasDamaged(t *testing.T) {
-	first, second := yearCA(t), yearCA(t)
-	now := time.Now()
-	h := &handover{settle: time.Minute}
-	h.served.Store(newLeaf(t, first, "a.b.svc", time.Hour))
-	candidate := newLeaf(t, second, "a.b.svc", time.Hour)
-	all := func(*leaf) bool { return true }
-	none := func(*leaf) bool { return false }
-	h.offer(candidate, now, all)
-	h.offer(candidate, now.Add(50*time.Second), none)
-	h.offer(candidate, now.Add(55*time.Second), all)
-	if h.offer(candidate, now.Add(70*time.Second), all) {
-		t.Error("served 15s after the bundle was healed, want a minute")
+	t.Parallel()
+	now, cert := time.Now(), yearCA(t).cert
+	c := confirmations{}
+	c.observe(cert, true, now)
+	c.observe(cert, false, now.Add(50*time.Second))
+	c.observe(cert, true, now.Add(55*time.Second))
+	if c.settled(cert, time.Minute, now.Add(70*time.Second)) {
+		t.Error("settled 15s after the bundle was healed, want a minute")
 	}
-	if !h.offer(candidate, now.Add(115*time.Second), all) {
-		t.Error("not served a minute after the bundle was healed")
+	if !c.settled(cert, time.Minute, now.Add(115*time.Second)) {
+		t.Error("not settled a minute after the bundle was healed")
+	}
+	c.forget(now.Add(366 * 24 * time.Hour))
+	if len(c) != 0 {
+		t.Error("a CA that ended is not forgotten")
 	}
 }

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,15 +11,38 @@ import (
 
 // leaf is a serving certificate with its CA.
 type leaf struct {
+	// tls has its Leaf set.
 	tls *tls.Certificate
 
 	// issuer is nil when the CA is unknown to this process.
 	issuer *x509.Certificate
 }
 
+func (l *leaf) same(other *leaf) bool {
+	return l == other || bytes.Equal(l.tls.Leaf.Raw, other.tls.Leaf.Raw)
+}
+
+// trustAnchor is what is remembered of the leaf's CA: the CA itself or, when it is
+// unknown, the leaf.
+func (l *leaf) trustAnchor() *x509.Certificate {
+	if l.issuer != nil {
+		return l.issuer
+	}
+	return l.tls.Leaf
+}
+
+// parseLeaf reads a certificate chain and its key from PEM.
+func parseLeaf(certPEM, keyPEM []byte) (*leaf, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, err
+	}
+	return &leaf{tls: &pair}, nil
+}
+
 // verify says why an API server that trusts caBundle would refuse the
 // certificate for dnsName at the time now; nil if it would not.
-func verify(cert *x509.Certificate, caBundle []byte, dnsName string, now time.Time) error {
+func (l *leaf) verify(caBundle []byte, dnsName string, now time.Time) error {
 	if len(caBundle) == 0 {
 		return errors.New("its caBundle is empty")
 	}
@@ -26,11 +50,18 @@ func verify(cert *x509.Certificate, caBundle []byte, dnsName string, now time.Ti
 	if !roots.AppendCertsFromPEM(caBundle) {
 		return errors.New("its caBundle holds no certificate")
 	}
-	_, err := cert.Verify(x509.VerifyOptions{
-		DNSName:     dnsName,
-		Roots:       roots,
-		CurrentTime: now,
-		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	intermediates := x509.NewCertPool()
+	for _, der := range l.tls.Certificate[1:] {
+		if cert, err := x509.ParseCertificate(der); err == nil {
+			intermediates.AddCert(cert)
+		}
+	}
+	_, err := l.tls.Leaf.Verify(x509.VerifyOptions{
+		DNSName:       dnsName,
+		Roots:         roots,
+		Intermediates: intermediates,
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
 		return fmt.Errorf("its caBundle does not verify the serving certificate: %w", err)

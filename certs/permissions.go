@@ -13,9 +13,12 @@ import (
 // permission is one thing that the process must be allowed to do.
 type permission struct {
 	verb, group, resource, namespace, name string
+
+	// value is the chart's value that grants it, besides rbac.create.
+	value string
 }
 
-// String names verb, resource and object, and who grants it.
+// String names verb, resource and object, and the chart's values that grant it.
 func (p permission) String() string {
 	var b strings.Builder
 	b.WriteString(p.verb + " " + p.resource)
@@ -25,25 +28,38 @@ func (p permission) String() string {
 	if p.name != "" {
 		fmt.Fprintf(&b, " %q", p.name)
 	}
-	if p.namespace == "" {
-		b.WriteString(" (granted by the chart's ClusterRole)")
-		return b.String()
+	if p.namespace != "" {
+		fmt.Fprintf(&b, " in namespace %q", p.namespace)
 	}
-	fmt.Fprintf(&b, " in namespace %q (granted by the chart's Role)", p.namespace)
+	fmt.Fprintf(&b, " (the chart grants it with rbac.create=true and %s)", p.value)
 	return b.String()
 }
 
-// permissionsFor lists what the self-signed provider does in the cluster.
-func permissionsFor(namespace, secret string, configurations []string) []permission {
+// secretPermissions are those on one Secret; value is the chart's value that
+// names it.
+func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
-	for _, verb := range []string{"get", "list", "watch", "update"} {
-		list = append(list, permission{verb, "", "secrets", namespace, secret})
+	for _, verb := range verbs {
+		p := permission{verb: verb, resource: "secrets", namespace: namespace, name: name, value: value + "=" + name}
+		if verb == "create" {
+			p.name = "" // a create request carries no name that authorization could look at
+		}
+		list = append(list, p)
 	}
-	// A create request carries no name that authorization could look at.
-	list = append(list, permission{"create", "", "secrets", namespace, ""})
-	for _, name := range configurations {
-		for _, verb := range []string{"list", "watch", "patch"} {
-			list = append(list, permission{verb, "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", name})
+	return list
+}
+
+// configurationPermissions are those on the webhook configurations. provider is
+// the chart's value that makes the difference.
+func configurationPermissions(configurations []WebhookConfiguration, provider string, verbs ...string) []permission {
+	var list []permission
+	for _, c := range configurations {
+		value := "webhook.name=" + c.Name
+		if c.Kind == Validating {
+			value = "certs.webhookConfigurations"
+		}
+		for _, verb := range verbs {
+			list = append(list, permission{verb, "admissionregistration.k8s.io", c.Kind.resource(), "", c.Name, value + " and " + provider})
 		}
 	}
 	return list
@@ -52,8 +68,8 @@ func permissionsFor(namespace, secret string, configurations []string) []permiss
 // checkPermissions asks the API server whether the process has all of them. The
 // error names all that are missing.
 //
-// Following an object without the permission retries for ever and only logs it,
-// and cert-manager's authority waits for ever: so the question comes first.
+// Following an object without the permission retries for ever and only logs it:
+// so the question comes first.
 func checkPermissions(ctx context.Context, client kubernetes.Interface, list []permission) error {
 	var missing []string
 	for _, p := range list {

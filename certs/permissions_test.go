@@ -1,35 +1,24 @@
 package certs
 
-import (
-	"bytes"
-	"log/slog"
-	"testing"
-)
+import "testing"
 
-func TestPermissionsReadLikeARole(t *testing.T) {
+func TestPermissionsNameVerbResourceObjectAndTheChartsValue(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
-		p    permission
+		list []permission
 		want string
 	}{
-		{permission{"create", "", "secrets", "ns", ""}, `create secrets in namespace "ns" (granted by the chart's Role)`},
-		{permission{"get", "", "secrets", "ns", "ca"}, `get secrets "ca" in namespace "ns" (granted by the chart's Role)`},
-		{permission{"patch", "g.io", "things", "", "x"}, `patch things.g.io "x" (granted by the chart's ClusterRole)`},
+		{secretPermissions("ns", "ca", "certs.secretName", "create"),
+			`create secrets in namespace "ns" (the chart grants it with rbac.create=true and certs.secretName=ca)`},
+		{secretPermissions("ns", "ca", "certs.secretName", "get"),
+			`get secrets "ca" in namespace "ns" (the chart grants it with rbac.create=true and certs.secretName=ca)`},
+		{configurationPermissions([]WebhookConfiguration{{Mutating, "x"}}, "certs.provider=files", "list"),
+			`list mutatingwebhookconfigurations.admissionregistration.k8s.io "x" (the chart grants it with rbac.create=true and webhook.name=x and certs.provider=files)`},
+		{configurationPermissions([]WebhookConfiguration{{Validating, "x"}}, "certs.provider=files", "list"),
+			`list validatingwebhookconfigurations.admissionregistration.k8s.io "x" (the chart grants it with rbac.create=true and certs.webhookConfigurations and certs.provider=files)`},
 	} {
-		if got := c.p.String(); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
+		if got := c.list[0].String(); got != c.want {
+			t.Errorf("%s\nwant %s", got, c.want)
 		}
-	}
-}
-
-func TestLibrariesLogAsDebugUnlessSomethingIsWrong(t *testing.T) {
-	var out bytes.Buffer
-	log := slog.New(quiet{slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo})}).With("a", 1).WithGroup("g")
-	log.Info("chatter")
-	if out.Len() != 0 {
-		t.Errorf("logged at info: %s", &out)
-	}
-	log.Error("trouble")
-	if !bytes.Contains(out.Bytes(), []byte("level=ERROR msg=trouble a=1")) {
-		t.Errorf("an error is logged as %q", &out)
 	}
 }

@@ -1,11 +1,9 @@
 package certs
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -49,24 +47,11 @@ func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)
 // newLeaf has issuer sign a serving certificate for dnsName.
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {
 	t.Helper()
-	a := &authority{leafDuration: life, now: time.Now}
-	a.use(issuer)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	l, err := issuer.sign(ECDSA, []string{dnsName}, time.Now(), life)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := a.Sign(leafTemplate(key, dnsName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &leaf{tls: &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, issuer: issuer.cert}
-}
-
-func leafTemplate(key crypto.Signer, dnsName string) *x509.Certificate {
-	return &x509.Certificate{
-		PublicKeyAlgorithm: x509.ECDSA, PublicKey: key.Public(), DNSNames: []string{dnsName},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+	return l
 }
 
 func pemOf(cas ...*ca) []byte {
@@ -77,15 +62,31 @@ func pemOf(cas ...*ca) []byte {
 	return out
 }
 
-// secretOf is the Secret as cert-manager's authority writes it.
+// secretOf is the Secret of a CA that remembers nothing.
 func secretOf(t testing.TB, c *ca) *corev1.Secret {
 	t.Helper()
-	key, err := pki.EncodePKCS8PrivateKey(c.key)
+	data, err := authorities{current: c}.write(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(data, secretTrustedKey)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testSecret, ResourceVersion: "1"},
+		Data:       data,
+	}
+}
+
+// servingSecret is the Secret of a Certificate, as cert-manager writes it.
+func servingSecret(t testing.TB, l *leaf) *corev1.Secret {
+	t.Helper()
+	key, err := pki.EncodePKCS8PrivateKey(l.tls.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testSecret, ResourceVersion: "1"},
-		Data:       map[string][]byte{corev1.TLSCertKey: pemOf(c), corev1.TLSPrivateKeyKey: key, secretCAKey: pemOf(c)},
+		Data: map[string][]byte{
+			corev1.TLSCertKey: pemOf(&ca{cert: l.tls.Leaf}), corev1.TLSPrivateKeyKey: key, secretCAKey: pemOf(&ca{cert: l.issuer}),
+		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func (c *cluster) published(want []byte) error {
 	return nil
 }
 
-func served(t testing.TB, s *SelfSigned) *tls.Certificate {
+func served(t testing.TB, s Source) *tls.Certificate {
 	t.Helper()
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
@@ -36,22 +37,32 @@ func served(t testing.TB, s *SelfSigned) *tls.Certificate {
 	return certificate
 }
 
-func readyAndPublished(t testing.TB, c *cluster, s *SelfSigned) *ca {
+// verifies is whether an API server that trusts the bundle accepts what is served.
+func verifies(s Source, bundle []byte, at time.Time) error {
+	certificate, err := s.GetCertificate(nil)
+	if err != nil {
+		return err
+	}
+	return (&leaf{tls: certificate}).verify(bundle, testDNSName, at)
+}
+
+func readyAndPublished(t testing.TB, c *cluster, s Source) *ca {
 	t.Helper()
 	eventually(t, s.Ready)
-	current, err := caFromSecret(c.secret())
+	stored, err := c.authorities()
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return c.published(pemOf(current)) })
-	return current
+	eventually(t, func() error { return c.published(pemOf(stored.current)) })
+	return stored.current
 }
 
 func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	s := c.run(nil)
 	current := readyAndPublished(t, c, s)
-	if err := verify(served(t, s).Leaf, pemOf(current), testDNSName, time.Now()); err != nil {
+	if err := verifies(s, pemOf(current), time.Now()); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
@@ -59,9 +70,15 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	expiry, ok := s.ExpiryTime()
-	if left := time.Until(expiry); !ok || left < 167*time.Hour || left > 168*time.Hour {
-		t.Errorf("the certificate ends in %s (%t), want a week", left, ok)
+	status := s.Status()
+	if left := time.Until(status.Expires); left < 167*time.Hour || left > 168*time.Hour {
+		t.Errorf("the certificate ends in %s, want a week", left)
+	}
+	if left := time.Until(status.CAExpires); left < 364*24*time.Hour || left > 365*24*time.Hour {
+		t.Errorf("the CA ends in %s, want a year", left)
+	}
+	if status.AuthoritiesMade != 1 || status.Rotations != 0 || len(status.Configurations) != 1 || status.Configurations[0].Err != nil {
+		t.Errorf("the status is %+v, want one CA made and one configuration in order", status)
 	}
 	want := newConfiguration()
 	got := c.configuration().DeepCopy()
@@ -75,15 +92,16 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 }
 
 func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
-	var replicas []*SelfSigned
+	var replicas []Source
 	for range 5 {
 		replicas = append(replicas, c.run(nil))
 	}
 	current := readyAndPublished(t, c, replicas[0])
 	for i, s := range replicas {
 		eventually(t, s.Ready)
-		if err := verify(served(t, s).Leaf, pemOf(current), testDNSName, time.Now()); err != nil {
+		if err := verifies(s, pemOf(current), time.Now()); err != nil {
 			t.Errorf("replica %d: %v", i, err)
 		}
 	}
@@ -91,9 +109,17 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 	if err := c.published(pemOf(current)); err != nil {
 		t.Errorf("the bundle did not stay: %v", err)
 	}
+	made := 0
+	for _, s := range replicas {
+		made += s.Status().AuthoritiesMade
+	}
+	if made != 1 {
+		t.Errorf("they say that they made %d CAs, want one", made)
+	}
 }
 
 func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
+	t.Parallel()
 	for _, damage := range []struct {
 		name   string
 		change func(*admissionv1.MutatingWebhookConfiguration)
@@ -135,6 +161,7 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhenTheBundleIsRight(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	readyAndPublished(t, c, c.run(nil))
 	before := c.written()
@@ -146,6 +173,7 @@ func TestNothingIsWrittenWhenTheBundleIsRight(t *testing.T) {
 }
 
 func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	c.late = 3
 	readyAndPublished(t, c, c.run(nil))
@@ -162,6 +190,7 @@ func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
 }
 
 func TestAConfigurationThatDoesNotExistYetIsNamedAndThenServed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	s := c.run(nil)
 	eventually(t, func() error { return mentions(s.Ready(), "mutatingwebhookconfiguration pillion: not found") })
@@ -184,13 +213,14 @@ func mentions(err error, words ...string) error {
 }
 
 func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	c.deny("watch secrets", true)
 	c.deny("patch mutatingwebhookconfigurations", true)
 	s := c.run(nil)
 	eventually(t, func() error {
-		return mentions(s.Ready(), "missing permission", `watch secrets "pillion-ca" in namespace "pillion-system" (granted by the chart's Role)`,
-			`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (granted by the chart's ClusterRole)`)
+		return mentions(s.Ready(), "missing permission", `watch secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
+			`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
 	})
 	c.deny("watch secrets", false)
 	c.deny("patch mutatingwebhookconfigurations", false)
@@ -198,6 +228,7 @@ func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
 }
 
 func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	s := c.run(nil)
 	readyAndPublished(t, c, s)
@@ -208,99 +239,249 @@ func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
 	})
 }
 
-func TestANewCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testing.T) {
-	c := newCluster(t, newConfiguration())
-	s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
-	first, second := readyAndPublished(t, c, s), yearCA(t)
-	c.rotate(second)
-	eventually(t, func() error { return c.published(pemOf(second, first)) })
-	confirmed := time.Now()
-	for time.Since(confirmed) < 1500*time.Millisecond {
-		if err := verify(served(t, s).Leaf, pemOf(first), testDNSName, time.Now()); err != nil {
-			t.Fatalf("%s after its CA was published the new leaf is served, want 2s: %v", time.Since(confirmed), err)
+// dueCA is a CA of which less than a third of its validity is left.
+func dueCA(t testing.TB) *ca { return newCA(t, time.Now().Add(20*time.Minute)) }
+
+// keeps fails the test if what the replica serves is not verified by the bundle at
+// any moment of the time d.
+func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(10 * time.Millisecond) {
+		if err := verifies(s, bundle, time.Now()); err != nil {
+			t.Fatalf("after %s: %v", time.Since(began), err)
 		}
 		if err := s.Ready(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	eventually(t, func() error { return verify(served(t, s).Leaf, pemOf(second), testDNSName, time.Now()) })
+}
+
+func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T) {
+	t.Parallel()
+	first := dueCA(t)
+	c := newCluster(t, newConfiguration(), secretOf(t, first))
+	settle := func(o *SelfSignedOptions) { o.Settle = 2 * time.Second }
+	s := c.run(settle)
+	var second *ca
+	eventually(t, func() error {
+		stored, err := c.authorities()
+		if err != nil || stored.next == nil {
+			return fmt.Errorf("no CA is staged (%v)", err)
+		}
+		second = stored.next
+		return c.published(pemOf(first, second))
+	})
+	// A replica that starts now signs with the CA that API servers have known for long.
+	late := c.run(settle)
+	eventually(t, late.Ready)
+	keeps(t, s, pemOf(first), time.Second)
+	keeps(t, late, pemOf(first), 100*time.Millisecond)
+	for _, replica := range []Source{s, late} {
+		eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
+	}
 	if err := c.published(pemOf(second, first)); err != nil {
 		t.Errorf("the old CA is gone while other replicas may still serve its leaves: %v", err)
 	}
+	if stored, err := c.authorities(); err != nil || !stored.current.cert.Equal(second.cert) || stored.next != nil {
+		t.Errorf("after the hand-over the Secret holds %+v (%v)", stored, err)
+	}
+	if status := s.Status(); status.Handovers != 1 || status.Rotations != 1 {
+		t.Errorf("the status counts %+v, want one hand-over", status)
+	}
 }
 
-func TestADeletedSecretCostsNoTrustInTheLeafThatIsServed(t *testing.T) {
+func TestACAThatSomebodyPutsIntoTheSecretIsHandedOverTo(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, newConfiguration())
-	s := c.run(func(o *SelfSignedOptions) { o.Settle = time.Minute })
-	first := readyAndPublished(t, c, s)
-	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
+	first, second := readyAndPublished(t, c, s), yearCA(t)
+	c.editSecret(func(data map[string][]byte) {
+		for key, value := range secretOf(t, second).Data {
+			data[key] = value
+		}
+	})
+	eventually(t, func() error { return c.published(pemOf(second, first)) })
+	keeps(t, s, pemOf(first), 1500*time.Millisecond)
+	eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+}
+
+func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) {
+	t.Parallel()
+	for _, damage := range []struct {
+		name string
+		do   func(c *cluster)
+	}{
+		{"deleted", func(c *cluster) {
+			if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+				c.t.Fatal(err)
+			}
+		}},
+		{"emptied", func(c *cluster) { c.editSecret(func(data map[string][]byte) { clear(data) }) }},
+		{"key of another CA", func(c *cluster) {
+			other := secretOf(c.t, yearCA(c.t)).Data
+			c.editSecret(func(data map[string][]byte) { data["tls.key"] = other["tls.key"] })
+		}},
+		{"text", func(c *cluster) { c.editSecret(func(data map[string][]byte) { data["tls.crt"] = []byte("x") }) }},
+	} {
+		t.Run(damage.name, func(t *testing.T) {
+			c := newCluster(t, newConfiguration())
+			settle := func(o *SelfSignedOptions) { o.Settle = time.Second }
+			replicas := []Source{c.run(settle), c.run(settle), c.run(settle)}
+			first := readyAndPublished(t, c, replicas[0])
+			for _, s := range replicas {
+				eventually(t, s.Ready)
+			}
+			damage.do(c)
+			var second *ca
+			eventually(t, func() error {
+				stored, err := c.authorities()
+				if err != nil || stored.next == nil {
+					return fmt.Errorf("no CA is staged (%v)", err)
+				}
+				second = stored.next
+				return c.published(pemOf(first, second))
+			})
+			keeps(t, replicas[0], pemOf(first), 500*time.Millisecond)
+			for _, s := range replicas {
+				eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+			}
+			made := 0
+			for _, s := range replicas {
+				made += s.Status().AuthoritiesMade
+			}
+			if made != 2 {
+				t.Errorf("%d CAs were made, want the first and one more", made)
+			}
+		})
+	}
+}
+
+func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
+	t.Parallel()
+	first := dueCA(t)
+	c := newCluster(t, newConfiguration(), secretOf(t, first))
+	long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
+	for range 3 {
+		c.run(long)
 	}
 	eventually(t, func() error {
-		if c.secret() == nil {
-			return fmt.Errorf("the Secret is not there again")
+		stored, err := c.authorities()
+		if err == nil && stored.next == nil {
+			err = fmt.Errorf("no CA is staged")
 		}
-		second, err := caFromSecret(c.secret())
-		if err != nil {
-			return err
-		}
-		return c.published(pemOf(second, first))
+		return err
 	})
-	if err := verify(served(t, s).Leaf, pemOf(first), testDNSName, time.Now()); err != nil {
-		t.Errorf("the new CA's leaf is served at once: %v", err)
-	}
-	if err := s.Ready(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestASecretDeletedDuringAChangeOfCAsLosesNoneOfThem(t *testing.T) {
-	c := newCluster(t, newConfiguration())
-	long := func(o *SelfSignedOptions) { o.Settle = time.Minute }
-	replicas := []*SelfSigned{c.run(long), c.run(long), c.run(long)}
-	first, second := readyAndPublished(t, c, replicas[0]), yearCA(t)
-	c.rotate(second)
-	eventually(t, func() error { return c.published(pemOf(second, first)) })
 	time.Sleep(50 * time.Millisecond)
 	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if c.secret() == nil {
-			return fmt.Errorf("the Secret is not there again")
+		stored, err := c.authorities()
+		if err != nil || stored.next == nil {
+			return fmt.Errorf("no CA is staged (%v)", err)
 		}
-		third, err := caFromSecret(c.secret())
-		if err != nil {
-			return err
+		if !stored.current.cert.Equal(first.cert) {
+			return fmt.Errorf("the CA that signs has changed")
 		}
-		return c.published(pemOf(third, second, first))
+		return c.published(pemOf(first, stored.next))
 	})
 }
 
-func TestABrokenSecretLeavesBundleAndLeafAlone(t *testing.T) {
-	c := newCluster(t, newConfiguration())
-	s := c.run(nil)
-	first := readyAndPublished(t, c, s)
-	broken := c.secret().DeepCopy()
-	broken.Data = map[string][]byte{"tls.crt": []byte("x")}
-	if _, err := c.CoreV1().Secrets(testNamespace).Update(context.Background(), broken, metav1.UpdateOptions{}); err != nil {
+func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
+	t.Parallel()
+	secret := secretOf(t, dueCA(t))
+	secret.Data["note"] = []byte("mine")
+	c := newCluster(t, newConfiguration(), secret)
+	c.run(nil)
+	eventually(t, func() error {
+		stored, err := c.authorities()
+		if err == nil && stored.next == nil {
+			err = fmt.Errorf("no CA is staged")
+		}
+		return err
+	})
+	if got := string(c.secret().Data["note"]); got != "mine" {
+		t.Errorf("the key note holds %q", got)
+	}
+}
+
+func TestEveryEntryOfEveryConfigurationThatCallsTheServiceIsPublishedIn(t *testing.T) {
+	t.Parallel()
+	foreign := newConfiguration()
+	url := "https://elsewhere.example.com"
+	foreign.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
+	other := foreign.Webhooks[1].DeepCopy()
+	other.Name, other.ClientConfig.Service.Name, other.ClientConfig.CABundle = "other.example.com", "other", []byte("theirs")
+	foreign.Webhooks = append(foreign.Webhooks, *other)
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "final", ResourceVersion: "1"}}
+	for _, name := range []string{"required.pillion.dev", "preview.pillion.dev"} {
+		validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{Name: name, ClientConfig: newConfiguration().Webhooks[0].ClientConfig})
+	}
+	c := newCluster(t, foreign, validating)
+	s := c.run(func(o *SelfSignedOptions) {
+		o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
+	})
+	eventually(t, s.Ready)
+	stored, err := c.authorities()
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-	eventually(t, func() error { return c.published(pemOf(first)) })
-	eventually(t, s.Ready)
+	webhooks := c.configuration().Webhooks
+	if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
+		t.Error("an entry that does not call the Service was written to")
+	}
+	final, err := c.Tracker().Get(validations, "", "final")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundles := [][]byte{webhooks[1].ClientConfig.CABundle}
+	for _, w := range final.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
+		bundles = append(bundles, w.ClientConfig.CABundle)
+	}
+	for i, bundle := range bundles {
+		if !bytes.Equal(bundle, pemOf(stored.current)) {
+			t.Errorf("caBundle %d is\n%s", i, bundle)
+		}
+	}
+	if n := len(s.Status().Configurations); n != 2 {
+		t.Errorf("the status has %d configurations, want 2", n)
+	}
+}
+
+func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newConfiguration())
+	s := c.run(func(o *SelfSignedOptions) { o.Service = "misspelled" })
+	eventually(t, func() error {
+		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
+	})
+}
+
+func TestRSAKeysAreMadeWhereTheyAreAskedFor(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newConfiguration())
+	s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
+	current := readyAndPublished(t, c, s)
+	if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
+		t.Errorf("the CA has a key for %s", a)
+	}
+	if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
+		t.Errorf("the leaf has a key for %s", a)
+	}
 }
 
 func TestWithoutAnyConfigurationALeafIsAllItTakes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	s := c.run(func(o *SelfSignedOptions) { o.WebhookConfigurations = nil })
 	eventually(t, s.Ready)
 }
 
 func TestBeforeItRunsItIsNotReadyAndServesNothing(t *testing.T) {
+	t.Parallel()
 	s, err := NewSelfSigned(SelfSignedOptions{
-		RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, SecretName: testSecret, Service: testService,
+		Options:    Options{RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, Service: testService},
+		SecretName: testSecret,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -311,13 +492,14 @@ func TestBeforeItRunsItIsNotReadyAndServesNothing(t *testing.T) {
 	if _, err := s.GetCertificate(nil); err == nil {
 		t.Error("a certificate before it runs")
 	}
-	if _, ok := s.ExpiryTime(); ok {
+	if status := s.Status(); !status.Expires.IsZero() {
 		t.Error("an expiry without a certificate")
 	}
 }
 
 func TestWrongOptionsAreNamed(t *testing.T) {
-	good := SelfSignedOptions{RESTConfig: &rest.Config{}, Namespace: "a", SecretName: "b", Service: "c"}
+	t.Parallel()
+	good := SelfSignedOptions{Options: Options{RESTConfig: &rest.Config{}, Namespace: "a", Service: "c"}, SecretName: "b"}
 	for _, c := range []struct {
 		change func(*SelfSignedOptions)
 		want   string
@@ -326,8 +508,14 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{func(o *SelfSignedOptions) { o.Namespace = "" }, "Namespace"},
 		{func(o *SelfSignedOptions) { o.SecretName = "" }, "SecretName"},
 		{func(o *SelfSignedOptions) { o.Service = "" }, "Service"},
-		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []string{"x", ""} }, "WebhookConfigurations"},
+		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{Mutating, ""}} }, "WebhookConfigurations"},
+		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{"Pod", "x"}} }, `the kind "Pod"`},
+		{func(o *SelfSignedOptions) {
+			o.WebhookConfigurations = []WebhookConfiguration{{Mutating, "x"}, {Mutating, "x"}}
+		}, "twice"},
 		{func(o *SelfSignedOptions) { o.CADuration = time.Hour }, "CADuration"},
+		{func(o *SelfSignedOptions) { o.Settle = 365 * 24 * time.Hour }, "Settle"},
+		{func(o *SelfSignedOptions) { o.KeyAlgorithm = "DSA" }, "KeyAlgorithm"},
 		{func(o *SelfSignedOptions) { o.LeafDuration = -time.Hour }, "LeafDuration"},
 	} {
 		o := good

@@ -20,7 +20,36 @@ type Source interface {
 	// now; otherwise it says in words what is missing, and on which object.
 	Ready() error
 
-	// ExpiryTime is when the certificate that is served now ends; false while
-	// there is none.
-	ExpiryTime() (time.Time, bool)
+	// Status is how things stand, for metrics.
+	Status() Status
+}
+
+// Status is how a [Source] stands.
+type Status struct {
+	// Expires is when the served leaf ends, and CAExpires when its CA does; zero
+	// while there is none, or its CA is not known.
+	Expires, CAExpires time.Time
+
+	// Rotations counts the leaves that took the place of another one, Handovers
+	// those among them that another CA has signed.
+	Rotations, Handovers int
+
+	// AuthoritiesMade counts the CAs that this process has made and stored.
+	AuthoritiesMade int
+
+	// Failures counts what failed, by operation: permission, secret, sign,
+	// publish, files.
+	Failures map[string]int
+
+	// Configurations are the webhook configurations, in the order of the options.
+	Configurations []ConfigurationStatus
+}
+
+// ConfigurationStatus is how a webhook configuration stands.
+type ConfigurationStatus struct {
+	WebhookConfiguration
+
+	// Err says why API servers that follow this configuration could not verify
+	// the served leaf; nil if they can.
+	Err error
 }

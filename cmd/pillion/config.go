@@ -24,11 +24,9 @@ var defaultExcluded = []string{"kube-system", "kube-node-lease"}
 
 // serveConfig is everything that 'pillion serve' can be told, validated.
 type serveConfig struct {
+	certsConfig
 	Listen, AdminListen        string
 	Namespace, Service         string
-	WebhookConfigurations      []string
-	CASecret, CertsProvider    string
-	CADuration, LeafDuration   time.Duration
 	Library, Templates         []string
 	ClusterTemplates           bool
 	Values                     string
@@ -46,11 +44,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("admin-listen", ":8080", "address of /healthz, /readyz and /metrics, plain HTTP")
 	f.String("namespace", "", "Pillion's own namespace (required)")
 	f.String("service", "pillion", "name of the Service by which API servers reach Pillion")
-	f.StringSlice("webhook-configuration", nil, "name of a MutatingWebhookConfiguration to publish the CA in (repeatable)")
-	f.String("certs-provider", "self-signed", "where the serving certificate comes from: self-signed")
-	f.String("ca-secret", "pillion-ca", "name of the Secret that holds the CA; made if absent")
-	f.Duration("ca-duration", 365*24*time.Hour, "how long a CA is valid; it is replaced after two thirds of it")
-	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; replaced after two thirds of it")
+	certsFlags(f)
 	f.StringSlice("library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
 	f.StringSlice("templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
 	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
@@ -83,10 +77,8 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 	c := serveConfig{
 		Listen: v.GetString("listen"), AdminListen: v.GetString("admin-listen"),
 		Namespace: v.GetString("namespace"), Service: v.GetString("service"),
-		WebhookConfigurations: list(v, "webhook-configuration"),
-		CASecret:              v.GetString("ca-secret"), CertsProvider: v.GetString("certs-provider"),
-		CADuration: v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"),
-		Library: list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"),
+		certsConfig: readCerts(v),
+		Library:     list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"),
 		Values: v.GetString("values"), AnnotationPrefix: v.GetString("annotation-prefix"),
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
@@ -149,19 +141,10 @@ func (c serveConfig) validate() error {
 			wrong(setting, name, "required is a name of lower case letters, digits and dashes")
 		}
 	}
-	for setting, names := range map[string][]string{"ca-secret": {c.CASecret}, "webhook-configuration": c.WebhookConfigurations, "annotation-prefix": {c.AnnotationPrefix}} {
-		for _, name := range names {
-			if len(validation.IsDNS1123Subdomain(name)) > 0 {
-				wrong(setting, name, "allowed is a DNS name of lower case letters, digits, dashes and dots")
-			}
-		}
+	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 {
+		wrong("annotation-prefix", c.AnnotationPrefix, "allowed is a DNS name of lower case letters, digits, dashes and dots")
 	}
-	if c.CertsProvider != "self-signed" {
-		wrong("certs-provider", c.CertsProvider, "this version knows self-signed only")
-	}
-	if c.LeafDuration < time.Minute || c.LeafDuration >= c.CADuration {
-		wrong("leaf-duration", c.LeafDuration, fmt.Sprintf("allowed is from 1m to less than --ca-duration (%s)", c.CADuration))
-	}
+	c.certsConfig.validate(wrong)
 	for _, name := range c.Library {
 		if !slices.Contains(library.Names(), name) {
 			wrong("library", name, "allowed are "+strings.Join(library.Names(), ", "))

@@ -39,8 +39,9 @@ PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag goes
 before the environment, and that before the file. Lists are separated by commas.
 
 It is ready (/readyz) when the certificate that it serves verifies against the
-caBundle in every --webhook-configuration, namespaces have been listed and
-templates are loaded; until then /readyz says what is missing.`,
+caBundle in every --webhook-configuration and --validating-webhook-configuration,
+namespaces have been listed and templates are loaded; until then /readyz says
+what is missing.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -122,15 +123,11 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
-	source, err := certs.NewSelfSigned(certs.SelfSignedOptions{
-		RESTConfig: config, Namespace: c.Namespace, SecretName: c.CASecret, Service: c.Service,
-		WebhookConfigurations: c.WebhookConfigurations, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
-		Logger: log.With("component", "certs"),
-	})
+	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
 		return fmt.Errorf("setting up certificates: %w", err)
 	}
-	registry.MustRegister(expiryMetric(source))
+	registry.MustRegister(certs.NewCollector(source))
 	events := effects.NewEvents(client.CoreV1())
 	defer events.Close()
 
@@ -227,16 +224,4 @@ func liveSet(cmd *cobra.Command, c serveConfig, config *rest.Config, log *slog.L
 		options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix))
 	}
 	return live.New(options), nil
-}
-
-func expiryMetric(source certs.Source) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "pillion_certificate_expiry_timestamp_seconds",
-		Help: "When the serving certificate expires, in seconds since 1970; 0 while there is none.",
-	}, func() float64 {
-		if t, ok := source.ExpiryTime(); ok {
-			return float64(t.Unix())
-		}
-		return 0
-	})
 }

@@ -1,0 +1,155 @@
+package certs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// runCertManager starts a replica that follows the Secret, and ends it with the test.
+func (c *cluster) runCertManager(change func(*CertManagerOptions)) Source {
+	c.t.Helper()
+	o := CertManagerOptions{Options: testOptions(), SecretName: testSecret}
+	if change != nil {
+		change(&o)
+	}
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newCertManager(o, c, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.background(s))
+	return s
+}
+
+// reissue puts another certificate into the Secret, as cert-manager does: keys that
+// are not its own stay.
+func (c *cluster) reissue(l *leaf) {
+	c.t.Helper()
+	c.editSecret(func(data map[string][]byte) {
+		for key, value := range servingSecret(c.t, l).Data {
+			data[key] = value
+		}
+	})
+}
+
+// inject does what cainjector does: the CA, and nothing else, into every entry.
+func (c *cluster) inject(issuer *ca) {
+	c.t.Helper()
+	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
+		for i := range m.Webhooks {
+			m.Webhooks[i].ClientConfig.CABundle = pemOf(issuer)
+		}
+	})
+}
+
+func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testing.T) {
+	t.Parallel()
+	first, second := yearCA(t), yearCA(t)
+	week := 7 * 24 * time.Hour
+	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
+	var replicas []Source
+	for range 3 {
+		replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second }))
+	}
+	for _, s := range replicas {
+		eventually(t, s.Ready)
+	}
+	eventually(t, func() error { return c.published(pemOf(first)) })
+	c.reissue(newLeaf(t, second, testDNSName, week))
+	eventually(t, func() error { return c.published(pemOf(second, first)) })
+	for _, s := range replicas {
+		keeps(t, s, pemOf(first), 500*time.Millisecond)
+	}
+	for _, s := range replicas {
+		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+	}
+	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
+	eventually(t, func() error { return c.published(pemOf(second, first)) })
+}
+
+func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
+	t.Parallel()
+	issuer := yearCA(t)
+	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
+	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+	eventually(t, s.Ready)
+	next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
+	c.reissue(next)
+	eventually(t, func() error {
+		if !served(t, s).Leaf.Equal(next.tls.Leaf) {
+			return errors.New("the renewed leaf is not served")
+		}
+		return nil
+	})
+}
+
+func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) {
+	t.Parallel()
+	first, second := yearCA(t), yearCA(t)
+	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
+	for _, verb := range []string{"patch mutatingwebhookconfigurations", "update secrets", "get secrets", "create secrets"} {
+		c.deny(verb, true)
+	}
+	s := c.runCertManager(nil)
+	eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
+	c.inject(first)
+	eventually(t, s.Ready)
+	// cainjector has not yet seen the new Secret: the old leaf is the good one.
+	c.deny("update secrets", false)
+	c.reissue(newLeaf(t, second, testDNSName, time.Hour))
+	keeps(t, s, pemOf(first), 300*time.Millisecond)
+	c.inject(second)
+	eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+	if c.written() != 0 {
+		t.Error("it published although it was told not to")
+	}
+}
+
+func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newConfiguration())
+	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+	eventually(t, func() error {
+		return mentions(s.Ready(), "secret pillion-system/pillion-ca: not found", "kubectl -n pillion-system describe certificates")
+	})
+	issuer := yearCA(t)
+	good := servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))
+	broken := good.DeepCopy()
+	broken.Data[corev1.TLSPrivateKeyKey] = nil
+	if _, err := c.CoreV1().Secrets(testNamespace).Create(context.Background(), broken, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
+	c.editSecret(func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = good.Data[corev1.TLSPrivateKeyKey] })
+	eventually(t, s.Ready)
+	before := served(t, s)
+	c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
+	eventually(t, func() error {
+		if n := s.Status().Failures[failedSecret]; n != 2 {
+			return fmt.Errorf("%d failures, want that the second one counts", n)
+		}
+		return nil
+	})
+	if served(t, s) != before || s.Ready() != nil {
+		t.Errorf("a broken Secret costs the leaf that is in use: %v", s.Ready())
+	}
+}
+
+func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newConfiguration())
+	c.deny("update secrets", true)
+	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+	eventually(t, func() error {
+		return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
+	})
+}

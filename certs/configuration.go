@@ -1,0 +1,169 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Kind is the kind of a webhook configuration.
+type Kind string
+
+// The kinds of webhook configurations.
+const (
+	Mutating   Kind = "MutatingWebhookConfiguration"
+	Validating Kind = "ValidatingWebhookConfiguration"
+)
+
+// resource is the API's name of the kind.
+func (k Kind) resource() string { return strings.ToLower(string(k)) + "s" }
+
+// WebhookConfiguration names one object.
+type WebhookConfiguration struct {
+	Kind Kind
+	Name string
+}
+
+// String is for messages.
+func (c WebhookConfiguration) String() string { return strings.ToLower(string(c.Kind)) + " " + c.Name }
+
+// service is the Service by which API servers call the webhook.
+type service struct{ namespace, name string }
+
+// dnsName is the name by which API servers verify it.
+func (s service) dnsName() string { return s.name + "." + s.namespace + ".svc" }
+
+// entry is one webhook of a configuration, as far as certificates go.
+type entry struct {
+	// index is its place in the list.
+	index    int
+	name     string
+	caBundle []byte
+}
+
+// registration is one version of a webhook configuration, of either kind.
+type registration struct {
+	WebhookConfiguration
+	resourceVersion string
+
+	// entries are those that call the Service; others are none of ours.
+	entries []entry
+}
+
+// add takes up an entry if it calls the Service.
+func (r *registration) add(index int, name string, client *admissionv1.WebhookClientConfig, s service) {
+	if client.Service != nil && client.Service.Namespace == s.namespace && client.Service.Name == s.name {
+		r.entries = append(r.entries, entry{index, name, client.CABundle})
+	}
+}
+
+// outdated are the entries whose caBundle is not want.
+func (r *registration) outdated(want []byte) []entry {
+	var entries []entry
+	for _, e := range r.entries {
+		if !bytes.Equal(e.caBundle, want) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// publishes is whether every entry trusts the CA.
+func (r *registration) publishes(cert *x509.Certificate) bool {
+	for _, e := range r.entries {
+		if !contains(parseTrusted(e.caBundle), cert) {
+			return false
+		}
+	}
+	return true
+}
+
+// configuration follows one webhook configuration.
+type configuration struct {
+	WebhookConfiguration
+	run     func(ctx context.Context)
+	unknown func() error
+	get     func() (*registration, bool)
+	patch   func(ctx context.Context, patch []byte) error
+}
+
+// followConfiguration prepares to follow the configuration, in which the entries
+// of the Service count. changed is called after every change.
+func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
+	api := client.AdmissionregistrationV1()
+	switch c.Kind {
+	case Mutating:
+		return followKind(client, api.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
+			for i := range object.Webhooks {
+				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
+			}
+		})
+	case Validating:
+		return followKind(client, api.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
+			for i := range object.Webhooks {
+				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
+			}
+		})
+	}
+	return nil, fmt.Errorf("webhook configuration %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
+}
+
+// configurationClient is the part of a typed client that configurations need.
+type configurationClient[T, L runtime.Object] interface {
+	lister[L]
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+// followKind is followConfiguration for one kind. read takes the entries of an
+// object of that kind.
+func followKind[T interface {
+	runtime.Object
+	metav1.Object
+}, L runtime.Object](client kubernetes.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) (*configuration, error) {
+	f, err := follow[T](client, objects, "", c.Name, changed)
+	if err != nil {
+		return nil, err
+	}
+	return &configuration{
+		WebhookConfiguration: c, run: f.run, unknown: f.unknown,
+		get: func() (*registration, bool) {
+			object, ok := f.get()
+			if !ok {
+				return nil, false
+			}
+			r := &registration{WebhookConfiguration: c, resourceVersion: object.GetResourceVersion()}
+			read(object, r)
+			return r, true
+		},
+		patch: func(ctx context.Context, patch []byte) error {
+			_, err := objects.Patch(ctx, c.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+			return err
+		},
+	}, nil
+}
+
+// checkConfigurations names what is wrong with a list of them.
+func checkConfigurations(list []WebhookConfiguration) error {
+	seen := map[WebhookConfiguration]bool{}
+	for _, c := range list {
+		switch {
+		case c.Name == "":
+			return errors.New("a name in WebhookConfigurations is empty")
+		case c.Kind != Mutating && c.Kind != Validating:
+			return fmt.Errorf("WebhookConfigurations: %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
+		case seen[c]:
+			return fmt.Errorf("WebhookConfigurations: %s is there twice", c)
+		}
+		seen[c] = true
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package certs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// mount lays out a volume as a kubelet does: tls.crt and tls.key are links into
+// ..data, which is a link to a folder with a name of its own.
+func mount(t *testing.T, dir, version string, l *leaf) {
+	t.Helper()
+	folder := filepath.Join(dir, "..version_"+version)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(folder, 0o700))
+	data := servingSecret(t, l).Data
+	for _, name := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey} {
+		must(os.WriteFile(filepath.Join(folder, name), data[name], 0o600))
+		if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
+			must(os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+		}
+	}
+	must(os.Symlink(filepath.Base(folder), filepath.Join(dir, "..new")))
+	must(os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+}
+
+func (c *cluster) runFiles(dir string) Source {
+	c.t.Helper()
+	o := FilesOptions{Options: testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
+	o.Settle = time.Second
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newFiles(o, c, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(c.background(s))
+	return s
+}
+
+func serves(s Source, l *leaf) func() error {
+	return func() error {
+		certificate, err := s.GetCertificate(nil)
+		if err == nil && !certificate.Leaf.Equal(l.tls.Leaf) {
+			err = errors.New("another certificate is served")
+		}
+		return err
+	}
+}
+
+func TestFilesAreReadAgainWhenAKubeletSwapsTheLinkAndWhenTheyAreRenamed(t *testing.T) {
+	t.Parallel()
+	issuer, dir := yearCA(t), t.TempDir()
+	first, second, third := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour), newLeaf(t, issuer, testDNSName, 3*time.Hour)
+	mount(t, dir, "1", first)
+	c := newCluster(t, newConfiguration())
+	c.inject(issuer)
+	s := c.runFiles(dir)
+	eventually(t, s.Ready)
+	eventually(t, serves(s, first))
+	mount(t, dir, "2", second)
+	eventually(t, serves(s, second))
+
+	data := servingSecret(t, third).Data
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path+".new", data[name], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, serves(s, third))
+	if err := s.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAHalfWrittenPairKeepsTheLastGoodOneAndSaysSo(t *testing.T) {
+	t.Parallel()
+	issuer, dir := yearCA(t), t.TempDir()
+	first, second := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour)
+	mount(t, dir, "1", first)
+	c := newCluster(t, newConfiguration())
+	c.inject(issuer)
+	s := c.runFiles(dir)
+	eventually(t, serves(s, first))
+	data := servingSecret(t, second).Data
+	certPEM := data[corev1.TLSCertKey]
+	for i, half := range [][]byte{certPEM, certPEM[:len(certPEM)/2]} {
+		if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), half, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			if n := s.Status().Failures[failedFiles]; n <= i {
+				return fmt.Errorf("%d failures are counted", n)
+			}
+			return mentions(s.(*files).problem(subjectFiles), corev1.TLSCertKey, "the last good pair stays in use")
+		})
+		if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), data[corev1.TLSPrivateKeyKey], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, serves(s, second))
+}
+
+func TestFilesOfACAThatIsNotPublishedAreServedOnlyWhenItIs(t *testing.T) {
+	t.Parallel()
+	first, second, dir := yearCA(t), yearCA(t), t.TempDir()
+	old, next := newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, second, testDNSName, time.Hour)
+	mount(t, dir, "1", old)
+	c := newCluster(t, newConfiguration())
+	c.inject(first)
+	s := c.runFiles(dir)
+	eventually(t, serves(s, old))
+	mount(t, dir, "2", next)
+	keeps(t, s, pemOf(first), 1500*time.Millisecond)
+	c.inject(second)
+	eventually(t, serves(s, next))
+}
+
+func TestFilesThatAreNotThereAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newCluster(t, newConfiguration()).runFiles(dir)
+	eventually(t, func() error { return mentions(s.Ready(), filepath.Join(dir, corev1.TLSCertKey), "no such file") })
+}

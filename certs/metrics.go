@@ -1,0 +1,73 @@
+package certs
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics is a collector of what a source's Status says.
+type metrics struct {
+	status func() Status
+
+	expires, caExpires, published, rotations, handovers, made, failures *prometheus.Desc
+}
+
+// NewCollector gives the metrics of a source.
+func NewCollector(source Source) prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("pillion_certificate_"+name, help, labels, nil)
+	}
+	return &metrics{
+		status:    source.Status,
+		expires:   desc("expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none."),
+		caExpires: desc("authority_expiry_timestamp_seconds", "When the CA of the serving certificate expires, in seconds since 1970; 0 while it is not known."),
+		published: desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration"),
+		rotations: desc("rotations_total", "Serving certificates that took the place of another one."),
+		handovers: desc("handovers_total", "Serving certificates among those that another CA signed."),
+		made:      desc("authorities_made_total", "CAs that this replica made and stored."),
+		failures:  desc("failures_total", "What failed, by operation (permission, secret, sign, publish, files); the same error again does not count.", "operation"),
+	}
+}
+
+// Describe follows prometheus.Collector.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.published, m.rotations, m.handovers, m.made, m.failures} {
+		out <- d
+	}
+}
+
+// Collect follows prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	status := m.status()
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(d *prometheus.Desc, value int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
+	}
+	gauge(m.expires, seconds(status.Expires))
+	gauge(m.caExpires, seconds(status.CAExpires))
+	for _, c := range status.Configurations {
+		value := 0.0
+		if c.Err == nil {
+			value = 1
+		}
+		gauge(m.published, value, string(c.Kind), c.Name)
+	}
+	counter(m.rotations, status.Rotations)
+	counter(m.handovers, status.Handovers)
+	counter(m.made, status.AuthoritiesMade)
+	for _, operation := range slices.Sorted(maps.Keys(status.Failures)) {
+		counter(m.failures, status.Failures[operation], operation)
+	}
+}
+
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.Unix())
+}

@@ -1,0 +1,109 @@
+package certs
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// view is an API server that sees configurations late.
+type view struct {
+	lag     time.Duration
+	bundles []seen
+}
+
+type seen struct {
+	at     time.Time
+	bundle []byte
+}
+
+// see is what the API server trusts now.
+func (v *view) see(now time.Time, bundle []byte) []byte {
+	v.bundles = append(v.bundles, seen{now, bundle})
+	for len(v.bundles) > 1 && !v.bundles[1].at.After(now.Add(-v.lag)) {
+		v.bundles = v.bundles[1:]
+	}
+	return v.bundles[0].bundle
+}
+
+// In a time of its own: the CA is replaced twenty times while replicas come and go,
+// and at no moment is there a ready replica that an API server would refuse, even
+// one that sees each bundle late.
+func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const settle = 2 * time.Second
+		c := newCluster(t, newConfiguration())
+		start := func() (*selfSigned, func()) {
+			return c.start(func(o *SelfSignedOptions) {
+				o.CADuration, o.LeafDuration, o.Settle = 28*time.Second, 7*time.Second, settle
+			})
+		}
+		type replica struct {
+			*selfSigned
+			stop  func()
+			ready bool
+		}
+		var replicas [3]replica
+		for i := range replicas {
+			replicas[i].selfSigned, replicas[i].stop = start()
+		}
+		views := []*view{{lag: 0}, {lag: 1500 * time.Millisecond}}
+		random := rand.New(rand.NewPCG(1, 2))
+		made, leaves, refused := 0, 0, 0
+		cas := map[string]bool{}
+		began := time.Now()
+		for made < 21 && time.Since(began) < time.Hour {
+			time.Sleep(250 * time.Millisecond)
+			now := time.Now()
+			bundle := c.configuration().Webhooks[0].ClientConfig.CABundle
+			made = 0
+			for i := range replicas {
+				made += replicas[i].Status().AuthoritiesMade
+			}
+			for _, v := range views {
+				trusted := v.see(now, bundle)
+				if now.Sub(began) < settle {
+					continue // a fresh install: no API server has ever seen a bundle
+				}
+				for i := range replicas {
+					r := &replicas[i]
+					r.ready = r.ready || r.Ready() == nil
+					if !r.ready {
+						continue
+					}
+					if err := verifies(r, trusted, now); err != nil {
+						refused++
+						t.Errorf("after %s, an API server %s behind refuses replica %d: %v", now.Sub(began), v.lag, i, err)
+					}
+				}
+			}
+			for _, authority := range parseTrusted(bundle) {
+				cas[string(authority.cert.Raw)] = true
+			}
+			if refused > 5 {
+				break
+			}
+			if random.IntN(60) == 0 && now.Sub(began) > settle {
+				i := random.IntN(len(replicas))
+				replicas[i].stop()
+				leaves += replicas[i].Status().Rotations
+				base := replicas[i].Status().AuthoritiesMade
+				replicas[i].selfSigned, replicas[i].stop = start()
+				replicas[i].ready = false
+				replicas[i].count(func(counts *Status) { counts.AuthoritiesMade = base })
+			}
+		}
+		for i := range replicas {
+			replicas[i].stop()
+			leaves += replicas[i].Status().Rotations
+		}
+		if len(cas) < 20 || made > len(cas)+1 || leaves < 100 { // the last one may not be published yet
+			t.Errorf("%d CAs made, %d seen, %d leaves replaced in %s; want at least 20, as many, and 100", made, len(cas), leaves, time.Since(began))
+		}
+		if n := len(parseTrusted(c.configuration().Webhooks[0].ClientConfig.CABundle)); n > 3 {
+			t.Errorf("the bundle still has %d CAs, want that old ones are pruned", n)
+		}
+		t.Logf("%d CAs, %d leaves in %s", len(cas), leaves, time.Since(began))
+	})
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/certs"
+)
+
+// The values of --certs-provider.
+const (
+	selfSigned  = "self-signed"
+	certManager = "cert-manager"
+	files       = "files"
+)
+
+var (
+	providers     = []string{selfSigned, certManager, files}
+	keyAlgorithms = []string{string(certs.ECDSA), string(certs.RSA)}
+)
+
+// certsConfig is the part of serveConfig that is about certificates.
+type certsConfig struct {
+	Provider                           string
+	WebhookConfigurations              []string
+	ValidatingWebhookConfigurations    []string
+	CASecret, KeyAlgorithm             string
+	CADuration, LeafDuration, CASettle time.Duration
+	ServingSecret                      string
+	PublishCA                          bool
+	CertFile, KeyFile                  string
+}
+
+func certsFlags(f *pflag.FlagSet) {
+	f.StringSlice("webhook-configuration", nil, "name of a MutatingWebhookConfiguration that calls Pillion (repeatable)")
+	f.StringSlice("validating-webhook-configuration", nil, "name of a ValidatingWebhookConfiguration that calls Pillion (repeatable)")
+	f.String("certs-provider", selfSigned, "where the serving certificate comes from: "+strings.Join(providers, ", "))
+	f.Duration("ca-settle", 5*time.Minute, "how long a new CA must have been seen in every caBundle before a certificate of it is served")
+	f.String("ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; made if absent")
+	f.Duration("ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of it is left")
+	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of it is left")
+	f.String("key-algorithm", string(certs.ECDSA), "self-signed: kind of new private keys: "+strings.Join(keyAlgorithms, ", "))
+	f.String("serving-secret", "pillion-serving", "cert-manager: name of the Secret that holds the serving certificate")
+	f.Bool("publish-ca", false, "cert-manager: write its CA into every caBundle, in place of cainjector")
+	f.String("cert-file", "", "files: path of the serving certificate with its chain (PEM)")
+	f.String("key-file", "", "files: path of its private key (PEM)")
+}
+
+func readCerts(v *viper.Viper) certsConfig {
+	return certsConfig{
+		Provider:                        v.GetString("certs-provider"),
+		WebhookConfigurations:           list(v, "webhook-configuration"),
+		ValidatingWebhookConfigurations: list(v, "validating-webhook-configuration"),
+		CASecret:                        v.GetString("ca-secret"), KeyAlgorithm: v.GetString("key-algorithm"),
+		CADuration: v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"), CASettle: v.GetDuration("ca-settle"),
+		ServingSecret: v.GetString("serving-secret"), PublishCA: v.GetBool("publish-ca"),
+		CertFile: v.GetString("cert-file"), KeyFile: v.GetString("key-file"),
+	}
+}
+
+// shortest is the least duration of a certificate. Certificates know whole
+// seconds only, and are looked at once a second.
+const shortest = 3 * time.Second
+
+func (c certsConfig) validate(wrong func(setting string, value any, allowed string)) {
+	if !slices.Contains(providers, c.Provider) {
+		wrong("certs-provider", c.Provider, "allowed are "+strings.Join(providers, ", "))
+	}
+	if !slices.Contains(keyAlgorithms, c.KeyAlgorithm) {
+		wrong("key-algorithm", c.KeyAlgorithm, "allowed are "+strings.Join(keyAlgorithms, ", "))
+	}
+	if c.LeafDuration < shortest || c.LeafDuration >= c.CADuration {
+		wrong("leaf-duration", c.LeafDuration, fmt.Sprintf("allowed is from %s to less than --ca-duration (%s)", shortest, c.CADuration))
+	}
+	if c.CASettle < 0 || c.CASettle > c.CADuration/4 {
+		wrong("ca-settle", c.CASettle, fmt.Sprintf("allowed is from 0s to a quarter of --ca-duration (%s)", c.CADuration))
+	}
+	for setting, names := range map[string][]string{
+		"ca-secret": {c.CASecret}, "serving-secret": {c.ServingSecret},
+		"webhook-configuration": c.WebhookConfigurations, "validating-webhook-configuration": c.ValidatingWebhookConfigurations,
+	} {
+		for _, name := range names {
+			if len(validation.IsDNS1123Subdomain(name)) > 0 {
+				wrong(setting, name, "allowed is a DNS name of lower case letters, digits, dashes and dots")
+			}
+		}
+	}
+	if c.PublishCA && c.Provider != certManager {
+		wrong("publish-ca", c.PublishCA, "allowed with --certs-provider="+certManager+" only")
+	}
+	if c.Provider == files {
+		for setting, path := range map[string]string{"cert-file": c.CertFile, "key-file": c.KeyFile} {
+			if path == "" {
+				wrong(setting, path, "required with --certs-provider="+files)
+			}
+		}
+	}
+}
+
+// newSource makes the provider that was chosen.
+func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Source, error) {
+	options := certs.Options{RESTConfig: config, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log}
+	if c.CASettle == 0 {
+		options.Settle = -1 // zero would be the default
+	}
+	for _, name := range c.WebhookConfigurations {
+		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})
+	}
+	for _, name := range c.ValidatingWebhookConfigurations {
+		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Validating, Name: name})
+	}
+	switch c.Provider {
+	case certManager:
+		return certs.NewCertManager(certs.CertManagerOptions{
+			Options: options, SecretName: c.ServingSecret, Publish: c.PublishCA, LeafDuration: c.LeafDuration,
+		})
+	case files:
+		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile})
+	default:
+		return certs.NewSelfSigned(certs.SelfSignedOptions{
+			Options: options, SecretName: c.CASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
+			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
+		})
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"time"
 
@@ -62,8 +61,8 @@ func (o *CertManagerOptions) complete() error {
 	if err := o.Options.complete(); err != nil {
 		return err
 	}
-	if o.SecretName == "" {
-		return errors.New("SecretName is not set")
+	if err := required("SecretName", o.SecretName); err != nil {
+		return err
 	}
 	if o.LeafDuration == 0 {
 		o.LeafDuration = 7 * 24 * time.Hour

@@ -43,10 +43,7 @@ func NewFiles(o FilesOptions) (Source, error) {
 }
 
 func (o *FilesOptions) complete() error {
-	if o.CertFile == "" || o.KeyFile == "" {
-		return errors.New("CertFile or KeyFile is not set")
-	}
-	return o.Options.complete()
+	return errors.Join(required("CertFile", o.CertFile), required("KeyFile", o.KeyFile), o.Options.complete())
 }
 
 func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time) (*files, error) {

@@ -75,8 +75,8 @@ func (o *SelfSignedOptions) complete() error {
 	if err := o.Options.complete(); err != nil {
 		return err
 	}
-	if o.SecretName == "" {
-		return errors.New("SecretName is not set")
+	if err := required("SecretName", o.SecretName); err != nil {
+		return err
 	}
 	if o.CADuration == 0 {
 		o.CADuration = 365 * 24 * time.Hour
@@ -169,6 +169,9 @@ func (s *selfSigned) keepSecret(ctx context.Context) error {
 		version = secret.ResourceVersion
 		stored, broken = readAuthorities(secret.Data)
 	}
+	if s.wrote.pending(version, now) {
+		return nil
+	}
 	remembered := s.authorities
 	if stored.current != nil {
 		s.authorities = stored.completedBy(remembered)
@@ -176,9 +179,6 @@ func (s *selfSigned) keepSecret(ctx context.Context) error {
 	s.confirmed.forget(now)
 	if stored.next != nil {
 		s.confirmed.observe(stored.next.cert, s.published(stored.next), now)
-	}
-	if s.wrote.pending(version, now) {
-		return nil
 	}
 	made := 0
 	want, err := stored.step(circumstances{
@@ -201,7 +201,7 @@ func (s *selfSigned) keepSecret(ctx context.Context) error {
 		return errors.Join(broken, err)
 	}
 	if written {
-		s.wrote = write{over: version, at: now}
+		s.wrote, s.authorities = write{over: version, at: now}, want
 		s.count(func(counts *Status) { counts.AuthoritiesMade += made })
 		s.log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
 	}

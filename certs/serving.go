@@ -66,10 +66,8 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	for _, field := range []struct{ name, value string }{{"Namespace", o.Namespace}, {"Service", o.Service}} {
-		if field.value == "" {
-			return fmt.Errorf("%s is not set", field.name)
-		}
+	if err := errors.Join(required("Namespace", o.Namespace), required("Service", o.Service)); err != nil {
+		return err
 	}
 	if err := checkConfigurations(o.WebhookConfigurations); err != nil {
 		return err
@@ -79,6 +77,14 @@ func (o *Options) complete() error {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// required is an error that names the option, when it has no value.
+func required(option, value string) error {
+	if value == "" {
+		return fmt.Errorf("%s is not set", option)
 	}
 	return nil
 }

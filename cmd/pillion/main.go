@@ -82,7 +82,7 @@ the other commands run the very same functions on files, without a cluster.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newStatusCommand(), newVersionCommand())
 	return root
 }
 

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// ownLabel is what the chart puts on everything that is Pillion's.
+const ownLabel = "app.kubernetes.io/name=pillion"
+
+// statusTimeout bounds each question to a replica.
+const statusTimeout = 5 * time.Second
+
+func newStatusCommand() *cobra.Command {
+	var kubeconfig, namespace string
+	var urls []string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "How Pillion stands in a cluster: what is missing, and when certificates expire",
+		Long: `Status asks every replica, through the API server, and reads the webhook
+configurations. It needs the rights to list pods in Pillion's namespace, to get
+pods/proxy there, and to list webhook configurations. Exit code 1 if something is
+missing; each such line says what, and on which object.`,
+		Example: `  pillion status
+  pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			rules := clientcmd.NewDefaultClientConfigLoadingRules()
+			rules.ExplicitPath = kubeconfig
+			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			if err != nil {
+				return fmt.Errorf("finding the API server: %w", err)
+			}
+			config.UserAgent = "pillion/" + version
+			client, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				return fmt.Errorf("making a client: %w", err)
+			}
+			var replicas []replica
+			for _, url := range urls {
+				replicas = append(replicas, replica{name: url, get: getURL(strings.TrimSuffix(url, "/"))})
+			}
+			if len(urls) == 0 {
+				if replicas, err = podsOf(cmd.Context(), client, namespace); err != nil {
+					return err
+				}
+			}
+			return status(cmd.Context(), cmd.OutOrStdout(), client, namespace, replicas)
+		},
+	}
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
+	cmd.Flags().StringSliceVar(&urls, "replica", nil, "URL of a replica's admin port, to be asked in place of the pods (repeatable)")
+	return cmd
+}
+
+// replica is one running Pillion.
+type replica struct {
+	name string
+	// get fetches a path of the admin port. The body counts whatever the error.
+	get func(ctx context.Context, path string) ([]byte, error)
+}
+
+func podsOf(ctx context.Context, client kubernetes.Interface, namespace string) ([]replica, error) {
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: ownLabel})
+	if err != nil {
+		return nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", namespace, err)
+	}
+	var replicas []replica
+	for _, pod := range pods.Items {
+		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
+			return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(pod.Name + ":8080").
+				SubResource("proxy").Suffix(path).Do(ctx).Raw()
+		}})
+	}
+	return replicas, nil
+}
+
+func getURL(base string) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		return body, err
+	}
+}
+
+// answers are what a replica said.
+type answers struct {
+	name string
+
+	// missing is what it is not ready for, empty if it is ready.
+	missing string
+
+	// metrics are nil if it did not answer.
+	metrics map[string]*dto.MetricFamily
+}
+
+func (r replica) ask(ctx context.Context) answers {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	a := answers{name: r.name}
+	if body, err := r.get(ctx, "/readyz"); err != nil {
+		a.missing = strings.TrimSpace(strings.TrimPrefix(string(body), "not ready:\n"))
+		if a.missing == "" {
+			a.missing = err.Error()
+		}
+	}
+	body, err := r.get(ctx, "/metrics")
+	if err != nil {
+		return a
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	if a.metrics, err = parser.TextToMetricFamilies(strings.NewReader(string(body))); err != nil {
+		a.missing = strings.TrimPrefix(a.missing+"; reading its metrics: "+err.Error(), "; ")
+	}
+	return a
+}
+
+// value is the sum of a metric's values over those with the labels (NAME=VALUE).
+func (a answers) value(name string, labels ...string) (sum float64, found bool) {
+	for _, m := range a.metrics[name].GetMetric() {
+		has := 0
+		for _, l := range m.GetLabel() {
+			if slices.Contains(labels, l.GetName()+"="+l.GetValue()) {
+				has++
+			}
+		}
+		if has == len(labels) {
+			sum, found = sum+m.GetGauge().GetValue()+m.GetCounter().GetValue()+m.GetUntyped().GetValue(), true
+		}
+	}
+	return sum, found
+}
+
+// status asks everybody and prints a section for each part.
+func status(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []replica) error {
+	if len(replicas) == 0 {
+		fmt.Fprintf(w, "no replicas: there are no pods with the label %s in namespace %s; -n names Pillion's namespace\n", ownLabel, namespace)
+		return errRefused
+	}
+	var all []answers
+	for _, r := range replicas {
+		all = append(all, r.ask(ctx))
+	}
+	slices.SortFunc(all, func(a, b answers) int { return strings.Compare(a.name, b.name) })
+	missing := false
+	for _, a := range all {
+		if a.missing == "" {
+			continue
+		}
+		missing = true
+		for line := range strings.Lines(a.missing) {
+			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, strings.TrimSpace(line))
+		}
+	}
+	complete, err := certificateStatus(ctx, w, client, all, time.Now())
+	if err != nil {
+		return err
+	}
+	if missing || !complete {
+		return errRefused
+	}
+	return nil
+}

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static test image up down demo fuzz bench clean ground
+.PHONY: help build check static test image up down demo rotate fuzz bench clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -48,6 +48,10 @@ down: ## remove what `make up` left running, without a trace
 
 demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
 	@$(GROUND_COMMAND) demo
+
+rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
+	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
+	@.cache/rotate
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz

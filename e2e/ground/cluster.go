@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -219,23 +220,8 @@ func (g *cluster) startAPIServer(ctx context.Context, etcdPort, port int, more .
 	if err := os.WriteFile(g.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	pki := func(name string) string { return g.path("pki", name) }
-	server, err := g.run("kube-apiserver", append([]string{
-		"--etcd-servers=http://" + g.at(etcdPort),
-		"--bind-address=" + g.address.String(),
-		"--advertise-address=" + g.address.String(),
-		"--secure-port=" + strconv.Itoa(port),
-		"--service-cluster-ip-range=" + g.services.String(),
-		"--tls-cert-file=" + pki("kube-apiserver.crt"),
-		"--tls-private-key-file=" + pki("kube-apiserver.key"),
-		"--client-ca-file=" + pki("ca.crt"),
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + pki("service-accounts.pub"),
-		"--service-account-signing-key-file=" + pki("service-accounts.key"),
-		"--allow-privileged=true",
-		"--audit-policy-file=" + g.path("audit-policy.yaml"),
-		"--audit-log-path=" + g.AuditLog(),
-	}, more...)...)
+	server, err := g.run("kube-apiserver", append(g.apiServerFlags(etcdPort, port),
+		append(slices.Clone(more), "--audit-policy-file="+g.path("audit-policy.yaml"), "--audit-log-path="+g.AuditLog())...)...)
 	if err != nil {
 		return err
 	}
@@ -250,6 +236,25 @@ func (g *cluster) startAPIServer(ctx context.Context, etcdPort, port int, more .
 	return server.until(ctx, apiServerLimit, func(ctx context.Context) error {
 		return g.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})
+}
+
+// apiServerFlags are those of every kube-apiserver.
+func (g *cluster) apiServerFlags(etcdPort, port int) []string {
+	pki := func(name string) string { return g.path("pki", name) }
+	return []string{
+		"--etcd-servers=http://" + g.at(etcdPort),
+		"--bind-address=" + g.address.String(),
+		"--advertise-address=" + g.address.String(),
+		"--secure-port=" + strconv.Itoa(port),
+		"--service-cluster-ip-range=" + g.services.String(),
+		"--tls-cert-file=" + pki("kube-apiserver.crt"),
+		"--tls-private-key-file=" + pki("kube-apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + pki("service-accounts.pub"),
+		"--service-account-signing-key-file=" + pki("service-accounts.key"),
+		"--allow-privileged=true",
+	}
 }
 
 func (g *cluster) startControllers(ctx context.Context, more ...string) error {

@@ -22,8 +22,10 @@ const servicePort = 443
 // its Service. It needs Linux, where all of 127.0.0.0/8 is this machine.
 type ControlPlane struct {
 	*cluster
-	net   loopback
-	close func() error
+	net      loopback
+	more     []string // URLs of kube-apiservers besides the first
+	balanced bool     // see Options
+	close    func() error
 
 	mu       sync.Mutex
 	pillions map[string]*deployment // by namespace
@@ -35,7 +37,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
-	g := &ControlPlane{net: newLoopback(), pillions: map[string]*deployment{}}
+	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, pillions: map[string]*deployment{}}
 	g.close = sync.OnceValue(g.stopAll)
 	if err := mayListen(g.net, servicePort); err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 		}
 	}()
 	began := time.Now()
-	if err := g.start(ctx); err != nil {
+	if err := g.start(ctx, max(1, o.APIServers)); err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	fmt.Fprintf(out, "control plane ready in %.1f s, Services in %s\n", time.Since(began).Seconds(), g.services)
@@ -84,8 +86,8 @@ func (g *ControlPlane) stopAll() error {
 	return nil
 }
 
-func (g *ControlPlane) start(ctx context.Context) error {
-	ports, err := freePorts(g.address, 3)
+func (g *ControlPlane) start(ctx context.Context, apiServers int) error {
+	ports, err := freePorts(g.address, 2+apiServers)
 	if err != nil {
 		return err
 	}
@@ -96,11 +98,14 @@ func (g *ControlPlane) start(ctx context.Context) error {
 	if err := g.startEtcd(ctx, ports[0], ports[1]); err != nil {
 		return err
 	}
-	err = g.startAPIServer(ctx, ports[0], ports[2],
+	flags := []string{
 		"--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", // nobody routes to the Service "kubernetes" here
-	)
-	if err != nil {
+	}
+	if err := g.startAPIServer(ctx, ports[0], ports[2], flags...); err != nil {
+		return err
+	}
+	if err := g.startMoreAPIServers(ctx, ports[0], ports[3:], flags); err != nil {
 		return err
 	}
 	return g.startControllers(ctx)

@@ -38,11 +38,13 @@ type deployment struct {
 	identity string // of everything that its processes were made from
 	wanted   int
 	replicas []*replica
+	balancer *balancer // of a ground that is Balanced, from the first start on
 }
 
 // A replica is one Pillion.
 type replica struct {
 	Replica
+	number  int
 	process *process
 	refresh context.CancelFunc // ends the renewal of its token
 }
@@ -174,6 +176,16 @@ func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv
 		}
 		d.replicas = append(d.replicas, r)
 	}
+	if err := g.balance(ctx, d, object); err != nil {
+		d.stop(ctx, 0)
+		return err
+	}
+	return g.untilReady(ctx, d, object)
+}
+
+// untilReady waits until every replica says that it is ready; if one does not, all are
+// stopped.
+func (g *ControlPlane) untilReady(ctx context.Context, d *deployment, object *appsv1.Deployment) error {
 	ready, err := readiness(object)
 	if err != nil {
 		return err
@@ -276,20 +288,20 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{Replica: Replica{
+	r := &replica{number: n, Replica: Replica{
 		Name:  object.Name + "-" + strconv.Itoa(n),
 		Serve: netip.AddrPortFrom(address, servicePort),
 		Admin: netip.AddrPortFrom(address, uint16(ports[0])),
 		Log:   g.path("log", object.Namespace+"-"+strconv.Itoa(n)),
 	}}
-	if n == 0 {
+	if n == 0 && !g.balanced {
 		clusterIP, err := clusterIP(ctx, g.client, object)
 		if err != nil {
 			return nil, err
 		}
 		r.Serve = netip.AddrPortFrom(clusterIP, servicePort)
 	}
-	kubeconfig, stop, err := g.serviceAccount(ctx, object, p.Dir)
+	kubeconfig, stop, err := g.serviceAccount(ctx, object, g.apiServer(n), p.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -304,15 +316,15 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	return r, nil
 }
 
-// serviceAccount writes to dir a kubeconfig with a token of the Deployment's service
-// account, and renews the token until the returned function is called.
-func (g *ControlPlane) serviceAccount(ctx context.Context, object *appsv1.Deployment, dir string) (string, context.CancelFunc, error) {
+// serviceAccount writes to dir a kubeconfig for server with a token of the Deployment's
+// service account, and renews the token until the returned function is called.
+func (g *ControlPlane) serviceAccount(ctx context.Context, object *appsv1.Deployment, server, dir string) (string, context.CancelFunc, error) {
 	name := object.Spec.Template.Spec.ServiceAccountName
 	token, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "kubeconfig")
 	if err := g.writeToken(ctx, object.Namespace, name, token); err != nil {
 		return "", nil, err
 	}
-	if err := writeKubeconfig(kubeconfig, g.server, g.path("pki", "ca.crt"), &clientcmdapi.AuthInfo{TokenFile: token}, false); err != nil {
+	if err := writeKubeconfig(kubeconfig, server, g.path("pki", "ca.crt"), &clientcmdapi.AuthInfo{TokenFile: token}, false); err != nil {
 		return "", nil, err
 	}
 	renewal, stop := context.WithCancel(g.life)

@@ -31,6 +31,15 @@ type Options struct {
 	Kubernetes string
 	// Helm is the major version, such as "3", of the helm that Tool gives.
 	Helm string
+
+	// APIServers is how many kube-apiservers a control plane has on its one etcd, as one
+	// of several machines would (default 1). Each sees a change a moment after the one that
+	// wrote it. A node has one.
+	APIServers int
+	// Balanced has all replicas on a control plane answer behind the ClusterIP: each new
+	// connection goes to the next ready one, as on a node. Without it the first replica
+	// listens on the ClusterIP itself. ControlPlane.Replace needs it.
+	Balanced bool
 }
 
 // FromEnvironment are the options that GROUND, K8S and HELM ask for.

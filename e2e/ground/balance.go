@@ -1,0 +1,204 @@
+package ground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
+
+// probeEvery is how often a balancer asks the replicas whether they are ready.
+const probeEvery = 100 * time.Millisecond
+
+// A balancer stands for kube-proxy and the endpoints of one Service: it listens on the
+// ClusterIP, and passes each new connection to the next ready replica. Connections that
+// stand are left alone when a replica leaves.
+type balancer struct {
+	listener net.Listener
+	stop     context.CancelFunc
+
+	mu      sync.Mutex
+	targets []Replica
+	ready   []netip.AddrPort
+	next    int
+}
+
+// balance has the deployment's balancer, if the ground has them, pass connections to its
+// replicas from now on.
+func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv1.Deployment) error {
+	if !g.balanced {
+		return nil
+	}
+	clusterIP, err := clusterIP(ctx, g.client, object)
+	if err != nil {
+		return err
+	}
+	path, err := readiness(object)
+	if err != nil {
+		return err
+	}
+	address := netip.AddrPortFrom(clusterIP, servicePort)
+	if d.balancer != nil && d.balancer.listener.Addr().String() != address.String() {
+		d.balancer.close()
+		d.balancer = nil
+	}
+	if d.balancer == nil {
+		if d.balancer, err = newBalancer(g.life, address, path); err != nil {
+			return err
+		}
+	}
+	d.balancer.aim(d.replicas)
+	return nil
+}
+
+func newBalancer(ctx context.Context, address netip.AddrPort, path string) (*balancer, error) {
+	listener, err := net.Listen("tcp4", address.String())
+	if err != nil {
+		return nil, fmt.Errorf("listening on the ClusterIP: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	b := &balancer{listener: listener, stop: stop}
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
+	go b.probe(ctx, path)
+	go b.accept(ctx)
+	return b, nil
+}
+
+func (b *balancer) close() { b.stop() }
+
+// aim sets the replicas that get connections when they are ready.
+func (b *balancer) aim(replicas []*replica) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.targets = nil
+	for _, r := range replicas {
+		b.targets = append(b.targets, r.Replica)
+	}
+}
+
+// probe keeps the list of ready replicas.
+func (b *balancer) probe(ctx context.Context, path string) {
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		targets := b.targets
+		b.mu.Unlock()
+		var ready []netip.AddrPort
+		for _, t := range targets {
+			if getOK(ctx, "http://"+t.Admin.String()+path) == nil {
+				ready = append(ready, t.Serve)
+			}
+		}
+		b.mu.Lock()
+		b.ready = ready
+		b.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// pick is the replica for the next connection.
+func (b *balancer) pick() (netip.AddrPort, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.ready) == 0 {
+		return netip.AddrPort{}, false
+	}
+	b.next++
+	return b.ready[b.next%len(b.ready)], true
+}
+
+func (b *balancer) accept(ctx context.Context) {
+	for {
+		conn, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // out of file descriptors, say
+		}
+		go b.forward(ctx, conn)
+	}
+}
+
+// forward copies both ways until both sides have ended. Without a ready replica the
+// connection is closed, as one that nobody accepts.
+func (b *balancer) forward(ctx context.Context, client net.Conn) {
+	defer client.Close()
+	target, ok := b.pick()
+	if !ok {
+		return
+	}
+	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp4", target.String())
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
+	var both sync.WaitGroup
+	both.Go(func() { pass(server, client) })
+	both.Go(func() { pass(client, server) })
+	both.Wait()
+}
+
+// pass copies from to into to, and passes on its end.
+func pass(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	if tcp, ok := to.(*net.TCPConn); ok {
+		_ = tcp.CloseWrite()
+	}
+}
+
+// Replace starts as many replicas as there are, all at the same time, beside those that
+// run; when they are ready it gives them all new connections, and asks the old ones to
+// end, as a rolling update with the greatest surge would. It needs Balanced.
+func (g *ControlPlane) Replace(ctx context.Context, namespace string) error {
+	ctx, done := g.untilClosed(ctx)
+	defer done()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d := g.deployment(namespace)
+	object, err := findDeployment(ctx, g.client, namespace)
+	if err != nil {
+		return err
+	}
+	if object == nil || !g.balanced {
+		return fmt.Errorf("replacing the replicas of Pillion in %s: no Deployment, or a ground that is not Balanced", namespace)
+	}
+	// The other half of the addresses.
+	first := 0
+	if len(d.replicas) > 0 && d.replicas[0].number == 0 {
+		first = maxReplicas / 2
+	}
+	programs, err := g.programsOf(ctx, object, first+d.wanted)
+	if err != nil {
+		return err
+	}
+	next := &deployment{wanted: d.wanted}
+	for i, p := range programs[first:] {
+		r, err := g.startReplica(ctx, object, first+i, p)
+		if err != nil {
+			next.stop(ctx, 0)
+			return fmt.Errorf("starting replica %d of Pillion in %s: %w", first+i, namespace, err)
+		}
+		next.replicas = append(next.replicas, r)
+	}
+	if err := g.untilReady(ctx, next, object); err != nil {
+		return err
+	}
+	old := &deployment{replicas: d.replicas}
+	d.replicas = next.replicas
+	if err := g.balance(ctx, d, object); err != nil {
+		return err
+	}
+	time.Sleep(2 * probeEvery) // until no connection goes to the old ones
+	old.stop(ctx, stopGrace)
+	return nil
+}

@@ -1,0 +1,166 @@
+package rotation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// The namespaces of the pods: where a failing webhook refuses them, and where it lets
+// them through.
+const (
+	enforcedNamespace = "rotation-enforced"
+	openNamespace     = "rotation-open"
+)
+
+// sidecar is the container that every pod is to get.
+const sidecar = "fluent-bit"
+
+// newPod is a pod that nobody has created yet.
+func newPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "rotation-"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx:1.29"}}},
+	}
+}
+
+// create sends a pod by server-side dry run, and says whether it came back injected.
+func create(ctx context.Context, client kubernetes.Interface, namespace string) (injected bool, err error) {
+	pod, err := client.CoreV1().Pods(namespace).Create(ctx, newPod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return false, err
+	}
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == sidecar {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// makeNamespaces makes both, and waits until pods can be created in them.
+func makeNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	for name, labels := range map[string]map[string]string{enforcedNamespace: {"pillion.dev/enforce": "true"}, openNamespace: nil} {
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"pillion.dev/inject": sidecar}}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		if err := within(ctx, 30*time.Second, func() error {
+			injected, err := create(ctx, client, name)
+			if err == nil && !injected {
+				err = fmt.Errorf("a pod in %s is not injected", name)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// within calls try every 20 ms until it returns nil, and gives up after limit with its
+// last error.
+func within(ctx context.Context, limit time.Duration, try func() error) error {
+	for deadline := time.Now().Add(limit); ; {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not within %s: %w", limit, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// outcome is what became of a pod that was not created as it should.
+type outcome struct {
+	began, ended time.Time
+	namespace    string
+	apiServer    int
+	err          error // nil: created without its sidecar
+}
+
+func (o outcome) String() string {
+	what := "created without its sidecar"
+	if o.err != nil {
+		what = o.err.Error()
+	}
+	return fmt.Sprintf("%s, through API server %d in %s: %s", o.began.Format("15:04:05.000"), o.apiServer+1, o.namespace, what)
+}
+
+// load is the clients that create pods.
+type load struct {
+	clients []kubernetes.Interface // one for each API server
+
+	// gate is held for reading while a pod is created: who holds it for writing has all
+	// clients wait.
+	gate sync.RWMutex
+
+	mu    sync.Mutex
+	tried int
+	bad   []outcome
+}
+
+// Eight clients, each with ten pods a second.
+const (
+	clientsEach = 2
+	pace        = 100 * time.Millisecond
+)
+
+// run creates pods until ctx ends.
+func (l *load) run(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range l.clients {
+		for _, namespace := range []string{enforcedNamespace, openNamespace} {
+			for range clientsEach {
+				all.Go(func() {
+					ticker := time.NewTicker(pace)
+					defer ticker.Stop()
+					for {
+						select {
+						case <-ctx.Done():
+							return
+						case <-ticker.C:
+							l.try(context.WithoutCancel(ctx), i, namespace)
+						}
+					}
+				})
+			}
+		}
+	}
+	all.Wait()
+}
+
+func (l *load) try(ctx context.Context, apiServer int, namespace string) {
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	began := time.Now()
+	injected, err := create(ctx, l.clients[apiServer], namespace)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried++
+	if err != nil || !injected {
+		l.bad = append(l.bad, outcome{began, time.Now(), namespace, apiServer, err})
+	}
+}
+
+// take returns the bad outcomes since the last call, and how many pods were tried in all.
+func (l *load) take() (bad []outcome, tried int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bad, l.bad = l.bad, nil
+	return bad, l.tried
+}

@@ -1,0 +1,426 @@
+package rotation
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// Replicas is how many replicas run.
+const Replicas = 3
+
+// Values are the chart's values: certificates that live for seconds, so that a minute
+// holds what a cluster meets in years. All else is as it is for everybody.
+func Values() []string {
+	return []string{
+		"--set", "library={fluent-bit}", "--set", "replicas=3",
+		"--set", "certs.caDuration=10s", "--set", "certs.leafDuration=4s", "--set", "certs.settle=1s",
+		"--set", "shutdown.delaySeconds=1",
+	}
+}
+
+// A Plan is how often what happens, at least.
+type Plan struct {
+	CAs, Leaves int // replaced in time
+	Starts      int // of all replicas together, beside those that run
+	Emptied     int // caBundles emptied or replaced by a foreign CA, in all entries
+	Recreated   int // the webhook configuration deleted and made anew, without a caBundle
+	Secrets     int // the CA's Secret deleted or damaged
+	Limit       time.Duration
+}
+
+// A Result counts pods.
+type Result struct {
+	Tried int
+	// Failed are those that were refused although nothing was damaged, and Uninjected
+	// those created without their sidecar: when nothing was damaged in any namespace,
+	// otherwise in the enforced one.
+	Failed, Uninjected int
+	// RefusedDamaged are those that were refused while a damage was not yet healed, and
+	// LetThrough those that the open namespace got without a sidecar in that time.
+	RefusedDamaged, LetThrough int
+	// Heal are the times from each damage until it was healed, sorted.
+	Heal []time.Duration
+	// CAs were made, Signed of them came to sign, Leaves were seen.
+	CAs, Signed, Leaves, Starts int
+	Handshakes, BrokenPlanned   int
+}
+
+// Percentile of the times to heal.
+func (r Result) Percentile(p int) time.Duration {
+	if len(r.Heal) == 0 {
+		return 0
+	}
+	return r.Heal[min(len(r.Heal)-1, len(r.Heal)*p/100)]
+}
+
+// String is the line that `make rotate` ends with.
+func (r Result) String() string {
+	return fmt.Sprintf("ROTATE tried=%d failed=%d uninjected=%d refused_damaged=%d heal_p50_ms=%d heal_p99_ms=%d",
+		r.Tried, r.Failed, r.Uninjected, r.RefusedDamaged, r.Percentile(50).Milliseconds(), r.Percentile(99).Milliseconds())
+}
+
+// run is one run of a plan.
+type run struct {
+	Result
+	g        *ground.ControlPlane
+	out      io.Writer
+	plan     Plan
+	load     *load
+	observer *observer
+}
+
+// Run runs the plan. The error is about the run itself; what is wrong with Pillion is
+// counted, and told to out.
+func Run(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) (Result, error) {
+	r, err := newRun(ctx, g, plan, out)
+	if err != nil {
+		return Result{}, err
+	}
+	err = r.underLoad(ctx, func() error {
+		if err := r.planned(ctx); err != nil {
+			return err
+		}
+		return r.damaged(ctx)
+	})
+	_, r.Tried = r.load.take()
+	r.CAs, r.Signed, r.Leaves = r.observer.counts()
+	slices.Sort(r.Heal)
+	return r.Result, err
+}
+
+func newRun(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) (*run, error) {
+	var clients []kubernetes.Interface
+	for _, path := range g.Kubeconfigs() {
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			return nil, err
+		}
+		config.QPS = -1
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, client)
+	}
+	if err := makeNamespaces(ctx, clients[0]); err != nil {
+		return nil, err
+	}
+	observer, err := newObserver(ctx, clients)
+	return &run{g: g, out: out, plan: plan, load: &load{clients: clients}, observer: observer}, err
+}
+
+// underLoad does work while pods are created and connections made.
+func (r *run) underLoad(ctx context.Context, work func() error) error {
+	background, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { r.load.run(background) })
+	running.Go(func() { r.observer.run(background) })
+	err := work()
+	stop()
+	running.Wait()
+	return err
+}
+
+// sortPlanned counts the outcomes and handshakes so far, none of which may be bad.
+func (r *run) sortPlanned() {
+	bad, _ := r.load.take()
+	for _, o := range bad {
+		r.say("  planned: %s", o)
+		if o.err != nil {
+			r.Failed++
+		} else {
+			r.Uninjected++
+		}
+	}
+	broken, made := r.observer.handshakes()
+	for _, b := range broken[:min(10, len(broken))] {
+		r.say("  planned: handshake %s", b)
+	}
+	r.Handshakes, r.BrokenPlanned = made, len(broken)
+}
+
+func (r *run) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }
+
+// planned replaces everything in time, all at once.
+func (r *run) planned(ctx context.Context) error {
+	began := time.Now()
+	limited, cancel := context.WithTimeoutCause(ctx, r.plan.Limit, fmt.Errorf("the planned part is not done after %s", r.plan.Limit))
+	defer cancel()
+	said := began
+	for {
+		cas, signed, leaves := r.observer.counts()
+		if time.Since(said) > 20*time.Second {
+			said = time.Now()
+			r.say("  %3.0f s: %d CAs, %d leaves, %d starts", time.Since(began).Seconds(), cas, leaves, r.Starts)
+		}
+		if signed > r.plan.CAs && leaves >= r.plan.Leaves && r.Starts >= r.plan.Starts {
+			break
+		}
+		if limited.Err() != nil {
+			return context.Cause(limited)
+		}
+		if r.Starts >= r.plan.Starts {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		if err := r.g.Replace(limited, ground.Namespace); err != nil {
+			return err
+		}
+		r.Starts++
+	}
+	r.sortPlanned()
+	_, tried := r.load.take()
+	cas, signed, leaves := r.observer.counts()
+	seconds := time.Since(began).Seconds()
+	r.say("planned: in %.0f s %d times another CA came to sign, %d CAs were made, %d leaves served, %d replicas started together %d times", seconds, signed-1, cas, leaves, Replicas, r.Starts)
+	r.say("planned: %d pods (%.0f a second): %d failed, %d not injected; %d new connections, each verified as an API server does: %d failed", tried, float64(tried)/seconds, r.Failed, r.Uninjected, r.Handshakes, r.BrokenPlanned)
+	return nil
+}
+
+// damaged damages one thing after another, each when the last one is healed.
+func (r *run) damaged(ctx context.Context) error {
+	foreign, err := foreignCA()
+	if err != nil {
+		return err
+	}
+	client := r.load.clients[0]
+	before := len(r.Heal)
+	for _, damage := range []struct {
+		what  string
+		times int
+		do    func(n int) (damaged time.Time, err error)
+	}{
+		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (time.Time, error) {
+			bundle := []byte(nil)
+			if n%4 == 3 {
+				bundle = foreign
+			}
+			return setBundles(ctx, client, bundle)
+		}},
+		{"configurations recreated", r.plan.Recreated, func(int) (time.Time, error) { return r.recreate(ctx) }},
+		{"secrets deleted or damaged", r.plan.Secrets, func(n int) (time.Time, error) { return damageSecret(ctx, client, n) }},
+	} {
+		for n := range damage.times {
+			if err := r.heal(ctx, damage.what, func() (time.Time, error) { return damage.do(n) }); err != nil {
+				return fmt.Errorf("%s: %w", damage.what, err)
+			}
+		}
+		times := slices.Sorted(slices.Values(r.Heal[before:]))
+		if len(times) > 0 {
+			r.say("damage: %d %s, healed within %s to %s", damage.times, damage.what, times[0].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+		}
+		before = len(r.Heal)
+	}
+	r.say("damage: %d pods refused in that time, %d let through without a sidecar where that is allowed", r.RefusedDamaged, r.LetThrough)
+	return nil
+}
+
+// grace is how much later than it tells its watchers a kube-apiserver may itself act by a
+// webhook configuration.
+const grace = 250 * time.Millisecond
+
+// heal does a damage, waits until it is healed, and counts what became of the pods.
+func (r *run) heal(ctx context.Context, what string, damage func() (time.Time, error)) error {
+	r.sort(what, time.Time{}, time.Time{})
+	began := time.Now()
+	damaged, err := damage()
+	if err != nil {
+		return err
+	}
+	healed := damaged
+	for i := range r.observer.clients {
+		err := within(ctx, 10*time.Second, func() error {
+			since, err := r.observer.healthy(ctx, i)
+			switch {
+			case err != nil:
+				return err
+			case since.Before(began):
+				// Every damage is followed by a write to the configuration: the healing one,
+				// or the one that publishes the next CA.
+				return fmt.Errorf("API server %d shows what was before", i+1)
+			case since.After(healed):
+				healed = since
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := within(ctx, 10*time.Second, func() error { return secretIsSound(ctx, r.load.clients[0]) }); err != nil {
+		return err
+	}
+	time.Sleep(2 * grace)
+	last := r.sort(what, began, healed.Add(grace))
+	if last.After(healed) {
+		healed = last
+	}
+	r.Heal = append(r.Heal, healed.Sub(damaged))
+	r.observer.handshakes()
+	return nil
+}
+
+// sort counts the outcomes so far, of which those from until to are owed to the damage. It
+// returns the end of the last one of these.
+func (r *run) sort(what string, from, to time.Time) (last time.Time) {
+	bad, _ := r.load.take()
+	for _, o := range bad {
+		owed := o.ended.After(from) && o.began.Before(to)
+		switch {
+		case o.err != nil && owed:
+			r.RefusedDamaged++
+		case o.err == nil && o.namespace == openNamespace && owed:
+			r.LetThrough++
+		case o.err != nil:
+			r.Failed++
+			r.say("  %s, after it was healed: %s", what, o)
+		default:
+			r.Uninjected++
+			r.say("  %s: %s", what, o)
+		}
+		if owed && o.ended.After(last) {
+			last = o.ended
+		}
+	}
+	return last
+}
+
+// setBundles writes the caBundle of every entry. As the other damages it returns the moment
+// before the API server was told, from which healing counts.
+func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (time.Time, error) {
+	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	var damaged time.Time
+	err := within(ctx, 5*time.Second, func() error {
+		c, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.CABundle = bundle
+		}
+		damaged = time.Now()
+		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
+		return err
+	})
+	return damaged, err
+}
+
+// recreate deletes the configuration and makes it anew without a caBundle. Between the two
+// there is no webhook that could inject or refuse anything, so the clients wait until
+// every API server has the new one.
+func (r *run) recreate(ctx context.Context) (time.Time, error) {
+	configurations := r.load.clients[0].AdmissionregistrationV1().MutatingWebhookConfigurations()
+	old, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
+	if err != nil {
+		return time.Time{}, err
+	}
+	r.load.gate.Lock()
+	defer r.load.gate.Unlock()
+	if err := configurations.Delete(ctx, configurationName, metav1.DeleteOptions{}); err != nil {
+		return time.Time{}, err
+	}
+	next := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: old.Name, Labels: old.Labels, Annotations: old.Annotations}, Webhooks: old.Webhooks,
+	}
+	for i := range next.Webhooks {
+		next.Webhooks[i].ClientConfig.CABundle = nil
+	}
+	damaged := time.Now()
+	if _, err := configurations.Create(ctx, next, metav1.CreateOptions{}); err != nil {
+		return time.Time{}, err
+	}
+	for _, client := range r.load.clients {
+		err := within(ctx, 5*time.Second, func() error {
+			if injected, err := create(ctx, client, enforcedNamespace); err == nil && !injected {
+				return errors.New("an API server does not have the new configuration")
+			}
+			return nil
+		})
+		if err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, nil
+}
+
+// damageSecret deletes the CA's Secret, or makes it useless.
+func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (time.Time, error) {
+	secrets := client.CoreV1().Secrets(ground.Namespace)
+	damaged := time.Now()
+	if n%2 == 0 {
+		return damaged, secrets.Delete(ctx, secretName, metav1.DeleteOptions{})
+	}
+	err := within(ctx, 5*time.Second, func() error {
+		s, err := secrets.Get(ctx, secretName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		s.Data["tls.key"] = []byte("no key")
+		damaged = time.Now()
+		_, err = secrets.Update(ctx, s, metav1.UpdateOptions{})
+		return err
+	})
+	return damaged, err
+}
+
+// secretIsSound is nil when the Secret holds a CA and its key.
+func secretIsSound(ctx context.Context, client kubernetes.Interface) error {
+	s, err := client.CoreV1().Secrets(ground.Namespace).Get(ctx, secretName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if block, _ := pem.Decode(s.Data["tls.key"]); block == nil || len(s.Data["tls.crt"]) == 0 {
+		return errors.New("the Secret holds no CA")
+	}
+	return nil
+}
+
+// foreignCA is the certificate of a CA that has signed nothing here, as PEM.
+func foreignCA() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}
+
+// Under has the clients create pods while work is done, in which nothing is damaged: every
+// pod that is refused or not injected, and every connection that is not verified, counts.
+func Under(ctx context.Context, g *ground.ControlPlane, out io.Writer, work func(context.Context) error) (Result, error) {
+	r, err := newRun(ctx, g, Plan{}, out)
+	if err != nil {
+		return Result{}, err
+	}
+	err = r.underLoad(ctx, func() error { return work(ctx) })
+	r.sortPlanned()
+	_, r.Tried = r.load.take()
+	r.CAs, r.Signed, r.Leaves = r.observer.counts()
+	return r.Result, err
+}

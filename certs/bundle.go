@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"slices"
 	"time"
 )
 
@@ -84,6 +85,25 @@ func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time,
 		if now.Before(t.until) {
 			list = append(list, t)
 		}
+	}
+	return newest(list)
+}
+
+// maxTrusted bounds the bundle: one that grows with each CA that somebody destroys
+// would at last be too large for the API server to store.
+const maxTrusted = 20
+
+// newest drops the replaced CAs that end first when there are too many. The list
+// begins with the current one.
+func newest(list []trusted) []trusted {
+	for len(list) > maxTrusted {
+		first := 1
+		for i := range list[1:] {
+			if list[i+1].until.Before(list[first].until) {
+				first = i + 1
+			}
+		}
+		list = slices.Delete(list, first, first+1)
 	}
 	return list
 }

@@ -88,7 +88,7 @@ func (o *SelfSignedOptions) complete() error {
 		return fmt.Errorf("CADuration (%s) must be greater than LeafDuration (%s), and both greater than zero", o.CADuration, o.LeafDuration)
 	}
 	if o.Settle > o.CADuration/4 {
-		return fmt.Errorf("Settle (%s) must be at most a quarter of CADuration (%s): a CA would end before the next one is in use", o.Settle, o.CADuration)
+		return fmt.Errorf("the time Settle (%s) must be at most a quarter of CADuration (%s): a CA would end before the next one is in use", o.Settle, o.CADuration)
 	}
 	switch o.KeyAlgorithm {
 	case "":

@@ -1,0 +1,142 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The states of the hand-over, one step each.
+func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	young, other, due := yearCA(t), yearCA(t), dueCA(t)
+	ended := newCA(t, now.Add(-time.Second))
+	last := newCA(t, now.Add(30*time.Second))
+	fresh := yearCA(t)
+	for _, c := range []struct {
+		name       string
+		stored     authorities
+		remembered authorities
+		settled    *ca
+		want       authorities // of trusted, only what is wanted besides current
+		makes      int
+	}{
+		{"no secret, nothing remembered: a first CA", authorities{}, authorities{}, nil, authorities{current: fresh}, 1},
+		{"a young CA: nothing to do", authorities{current: young}, authorities{}, nil, authorities{current: young}, 0},
+		{"a CA that is due: the next one is staged", authorities{current: due}, authorities{}, nil, authorities{current: due, next: fresh}, 1},
+		{"staged and not settled: the old one signs", authorities{current: due, next: young}, authorities{}, nil, authorities{current: due, next: young}, 0},
+		{"staged and settled: it signs, the old one is trusted", authorities{current: due, next: young, trusted: []trusted{{cert: due.cert}}}, authorities{}, young,
+			authorities{current: young, trusted: []trusted{{cert: due.cert}}}, 0},
+		{"another one is settled: no change", authorities{current: due, next: young}, authorities{}, other, authorities{current: due, next: young}, 0},
+		{"staged, and the old one is about to end: no more waiting", authorities{current: last, next: young}, authorities{}, nil, authorities{current: young}, 0},
+		{"the CA has ended, and none is staged", authorities{current: ended}, authorities{}, nil, authorities{current: fresh}, 1},
+		{"the CA has ended, and one is staged", authorities{current: ended, next: young}, authorities{}, nil, authorities{current: young}, 0},
+		{"both have ended", authorities{current: ended, next: ended}, authorities{}, nil, authorities{current: fresh}, 1},
+		{"deleted: what was there goes on signing, a new one is staged", authorities{}, authorities{current: young, trusted: []trusted{{cert: young.cert}, {other.cert, now.Add(time.Hour)}}}, nil,
+			authorities{current: young, next: fresh, trusted: []trusted{{cert: other.cert}}}, 1},
+		{"deleted while one was staged: that one is not used", authorities{}, authorities{current: due, next: other}, nil, authorities{current: due, next: fresh}, 1},
+		{"deleted, and what was there has ended", authorities{}, authorities{current: ended}, nil, authorities{current: fresh}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			made := 0
+			got, err := c.stored.step(circumstances{
+				now: now, remembered: c.remembered, keep: time.Hour,
+				settled: func(cert *x509.Certificate) bool { return c.settled != nil && cert.Equal(c.settled.cert) },
+				make:    func() (*ca, error) { made++; return fresh, nil },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !sameCA(got.current, c.want.current) || !sameCA(got.next, c.want.next) || made != c.makes {
+				t.Errorf("current is the wanted one: %t, next: %t; %d CAs made, want %d", sameCA(got.current, c.want.current), sameCA(got.next, c.want.next), made, c.makes)
+			}
+			for _, trusted := range c.want.trusted {
+				if !got.trusts(trusted.cert) {
+					t.Error("a CA that may be in use is not trusted any more")
+				}
+			}
+			if !got.trusts(got.current.cert) || !bytes.Contains(got.bundle(), pemOf(got.current)) {
+				t.Error("the current CA is not trusted")
+			}
+			again, err := got.step(circumstances{
+				now: now, remembered: got, keep: time.Hour, settled: func(*x509.Certificate) bool { return false },
+				make: func() (*ca, error) { return nil, errors.New("made another one") },
+			})
+			if err != nil || !again.same(got) {
+				t.Errorf("a second step without any event is not the same (%v)", err)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrittenToTheSecretReadsBackTheSame(t *testing.T) {
+	t.Parallel()
+	a := authorities{current: yearCA(t), next: yearCA(t)}
+	a.trusted = []trusted{{cert: a.current.cert}, {yearCA(t).cert, time.Now().Add(time.Hour).Truncate(time.Second)}}
+	data, err := a.write(map[string][]byte{"other": []byte("stays")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := readAuthorities(data)
+	if err != nil || !back.same(a) || string(data["other"]) != "stays" {
+		t.Errorf("read back: the same %t (%v), other key %q", back.same(a), err, data["other"])
+	}
+	if !bytes.Equal(back.bundle(), a.bundle()) {
+		t.Error("the bundle changes on its way through the Secret")
+	}
+	a.next = nil
+	if data, err = a.write(data); err != nil {
+		t.Fatal(err)
+	}
+	if back, _ := readAuthorities(data); back.next != nil {
+		t.Error("the staged CA is still there")
+	}
+}
+
+func TestASecretWithoutASoundCASaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	good := secretOf(t, yearCA(t)).Data
+	other := secretOf(t, yearCA(t)).Data
+	for _, c := range []struct {
+		change func(data map[string][]byte)
+		want   string
+	}{
+		{func(data map[string][]byte) { delete(data, corev1.TLSCertKey) }, "key tls.crt is empty"},
+		{func(data map[string][]byte) { data[secretCAKey] = other[secretCAKey] }, "keys tls.crt and ca.crt differ"},
+		{func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = other[corev1.TLSPrivateKeyKey] }, "does not match"},
+		{func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = nil }, "tls.key"},
+	} {
+		data := map[string][]byte{}
+		for key, value := range good {
+			data[key] = value
+		}
+		c.change(data)
+		if _, err := readAuthorities(data); mentions(err, c.want) != nil {
+			t.Errorf("the error is %v, want one with %q", err, c.want)
+		}
+	}
+}
+
+func TestTheBundleDoesNotGrowWithoutBound(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	current := yearCA(t).cert
+	var stored []trusted
+	for i := range 2 * maxTrusted {
+		stored = append(stored, trusted{yearCA(t).cert, now.Add(time.Duration(i+1) * time.Minute)})
+	}
+	got := remember(stored, current, nil, now, time.Hour)
+	if len(got) != maxTrusted || !got[0].cert.Equal(current) {
+		t.Fatalf("%d CAs are remembered, the current one first: %t", len(got), got[0].cert.Equal(current))
+	}
+	for _, kept := range stored[maxTrusted+1:] {
+		if !contains(got, kept.cert) {
+			t.Errorf("the CA that is trusted until %s is forgotten, and others that end sooner are not", kept.until)
+		}
+	}
+}

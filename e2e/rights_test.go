@@ -5,6 +5,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -15,7 +16,13 @@ type right struct{ verb, group, resource, subresource, namespace, name string }
 // may asks the API server, as an admin, what Pillion's service account may do.
 func may(t *testing.T, account string, r right) bool {
 	t.Helper()
-	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+	return mayAt(t, client, account, r)
+}
+
+// mayAt is may for the cluster of an admin's client.
+func mayAt(t *testing.T, admin kubernetes.Interface, account string, r right) bool {
+	t.Helper()
+	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   "system:serviceaccount:" + ground.Namespace + ":" + account,
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + ground.Namespace, "system:authenticated"},

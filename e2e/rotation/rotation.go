@@ -411,6 +411,9 @@ func foreignCA() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
 }
 
+// atLeast is how long Under goes on, so that what comes after the work shows, too.
+const atLeast = 3 * time.Second
+
 // Under has the clients create pods while work is done, in which nothing is damaged: every
 // pod that is refused or not injected, and every connection that is not verified, counts.
 func Under(ctx context.Context, g *ground.ControlPlane, out io.Writer, work func(context.Context) error) (Result, error) {
@@ -418,7 +421,12 @@ func Under(ctx context.Context, g *ground.ControlPlane, out io.Writer, work func
 	if err != nil {
 		return Result{}, err
 	}
-	err = r.underLoad(ctx, func() error { return work(ctx) })
+	err = r.underLoad(ctx, func() error {
+		began := time.Now()
+		err := work(ctx)
+		time.Sleep(atLeast - time.Since(began))
+		return err
+	})
 	r.sortPlanned()
 	_, r.Tried = r.load.take()
 	r.CAs, r.Signed, r.Leaves = r.observer.counts()

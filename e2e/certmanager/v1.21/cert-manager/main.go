@@ -39,6 +39,7 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/controller/issuers"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/ca"
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
+	"github.com/cert-manager/cert-manager/pkg/util"
 )
 
 // controllers are those that a self-signed and a CA issuer need.
@@ -111,6 +112,7 @@ func newInjector(ctx context.Context, kubeconfig string) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	config = util.RestConfigWithUserAgent(config, "cainjector") // which names its writes, too
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, cmapi.AddToScheme} {
 		if err := add(types); err != nil {

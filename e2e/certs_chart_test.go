@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// about are the rules on certificates of the chart's roles, one "resource/name: verbs" each.
+func about(t *testing.T, objects rendered) []string {
+	t.Helper()
+	var rules []string
+	add := func(list []rbacv1.PolicyRule) {
+		for _, rule := range list {
+			if resource := rule.Resources[0]; resource == "secrets" || strings.HasSuffix(resource, "webhookconfigurations") {
+				rules = append(rules, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
+			}
+		}
+	}
+	if objects.has("Role") {
+		add(only[rbacv1.Role](t, objects, "Role").Rules)
+	}
+	for _, object := range objects {
+		if object.GetKind() == "ClusterRole" && !strings.HasSuffix(object.GetName(), "-view") {
+			add(only[rbacv1.ClusterRole](t, rendered{object}, "ClusterRole").Rules)
+		}
+	}
+	slices.Sort(rules)
+	return rules
+}
+
+func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{nil, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
+		}},
+		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
+			"validatingwebhookconfigurations[final]: list watch patch",
+		}},
+		{[]string{"certs.provider=cert-manager"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch", "secrets[pillion-serving]: list watch",
+		}},
+		{[]string{"certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[pillion-serving]: get list watch update",
+		}},
+		{[]string{"certs.provider=files", "certs.files.secretName=mine"}, []string{"mutatingwebhookconfigurations[pillion]: list watch"}},
+	} {
+		if got := about(t, render(t, c.sets...)); !slices.Equal(got, c.want) {
+			t.Errorf("with %q the rules are\n%s\nwant\n%s", c.sets, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+func TestCertificateValuesReachPillion(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.keyAlgorithm=RSA", "certs.secretName=own"},
+			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--key-algorithm=RSA", "--ca-secret=own"}},
+		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"},
+			[]string{"--webhook-configuration=pillion", "--validating-webhook-configuration=final"}},
+		{[]string{"certs.provider=cert-manager", "certs.certManager.secretName=own"}, []string{"--serving-secret=own", "--publish-ca=false"}},
+		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
+	} {
+		objects := render(t, c.sets...)
+		args := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0].Args
+		for _, want := range c.want {
+			if !slices.Contains(args, want) {
+				t.Errorf("with %q the arguments %q lack %s", c.sets, args, want)
+			}
+		}
+	}
+	annotated := func(sets ...string) string {
+		c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, sets...), "MutatingWebhookConfiguration")
+		return c.Annotations["cert-manager.io/inject-ca-from"]
+	}
+	if got := annotated("certs.provider=cert-manager"); got != ground.Namespace+"/pillion" {
+		t.Errorf("cainjector takes the CA from %q", got)
+	}
+	if got := annotated() + annotated("certs.provider=cert-manager", "certs.certManager.cainjector=false"); got != "" {
+		t.Errorf("cainjector is asked for by %q where nobody wants it", got)
+	}
+	own := render(t, "certs.provider=cert-manager", "certs.certManager.issuerRef.name=corporate", "certs.certManager.issuerRef.kind=ClusterIssuer")
+	if own.has("Issuer") {
+		t.Error("with an issuer of one's own the chart makes others")
+	}
+}
+
+func TestCertificateValuesThatCannotWorkAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, "one of them at most"},
+		{[]string{"certs.provider=files"}, "certs.files.secretName is required"},
+		{[]string{"certs.keyAlgorithm=DSA"}, "keyAlgorithm"},
+		{[]string{"certs.webhookConfigurations[0].kind=Pod", "certs.webhookConfigurations[0].name=x"}, "kind"},
+	} {
+		_, stderr, err := run(t, "", "helm", append([]string{"template", "x", checkout.Chart()}, flags(c.sets)...)...)
+		if err == nil || !strings.Contains(stderr, c.want) {
+			t.Errorf("%q: %v, want an error with %q", c.sets, err, c.want)
+		}
+	}
+}
+
+// Pillion as a service account that nobody has given any right.
+func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	account, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerless"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := client.CoreV1().ServiceAccounts(n.name).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	kubeconfig.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	kubeconfig.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"--certs-provider=self-signed"}, []string{
+			`create secrets in namespace "` + n.name + `" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
+			`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`,
+		}},
+		{[]string{"--certs-provider=cert-manager", "--publish-ca"}, []string{
+			`update secrets "pillion-serving" in namespace "` + n.name + `"`, "certs.certManager.publish=true",
+		}},
+		{[]string{"--certs-provider=files", "--cert-file=a", "--key-file=b"}, []string{`watch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion"`, "certs.provider=files"}},
+	} {
+		t.Run(c.args[0], func(t *testing.T) {
+			t.Parallel()
+			admin := freeAddress(t)
+			args := append([]string{"serve", "--kubeconfig=" + path, "--namespace=" + n.name, "--webhook-configuration=pillion", "--listen=" + freeAddress(t), "--admin-listen=" + admin}, c.args...)
+			cmd := exec.CommandContext(t.Context(), checkout.Pillion(), args...)
+			cmd.Stderr = io.Discard
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			eventually(t, soon, func() error {
+				said, err := readyz(admin)
+				if err != nil {
+					return err
+				}
+				for _, want := range c.want {
+					if !strings.Contains(said, want) {
+						return fmt.Errorf("/readyz says\n%s\nwant %s", said, want)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}

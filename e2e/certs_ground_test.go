@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/rotation"
+)
+
+// certsGround is a ground for the tests about certificates: two kube-apiservers, and
+// three replicas that all get connections.
+type certsGround struct {
+	*ground.ControlPlane
+	client kubernetes.Interface // an admin's, at the first API server
+}
+
+func newCertsGround(t *testing.T) *certsGround {
+	t.Helper()
+	g, err := ground.StartControlPlane(t.Context(), checkout, os.Stderr, ground.APIServers(2), ground.Balanced())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			showLogs(g)
+		}
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := clientcmd.BuildConfigFromFlags("", g.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certsGround{g, client}
+}
+
+// run runs one of the ground's tools, which must succeed.
+func (g *certsGround) run(t *testing.T, tool string, args ...string) string {
+	t.Helper()
+	out, err := ground.Run(t.Context(), g, tool, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// install installs Pillion with certificates by the values, in three replicas; ready says
+// whether to wait for them. The test's end takes it away.
+func (g *certsGround) install(t *testing.T, ready bool, values ...string) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, g, "helm", "uninstall", ground.Release, "-n", ground.Namespace)
+		if err = errors.Join(err, g.Rollout(ctx, ground.Namespace)); err != nil {
+			t.Error(err)
+		}
+	})
+	args := append([]string{"--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=1", "--set", "certs.settle=1s"}, flags(values)...)
+	g.run(t, "helm", ground.InstallArgs(checkout.Chart(), args...)...)
+	if ready {
+		g.scale(t)
+	}
+}
+
+// scale starts three replicas and waits until each is ready.
+func (g *certsGround) scale(t *testing.T) {
+	t.Helper()
+	if err := g.Scale(t.Context(), ground.Namespace, rotation.Replicas); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// under does work under load, and fails the test if that cost a pod or a connection.
+func (g *certsGround) under(t *testing.T, work func(context.Context) error) rotation.Result {
+	t.Helper()
+	var said lines
+	result, err := rotation.Under(t.Context(), g.ControlPlane, &said, work)
+	if err != nil {
+		t.Errorf("%v\n%s", err, &said)
+	}
+	if result.Failed+result.Uninjected+result.BrokenPlanned > 0 || result.Tried < 50 {
+		t.Errorf("of %d pods %d were refused and %d not injected, of %d connections %d not verified; want none, of many\n%s",
+			result.Tried, result.Failed, result.Uninjected, result.Handshakes, result.BrokenPlanned, &said)
+	}
+	t.Logf("%d pods and %d connections, all well; %d leaves", result.Tried, result.Handshakes, result.Leaves)
+	return result
+}
+
+// lines gathers what a run says.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (g *certsGround) configuration(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	return g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+}
+
+// bundle is the caBundle that all entries have.
+func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
+	c, err := g.configuration(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bundle := c.Webhooks[0].ClientConfig.CABundle
+	for _, w := range c.Webhooks {
+		if len(bundle) == 0 || !bytes.Equal(bundle, w.ClientConfig.CABundle) {
+			return nil, fmt.Errorf("entry %s has the caBundle %q, the first one %q", w.Name, w.ClientConfig.CABundle, bundle)
+		}
+	}
+	return bundle, nil
+}
+
+// publish writes the caBundle of every entry.
+func (g *certsGround) publish(ctx context.Context, bundle []byte) error {
+	c, err := g.configuration(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range c.Webhooks {
+		c.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	_, err = g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(ctx, c, metav1.UpdateOptions{})
+	return err
+}
+
+// served is the certificate that the replica shows to a new connection, whoever signed it.
+func served(ctx context.Context, r ground.Replica, change func(*tls.Config)) (*x509.Certificate, error) {
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: "pillion." + ground.Namespace + ".svc"}
+	if change != nil {
+		change(config)
+	}
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: config}
+	conn, err := dialer.DialContext(ctx, "tcp", r.Serve.String())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+}
+
+// allServe is nil if every replica serves what the test wants.
+func (g *certsGround) allServe(ctx context.Context, want func(*x509.Certificate) error) error {
+	replicas := g.Replicas(ground.Namespace)
+	if len(replicas) != rotation.Replicas {
+		return fmt.Errorf("%d replicas run", len(replicas))
+	}
+	for _, r := range replicas {
+		cert, err := served(ctx, r, nil)
+		if err == nil {
+			err = want(cert)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Name, err)
+		}
+	}
+	return nil
+}
+
+// waitFor is within for a work under load, which must not end the test by itself.
+func waitFor(ctx context.Context, limit time.Duration, try func() error) error {
+	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		err := try()
+		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// mountOf is the folder of this machine in which the replica reads the file of an argument.
+func mountOf(r ground.Replica, argument string) (string, error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.PID))
+	if err != nil {
+		return "", err
+	}
+	for arg := range strings.SplitSeq(string(line), "\x00") {
+		if path, ok := strings.CutPrefix(arg, argument+"="); ok {
+			return filepath.Dir(path), nil
+		}
+	}
+	return "", fmt.Errorf("%s has no argument %s", r.Name, argument)
+}
+
+// freeAddress is an address of this machine on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// readyz is what the admin port at the address says, whether ready or not.
+func readyz(address string) (string, error) {
+	response, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}

@@ -1,0 +1,471 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/rotation"
+)
+
+// Certificates by each provider, on a ground of their own: two API servers, three
+// replicas, and pods created all the time.
+func TestCertificates(t *testing.T) {
+	g := newCertsGround(t)
+	t.Run("self-signed: rotations cost no admission, damage heals within a second", g.testRotation)
+	t.Run("self-signed: a process that slept past the end of its certificate recovers", g.testSleep)
+	t.Run("self-signed: RSA keys and TLS 1.2 at least", g.testRSA)
+	t.Run("files: replaced under load", g.testFiles)
+	if err := g.StartCertManager(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("cert-manager: cainjector publishes", g.testCainjector)
+	t.Run("cert-manager: Pillion publishes", g.testCertManagerPublishing)
+}
+
+// healBound is more than the second that is promised: the machine that runs the tests may
+// be busy with others.
+const healBound = 3 * time.Second
+
+func (g *certsGround) testRotation(t *testing.T) {
+	g.install(t, true, "certs.caDuration=10s", "certs.leafDuration=4s")
+	plan := rotation.Plan{CAs: 3, Leaves: 12, Starts: 3, Emptied: 5, Recreated: 2, Secrets: 4, Limit: 3 * time.Minute}
+	var said lines
+	result, err := rotation.Run(t.Context(), g.ControlPlane, plan, &said)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	t.Attr("rotate", result.String())
+	if result.Failed != 0 || result.Uninjected != 0 || result.BrokenPlanned != 0 {
+		t.Errorf("%s, and %d of %d connections not verified; want none failed, uninjected or unverified\n%s", result, result.BrokenPlanned, result.Handshakes, &said)
+	}
+	if result.Tried < 500 || result.Signed < 4 || result.Leaves < 12 || len(result.Heal) != 11 {
+		t.Errorf("%s; %d CAs signed, %d leaves, %d damages: the plan was not carried out", result, result.Signed, result.Leaves, len(result.Heal))
+	}
+	// One for each that came to sign, one for each damage of the Secret, one that is staged.
+	if most := result.Signed + plan.Secrets + 1; result.CAs > most {
+		t.Errorf("%d CAs were made, want at most %d: replicas make them against each other", result.CAs, most)
+	}
+	if result.Percentile(99) > healBound {
+		t.Errorf("damage was healed after up to %s", result.Percentile(99))
+	}
+
+	// The old CAs are pruned once no leaf of theirs can be in use.
+	eventually(t, 30*time.Second, func() error {
+		bundle, err := g.bundle(t.Context())
+		if n := bytes.Count(bundle, []byte("BEGIN CERTIFICATE")); n > 3 {
+			err = fmt.Errorf("the bundle has %d CAs", n)
+		}
+		return err
+	})
+	g.testStatus(t)
+}
+
+// testStatus asks as an admin does: first all is well, then not.
+func (g *certsGround) testStatus(t *testing.T) {
+	var args []string
+	for _, r := range g.Replicas(ground.Namespace) {
+		args = append(args, "--replica", "http://"+r.Admin.String())
+	}
+	status := func() (string, error) {
+		out, err := ground.Run(t.Context(), pillionTool{g}, "pillion", append([]string{"status"}, args...)...)
+		return out, err
+	}
+	eventually(t, soon, func() error {
+		out, err := status()
+		if err == nil && !strings.Contains(out, "3 of 3 replicas") {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if err := syscall.Kill(g.Replicas(ground.Namespace)[0].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	out, err := status()
+	if err == nil || !strings.Contains(out, "not ready: http://") || !strings.Contains(out, "2 of 3 replicas") {
+		t.Errorf("with a dead replica: %v\n%s", err, out)
+	}
+}
+
+// pillionTool is the ground with the binary under test among its tools.
+type pillionTool struct{ *certsGround }
+
+func (p pillionTool) Tool(name string) string {
+	if name == "pillion" {
+		return checkout.Pillion()
+	}
+	return p.certsGround.Tool(name)
+}
+
+func (g *certsGround) testSleep(t *testing.T) {
+	g.install(t, true, "certs.caDuration=12s", "certs.leafDuration=4s")
+	replica := g.Replicas(ground.Namespace)[1]
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(replica.PID, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := served(t.Context(), replica, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { _ = syscall.Kill(replica.PID, syscall.SIGCONT) })
+	// Past the end of its leaf and of the CA that had signed it.
+	time.Sleep(time.Until(before.NotAfter) + 12*time.Second)
+	signal(syscall.SIGCONT)
+	took := eventually(t, soon, func() error {
+		bundle, err := g.bundle(t.Context())
+		if err != nil {
+			return err
+		}
+		_, err = served(t.Context(), replica, func(c *tls.Config) {
+			c.InsecureSkipVerify, c.RootCAs = false, x509.NewCertPool()
+			c.RootCAs.AppendCertsFromPEM(bundle)
+		})
+		return err
+	})
+	t.Attr("recovered-from-sleep", took.Round(time.Millisecond).String())
+	if took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func (g *certsGround) testRSA(t *testing.T) {
+	if _, err := ground.Run(t.Context(), g, "kubectl", "-n", ground.Namespace, "delete", "secret", caSecret); err != nil {
+		t.Fatal(err)
+	}
+	g.install(t, true, "certs.keyAlgorithm=RSA")
+	bundle, err := g.bundle(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica := g.Replicas(ground.Namespace)[0]
+	for _, c := range []struct {
+		what   string
+		change func(*tls.Config)
+		ok     bool
+	}{
+		{"TLS 1.2 with RSA only", func(c *tls.Config) {
+			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
+		}, true},
+		{"TLS 1.3", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true},
+		{"TLS 1.1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, false},
+	} {
+		_, err := served(t.Context(), replica, func(config *tls.Config) {
+			config.InsecureSkipVerify, config.RootCAs = false, x509.NewCertPool()
+			config.RootCAs.AppendCertsFromPEM(bundle)
+			c.change(config)
+		})
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
+// An issuer signs for the tests of files.
+type issuer struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newIssuer(t *testing.T) issuer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "of-the-test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer{cert, key}
+}
+
+func (i issuer) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.cert.Raw})
+}
+
+// sign makes what a Secret of type kubernetes.io/tls holds.
+func (i issuer) sign(t *testing.T) map[string][]byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{"pillion." + ground.Namespace + ".svc"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, i.cert, key.Public(), i.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+	}
+}
+
+// signed is whether a certificate is one of the issuer's.
+func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatureFrom(i.cert) }
+
+func (g *certsGround) testFiles(t *testing.T) {
+	first, second := newIssuer(t), newIssuer(t)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ground.Namespace, Name: unique("files")},
+		Type:       corev1.SecretTypeTLS, Data: first.sign(t),
+	}
+	if _, err := g.client.CoreV1().Secrets(ground.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.install(t, false, "certs.provider=files", "certs.files.secretName="+secret.Name)
+	for _, r := range []right{
+		{verb: "create", resource: "secrets", namespace: ground.Namespace},
+		{verb: "get", resource: "secrets", namespace: ground.Namespace, name: secret.Name},
+		{verb: "patch", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations", name: configuration},
+	} {
+		if mayAt(t, g.client, "pillion", r) {
+			t.Errorf("with files Pillion may %+v, and has no need to", r)
+		}
+	}
+	if err := g.publish(t.Context(), first.pem()); err != nil {
+		t.Fatal(err)
+	}
+	g.scale(t)
+	g.under(t, func(ctx context.Context) error {
+		// As the README of the values has it: the new CA beside the old one, then the files.
+		if err := g.publish(ctx, append(first.pem(), second.pem()...)); err != nil {
+			return err
+		}
+		for _, r := range g.Replicas(ground.Namespace) {
+			if err := swap(r, second.sign(t)); err != nil {
+				return err
+			}
+		}
+		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, second.signed) }); err != nil {
+			return err
+		}
+		return g.publish(ctx, second.pem())
+	})
+}
+
+// swap replaces the mounted pair of a replica, each file by renaming.
+func swap(r ground.Replica, data map[string][]byte) error {
+	dir, err := mountOf(r, "--cert-file")
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path+".new", data[name], 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew has cert-manager issue a Certificate again, as `cmctl renew` does, and returns when
+// its Secret has changed.
+func (g *certsGround) renew(ctx context.Context, certificate, secret string) error {
+	secrets := g.client.CoreV1().Secrets(ground.Namespace)
+	before, err := secrets.Get(ctx, secret, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []map[string]any{{
+		"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by a test", "lastTransitionTime": metav1.Now(),
+	}}}})
+	if err != nil {
+		return err
+	}
+	if _, err := ground.Run(ctx, g, "kubectl", "-n", ground.Namespace, "patch", "certificate", certificate, "--subresource=status", "--type=merge", "-p", string(patch)); err != nil {
+		return err
+	}
+	return waitFor(ctx, 30*time.Second, func() error {
+		after, err := secrets.Get(ctx, secret, metav1.GetOptions{})
+		if err == nil && bytes.Equal(before.Data[corev1.TLSCertKey], after.Data[corev1.TLSCertKey]) {
+			err = fmt.Errorf("cert-manager has not issued Certificate %s again", certificate)
+		}
+		return err
+	})
+}
+
+// current is the certificate in a Secret.
+func (g *certsGround) current(ctx context.Context, secret, key string) (*x509.Certificate, error) {
+	s, err := g.client.CoreV1().Secrets(ground.Namespace).Get(ctx, secret, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(s.Data[key])
+	if block == nil {
+		return nil, fmt.Errorf("secret %s has no certificate in %s", secret, key)
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// The Secrets and Certificates of the chart with cert-manager.
+const (
+	servingSecret, servingCertificate = "pillion-serving", "pillion"
+	rootSecret, rootCertificate       = "pillion-serving-ca", "pillion-ca"
+)
+
+// renewLeafAndCA renews the leaf, then the CA and the leaf by it, each time until every
+// replica serves the new leaf.
+func (g *certsGround) renewLeafAndCA(ctx context.Context) error {
+	for _, certificates := range [][][2]string{
+		{{servingCertificate, servingSecret}},
+		{{rootCertificate, rootSecret}, {servingCertificate, servingSecret}},
+	} {
+		for _, c := range certificates {
+			if err := g.renew(ctx, c[0], c[1]); err != nil {
+				return err
+			}
+		}
+		want, err := g.current(ctx, servingSecret, corev1.TLSCertKey)
+		if err != nil {
+			return err
+		}
+		err = waitFor(ctx, soon, func() error {
+			return g.allServe(ctx, func(cert *x509.Certificate) error {
+				if !cert.Equal(want) {
+					return errors.New("the renewed certificate is not served")
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *certsGround) testCainjector(t *testing.T) {
+	g.install(t, true, "certs.provider=cert-manager")
+	for _, r := range []right{
+		{verb: "update", resource: "secrets", namespace: ground.Namespace, name: servingSecret},
+		{verb: "create", resource: "secrets", namespace: ground.Namespace},
+		{verb: "watch", resource: "secrets", namespace: ground.Namespace, name: rootSecret},
+		{verb: "patch", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations", name: configuration},
+	} {
+		if mayAt(t, g.client, "pillion", r) {
+			t.Errorf("with cainjector Pillion may %+v, and has no need to", r)
+		}
+	}
+	g.under(t, g.renewLeafAndCA)
+	ca, err := g.current(t.Context(), servingSecret, "ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	took := eventually(t, soon, func() error {
+		bundle, err := g.bundle(t.Context())
+		if err == nil && !bytes.Equal(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})) {
+			err = fmt.Errorf("cainjector published\n%s", bundle)
+		}
+		return err
+	})
+	t.Attr("cainjector-healed", took.Round(time.Millisecond).String())
+}
+
+func (g *certsGround) testCertManagerPublishing(t *testing.T) {
+	for _, name := range []string{servingSecret, rootSecret} {
+		g.run(t, "kubectl", "-n", ground.Namespace, "delete", "secret", name, "--ignore-not-found")
+	}
+	g.install(t, true, "certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true")
+	before, err := g.current(t.Context(), servingSecret, "ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.under(t, g.renewLeafAndCA)
+	after, err := g.current(t.Context(), servingSecret, "ca.crt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) {
+		t.Error("the CA was renewed with the same key")
+	}
+	want := []byte{}
+	for _, cert := range []*x509.Certificate{after, before} {
+		want = append(want, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
+	}
+	check := func() error {
+		bundle, err := g.bundle(t.Context())
+		if err == nil && !bytes.Equal(bundle, want) {
+			err = fmt.Errorf("the bundle is\n%s\nwant the new CA beside the old one\n%s", bundle, want)
+		}
+		return err
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	if err := g.publish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if took := eventually(t, soon, check); took > healBound {
+		t.Errorf("an emptied caBundle was healed after %s", took)
+	}
+	g.testLostSecret(t)
+}
+
+// testLostSecret deletes the serving Secret: cert-manager issues another one, and the
+// replicas go on with what they have until then.
+func (g *certsGround) testLostSecret(t *testing.T) {
+	g.under(t, func(ctx context.Context) error {
+		if err := g.client.CoreV1().Secrets(ground.Namespace).Delete(ctx, servingSecret, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		return waitFor(ctx, 30*time.Second, func() error {
+			want, err := g.current(ctx, servingSecret, corev1.TLSCertKey)
+			if err != nil {
+				return err
+			}
+			return g.allServe(ctx, func(cert *x509.Certificate) error {
+				if !cert.Equal(want) {
+					return errors.New("the certificate of the new Secret is not served")
+				}
+				return nil
+			})
+		})
+	})
+}

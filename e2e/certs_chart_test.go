@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -165,7 +164,7 @@ func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
 			admin := freeAddress(t)
 			args := append([]string{"serve", "--kubeconfig=" + path, "--namespace=" + n.name, "--webhook-configuration=pillion", "--listen=" + freeAddress(t), "--admin-listen=" + admin}, c.args...)
 			cmd := exec.CommandContext(t.Context(), checkout.Pillion(), args...)
-			cmd.Stderr = io.Discard
+			cmd.Env = shared.Env() // no proxy
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,9 @@ type certsGround struct {
 
 func newCertsGround(t *testing.T) *certsGround {
 	t.Helper()
-	g, err := ground.StartControlPlane(t.Context(), checkout, os.Stderr, ground.APIServers(2), ground.Balanced())
+	options := ground.FromEnvironment()
+	options.APIServers, options.Balanced = 2, true
+	g, err := ground.StartControlPlane(t.Context(), checkout, options, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func (g *certsGround) install(t *testing.T, ready bool, values ...string) {
 		}
 	})
 	args := append([]string{"--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=1", "--set", "certs.settle=1s"}, flags(values)...)
-	g.run(t, "helm", ground.InstallArgs(checkout.Chart(), args...)...)
+	g.run(t, "helm", ground.InstallArgs(g, checkout.Chart(), args...)...)
 	if ready {
 		g.scale(t)
 	}

@@ -31,12 +31,9 @@ func about(t *testing.T, objects rendered) []string {
 			}
 		}
 	}
-	if objects.has("Role") {
-		add(only[rbacv1.Role](t, objects, "Role").Rules)
-	}
 	for _, object := range objects {
-		if object.GetKind() == "ClusterRole" && !strings.HasSuffix(object.GetName(), "-view") {
-			add(only[rbacv1.ClusterRole](t, rendered{object}, "ClusterRole").Rules)
+		if kind := object.GetKind(); kind == "Role" || kind == "ClusterRole" {
+			add(only[rbacv1.ClusterRole](t, rendered{object}, kind).Rules)
 		}
 	}
 	slices.Sort(rules)

@@ -153,7 +153,7 @@ func (s *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	changed.Data[secretTrustedKey] = text
 	_, err = s.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 	if err != nil && !overtaken(err) {
-		return fmt.Errorf("writing its key %s: %w", secretTrustedKey, err)
+		return fmt.Errorf("writing its key %s: %w", secretTrustedKey, s.forbidden(err, "update", "secrets", s.options.SecretName))
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *certManager) newestBundle(ctx context.Context) ([]byte, error) {
 		return bundle(s.candidate.issuer, s.trusted), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, err)
+		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, s.forbidden(err, "get", "secrets", s.options.SecretName))
 	}
 	next, err := leafFromSecret(secret)
 	if err != nil || next.issuer == nil {

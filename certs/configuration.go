@@ -94,6 +94,7 @@ type configuration struct {
 	unknown func() error
 	get     func() (*registration, bool)
 	patch   func(ctx context.Context, patch []byte) error
+	refused refusal
 }
 
 // followConfiguration prepares to follow the configuration, in which the entries

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -32,8 +33,24 @@ func bundlePatch(r *registration, entries []entry, want []byte) ([]byte, error) 
 	return data, nil
 }
 
-// overtaken is whether a write failed because someone else's came first. The
-// API server answers a failed "test" of a JSON patch with 422 Invalid.
+// overtaken is whether a write failed because someone else's came first.
 func overtaken(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// refusal remembers a version of an object on which a patch was refused as invalid.
+// That is how the API server answers a failed "test", which says that there is a
+// newer version; it is also how it answers a value that it does not take.
+type refusal struct {
+	version string
+	since   time.Time
+}
+
+// again is whether the patch is refused for its value: what was refused some time
+// ago is still the newest version.
+func (r *refusal) again(version string, now time.Time) bool {
+	if r.version != version {
+		*r = refusal{version, now}
+	}
+	return now.Sub(r.since) > 2*checkInterval
 }

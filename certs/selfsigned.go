@@ -212,8 +212,10 @@ func (s *selfSigned) keepSecret(ctx context.Context) error {
 // returns false when somebody else's write came first.
 func (s *selfSigned) store(ctx context.Context, secret *corev1.Secret, want authorities) (bool, error) {
 	secrets := s.client.CoreV1().Secrets(s.options.Namespace)
+	verb := "create"
 	var err error
 	if secret != nil {
+		verb = "update"
 		next := secret.DeepCopy()
 		if next.Data, err = want.write(secret.Data); err != nil {
 			return false, err
@@ -233,7 +235,7 @@ func (s *selfSigned) store(ctx context.Context, secret *corev1.Secret, want auth
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("writing it: %w", err)
+		return false, fmt.Errorf("writing it: %w", s.forbidden(err, verb, "secrets", s.options.SecretName))
 	}
 	return true, nil
 }
@@ -263,7 +265,7 @@ func (s *selfSigned) newestBundle(ctx context.Context) ([]byte, error) {
 		return s.authorities.bundle(), nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, err)
+		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, s.forbidden(err, "get", "secrets", s.options.SecretName))
 	}
 	stored, err := readAuthorities(secret.Data)
 	if err != nil {

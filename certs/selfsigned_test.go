@@ -12,8 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
 )
 
 const testDNSName = testService + "." + testNamespace + ".svc"
@@ -235,7 +239,8 @@ func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
 	c.deny("patch mutatingwebhookconfigurations", true)
 	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[1].ClientConfig.CABundle = nil })
 	eventually(t, func() error {
-		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle", "forbidden")
+		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
+			`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true`, "forbidden")
 	})
 }
 
@@ -254,6 +259,16 @@ func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestABundleThatTheAPIServerDoesNotTakeIsNamed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, newConfiguration())
+	c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
+	})
+	s := c.run(nil)
+	eventually(t, func() error { return mentions(s.Ready(), "publishing the CA bundle", "is invalid") })
 }
 
 func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T) {

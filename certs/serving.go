@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -112,6 +113,7 @@ type serving struct {
 	service service
 	settle  time.Duration
 
+	permissions    []permission
 	handover       handover
 	confirmed      confirmations
 	configurations []*configuration
@@ -167,7 +169,8 @@ func (s *serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 func (s *serving) run(ctx context.Context, permissions []permission, reconcile func(context.Context), follow ...func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !s.awaitPermissions(ctx, permissions) {
+	s.permissions = permissions
+	if !s.awaitPermissions(ctx) {
 		return nil
 	}
 	var running sync.WaitGroup
@@ -201,10 +204,10 @@ func (s *serving) run(ctx context.Context, permissions []permission, reconcile f
 
 // awaitPermissions returns when the process may do all that it has to, or false
 // when ctx ends before. What is missing is what Ready says in the meantime.
-func (s *serving) awaitPermissions(ctx context.Context, list []permission) bool {
+func (s *serving) awaitPermissions(ctx context.Context) bool {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := checkPermissions(call, s.client, list)
+		err := checkPermissions(call, s.client, s.permissions)
 		cancel()
 		s.note(subjectStart, failedPermission, err)
 		if err == nil {
@@ -216,6 +219,20 @@ func (s *serving) awaitPermissions(ctx context.Context, list []permission) bool 
 		case <-time.After(checkInterval):
 		}
 	}
+}
+
+// forbidden names the permission that is missing, if that is what the error of a
+// request is about: it may have been taken away after the start.
+func (s *serving) forbidden(err error, verb, resource, name string) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	for _, p := range s.permissions {
+		if p.verb == verb && p.resource == resource && (p.name == name || p.name == "") {
+			return fmt.Errorf("missing permission: %s: %w", p, err)
+		}
+	}
+	return err
 }
 
 // offer serves the candidate, when it is time for that.
@@ -282,12 +299,12 @@ func (s *serving) publishIn(ctx context.Context, c *configuration, r *registrati
 		return err
 	}
 	err = c.patch(ctx, patch)
-	if err != nil && overtaken(err) {
-		s.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c, "error", err)
+	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.again(r.resourceVersion, s.now()) {
+		s.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c.String(), "error", err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("publishing the CA bundle: %w", err)
+		return fmt.Errorf("publishing the CA bundle: %w", s.forbidden(err, "patch", c.Kind.resource(), c.Name))
 	}
 	s.log.Info("published the CA bundle", "configuration", c.String(), "entries", len(entries))
 	return nil

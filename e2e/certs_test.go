@@ -268,7 +268,7 @@ func (g *certsGround) testFiles(t *testing.T) {
 	}
 	g.scale(t)
 	g.under(t, func(ctx context.Context) error {
-		// As the README of the values has it: the new CA beside the old one, then the files.
+		// As values.yaml has it: the new CA beside the old one, then the files.
 		if err := g.publish(ctx, append(first.pem(), second.pem()...)); err != nil {
 			return err
 		}

@@ -1,8 +1,8 @@
 // Package ground runs a real Kubernetes on this machine for the end-to-end tests
 // and the demo, installs Pillion's chart on it with real Helm, and runs Pillion.
 //
-// In: this checkout (the modules below e2e/kubernetes and e2e/helm, the chart,
-// bin/pillion) and a Go toolchain. Out: a [Ground], which is a kubeconfig, a kubectl
+// In: this checkout (the modules below e2e/kubernetes, e2e/helm and e2e/certmanager, the
+// chart, bin/pillion) and a Go toolchain. Out: a [Ground], which is a kubeconfig, a kubectl
 // and a helm of known versions, and Pillion's replicas; after Close nothing is left
 // of it, neither a process nor a file.
 //
@@ -15,7 +15,8 @@
 // the same, with the arguments, the mounted files, the service account and the rights that
 // the chart gives its Deployment, and kube-apiserver reaches it as in any cluster, through
 // its Service: the Service range is a part of 127.0.0.0/8, so that a ClusterIP is an
-// address of this machine.
+// address of this machine. It can have several kube-apiservers, several replicas behind
+// one ClusterIP, and cert-manager.
 //
 // It may import client-go, e2e/registry and the standard library. It knows nothing of
 // Pillion's own packages: what it runs is the binary.

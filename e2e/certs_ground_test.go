@@ -163,8 +163,8 @@ func (g *certsGround) publish(ctx context.Context, bundle []byte) error {
 	return err
 }
 
-// served is the certificate that the replica shows to a new connection, whoever signed it.
-func served(ctx context.Context, r ground.Replica, change func(*tls.Config)) (*x509.Certificate, error) {
+// presented is the certificate that the replica shows to a new connection, whoever signed it.
+func presented(ctx context.Context, r ground.Replica, change func(*tls.Config)) (*x509.Certificate, error) {
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: "pillion." + ground.Namespace + ".svc"}
 	if change != nil {
 		change(config)
@@ -185,7 +185,7 @@ func (g *certsGround) allServe(ctx context.Context, want func(*x509.Certificate)
 		return fmt.Errorf("%d replicas run", len(replicas))
 	}
 	for _, r := range replicas {
-		cert, err := served(ctx, r, nil)
+		cert, err := presented(ctx, r, nil)
 		if err == nil {
 			err = want(cert)
 		}

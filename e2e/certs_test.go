@@ -126,7 +126,7 @@ func (g *certsGround) testSleep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before, err := served(t.Context(), replica, nil)
+	before, err := presented(t.Context(), replica, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (g *certsGround) testSleep(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = served(t.Context(), replica, func(c *tls.Config) {
+		_, err = presented(t.Context(), replica, func(c *tls.Config) {
 			c.InsecureSkipVerify, c.RootCAs = false, x509.NewCertPool()
 			c.RootCAs.AppendCertsFromPEM(bundle)
 		})
@@ -173,7 +173,7 @@ func (g *certsGround) testRSA(t *testing.T) {
 		{"TLS 1.3", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true},
 		{"TLS 1.1", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, false},
 	} {
-		_, err := served(t.Context(), replica, func(config *tls.Config) {
+		_, err := presented(t.Context(), replica, func(config *tls.Config) {
 			config.InsecureSkipVerify, config.RootCAs = false, x509.NewCertPool()
 			config.RootCAs.AppendCertsFromPEM(bundle)
 			c.change(config)

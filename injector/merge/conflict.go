@@ -64,8 +64,13 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 
 // settleAfresh decides about a value that is the pod's own.
 func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
+	same := equal(s.t, s.value, v)
+	if _, isObject := s.value.(map[string]any); isObject && !same {
+		// What other templates put into it does not make it another value.
+		same = equal(s.t, m.asItCame(s), v)
+	}
 	switch {
-	case equal(s.t, s.value, v):
+	case same:
 		m.claim(s, v, !s.isUnset())
 		return false, nil
 	case s.isUnset():
@@ -73,6 +78,19 @@ func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
 	default:
 		return m.settleWithAuthor(s, v)
 	}
+}
+
+// asItCame returns the standing value without what any template put into it.
+func (m *merger) asItCame(s standing) any {
+	root := &undo{}
+	for _, r := range m.records {
+		root.add(r.applied())
+	}
+	was, gone := root.at(s.at.keyed).value(s.value, s.t)
+	if gone {
+		return s.value
+	}
+	return was
 }
 
 func (m *merger) settleWithTemplate(s standing, v any, earlier claim) (bool, error) {
@@ -138,7 +156,7 @@ func (m *merger) claim(s standing, v any, authors bool) {
 func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, at place) (skip string, err error) {
 	wanted, standing := "", ""
 	for _, name := range m.unions[t] {
-		if frag[name] != nil {
+		if m.adds(child(t, name), frag[name]) {
 			wanted = name
 		} else if o.fields[name] != nil {
 			standing = name

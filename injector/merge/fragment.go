@@ -43,8 +43,12 @@ func (m *merger) checkFragment(f *Fragment, start place) error {
 	if err := m.checkMetadata(f.Object["metadata"], start.field("metadata")); err != nil {
 		return err
 	}
-	if spec, ok := f.Object["spec"].(map[string]any); ok && spec["ephemeralContainers"] != nil {
+	spec := objectOf(f.Object["spec"])
+	if spec["ephemeralContainers"] != nil {
 		return m.fragmentError(start.field("spec").field("ephemeralContainers"), "ephemeral containers cannot be injected")
+	}
+	if alias, name := spec["serviceAccount"], spec["serviceAccountName"]; alias != nil && name != nil && alias != name {
+		return m.fragmentError(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", show(alias), show(name))
 	}
 	return m.checkValue(m.pod, f.Object, start, false)
 }
@@ -98,6 +102,16 @@ func (m *merger) checkObject(t *podschema.Type, v map[string]any, at place, item
 	}
 	if err := m.checkRemovals(t, v, at); err != nil {
 		return err
+	}
+	chosen := ""
+	for _, name := range m.unions[t] {
+		if !m.adds(child(t, name), v[name]) {
+			continue
+		}
+		if chosen != "" {
+			return m.fragmentError(at, "it has both %s and %s, and only one of them can be set", chosen, name)
+		}
+		chosen = name
 	}
 	for _, name := range fieldsOf(v) {
 		if err := m.checkValue(child(t, name), v[name], at.field(name), false); err != nil {

@@ -230,6 +230,7 @@ func (m *merger) mergeItem(l *list, t *podschema.Type, it listItem, at place) er
 	case l.id.set():
 		if listed {
 			m.list(at.keyed)
+			m.claim(standing{at: at, t: l.id.elem}, it.value, false)
 		}
 		return nil
 	case l.id.elem == m.container:

@@ -199,6 +199,8 @@ func TestAFragmentThatFitsNoPodIsRefused(t *testing.T) {
 		"set and unset":                {"spec: {hostname: x, $unset: [hostname]}", "spec.hostname", "it is set and in $unset"},
 		"unset what is no field list":  {"spec: {$unset: hostname}", "spec", "allowed are lists of fields"},
 		"unset in one value":           {"spec: {containers: [{name: web, env: [{name: A, $unset: [value]}]}]}", "spec.containers[name=web].env[name=A]", "one value"},
+		"two handlers":                 {"spec: {containers: [{name: web, livenessProbe: {exec: {}, grpc: {port: 1}}}]}", "spec.containers[name=web].livenessProbe", "both exec and grpc"},
+		"two service accounts":         {"spec: {serviceAccount: a, serviceAccountName: b}", "spec.serviceAccount", `"a" is not "b"`},
 		"a replacement without image":  {"spec: {containers: [{name: web, $patch: replace, args: [x]}]}", "spec.containers.0", "has no image"},
 		"a position outside a list":    {"spec: {$position: First}", "spec", "for items of lists"},
 		"an unknown policy":            {"spec: {$onConflict: Ignore}", "spec", "allowed are Deny, KeepPod and Overwrite"},

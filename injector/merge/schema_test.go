@@ -64,6 +64,13 @@ func (g schemaPod) object(t *podschema.Type, depth, most int) map[string]any {
 			o[name] = g.value(ft, name, depth-1)
 		}
 	}
+	chosen := false
+	for _, name := range known().unions[t] { // an API server never sends two
+		if chosen {
+			delete(o, name)
+		}
+		chosen = chosen || o[name] != nil
+	}
 	g.directives(t, o)
 	return o
 }
@@ -172,6 +179,7 @@ func (g schemaPod) pod(prefix string) map[string]any {
 	containers, _ := specType.Field("containers")
 	spec := g.object(specType, 5, 5)
 	delete(spec, onConflictKey)
+	delete(spec, "serviceAccount") // the old name of serviceAccountName
 	spec["containers"] = g.list(containers, "containers", 4)
 	if some(g.T, "init") {
 		c := g.object(containers.Elem(), 4, 4)

@@ -63,9 +63,11 @@ type compiler struct {
 	source   *source
 	problems []Problem
 	warnings []Warning
-	objects  *provider
-	env      *cel.Env
-	spec     *v1alpha1.SidecarTemplateSpec
+	// objects and typedObjects are what env's two environments know of params and
+	// variables, whose types differ where they come from the pod.
+	objects, typedObjects *provider
+	env                   environment
+	spec                  *v1alpha1.SidecarTemplateSpec
 }
 
 var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
@@ -112,11 +114,15 @@ func (c *compiler) warn(at *path, message string) {
 }
 
 // expression compiles an expression. It returns nil if it has problems.
-func (c *compiler) expression(env *cel.Env, text string, at *path, line int) *expression {
-	e, err := compileExpression(env, c.objects, text, at, line)
+func (c *compiler) expression(env environment, text string, at *path, line int) *expression {
+	e, err := compileExpression(env.run, c.objects, text, at, line)
 	if err != nil {
 		c.problemAt(at, line, err.Error())
 		return nil
+	}
+	e.typed = e.out
+	if env.typed != nil {
+		e.typed = c.checkAgainstPod(env, text, at, line)
 	}
 	return e
 }
@@ -240,10 +246,39 @@ func (c *compiler) rules(at *path) {
 	}
 	policy("onConflict", string(c.spec.OnConflict), "Deny", "KeepPod", "Overwrite")
 	policy("onError", string(c.spec.OnError), "Deny", "Skip")
-	for field, asked := range map[string]bool{"required": c.spec.Required, "verify": c.spec.Verify != nil, "overridable": c.spec.Overridable} {
-		if asked && unsupported[field] {
-			c.problem(at.field(field), notSupported(field))
+	c.requirement(at)
+}
+
+// requirement checks what a required template may not say, because a pod could
+// get around it.
+func (c *compiler) requirement(at *path) {
+	if v := c.spec.Verify; v != nil {
+		if !c.spec.Required {
+			c.problem(at.field("verify"), "is only for required templates")
 		}
+		if len(v.Images) == 0 {
+			c.problem(at.fields("verify", "images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
+		}
+		for i, pattern := range v.Images {
+			if strings.Trim(pattern, "*") == "" {
+				c.problem(at.fields("verify", "images").item(i), fmt.Sprintf("%s lets any image through; want a pattern such as registry.example.com/team/*", shown(pattern)))
+			}
+		}
+	}
+	if !c.spec.Required {
+		return
+	}
+	if c.spec.Match == nil {
+		c.problem(at.field("required"), "needs match, which says where pods cannot opt out")
+	}
+	if c.spec.Overridable {
+		c.problem(at.field("overridable"), "is true; a required template cannot be overridable, since every pod could then replace it")
+	}
+	if c.spec.OnConflict == v1alpha1.ConflictKeepPod {
+		c.problem(at.field("onConflict"), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a required template out")
+	}
+	if c.spec.OnError == v1alpha1.ErrorSkip {
+		c.problem(at.field("onError"), "is Skip; want Deny: with Skip a pod could make a required template fail and go without it")
 	}
 }
 
@@ -289,7 +324,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
 			}
 			report = c.installersReport(t, declared.Name, here)
 		}
-		p := compileParameter(declared, here, report)
+		p := compileParameter(declared, t.spec.Required, here, report)
 		if p == nil {
 			continue
 		}
@@ -306,17 +341,25 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
 
 // expressions compiles everything that holds CEL.
 func (c *compiler) expressions(t *Template, at *path) {
-	c.objects = &provider{params: map[string]*cel.Type{}, variables: map[string]*cel.Type{}, used: map[string]bool{}, compiling: true}
+	c.objects = newProvider()
 	defer func() { c.objects.compiling = false }()
 	for _, p := range t.parameters {
 		c.objects.params[p.decl.Name] = p.celType()
 	}
-	env, err := newEnvironment(c.objects)
+	run, err := newEnvironment(c.objects, cel.DynType, cel.DynType)
 	if err != nil {
 		c.problem(at, "the CEL environment cannot be made: "+plain(err.Error()))
 		return
 	}
-	c.env = env
+	c.env = environment{run: run}
+	if !t.spec.AllowUnknownFields {
+		c.typedObjects = newProvider()
+		c.typedObjects.params = c.objects.params
+		if c.env.typed, err = newEnvironment(c.typedObjects, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
+			c.problem(at, "the CEL environment with the pod's types cannot be made: "+plain(err.Error()))
+			return
+		}
+	}
 	c.variables(t, at.field("variables"))
 	c.matchConditions(t, at.field("matchConditions"))
 	c.fragment(t, at.field("inject"))
@@ -341,9 +384,13 @@ func (c *compiler) variables(t *Template, at *path) {
 		e := c.expression(c.env, v.Expression, source, c.source.textLine(source, v.Expression, 0))
 		t.variables[v.Name] = e
 		t.variableNames = append(t.variableNames, v.Name)
-		c.objects.variables[v.Name] = cel.DynType
+		loose, typed := cel.DynType, cel.DynType
 		if e != nil {
-			c.objects.variables[v.Name] = e.out
+			loose, typed = e.out, e.typed
+		}
+		c.objects.variables[v.Name] = loose
+		if c.typedObjects != nil {
+			c.typedObjects.variables[v.Name] = typed
 		}
 	}
 }

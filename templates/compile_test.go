@@ -19,8 +19,15 @@ var mistakes = []struct {
 	{"a number that is too large", "order: 3000000000\ninject: {}", 1, "spec.order", "from -2147483648 to 2147483647"},
 	{"an unknown policy", "onError: Ignore\ninject: {}", 1, "spec.onError", "want one of Deny, Skip"},
 	{"no fragment", "order: 1", 0, "spec.inject", "is missing"},
-	{"required", "inject: {}\nrequired: true", 2, "spec.required", "not supported by this version of pillion"},
-	{"verify", "inject: {}\nverify: {images: [a]}", 2, "spec.verify", "not supported by this version of pillion"},
+	{"required without match", "inject: {}\nrequired: true", 2, "spec.required", "needs match"},
+	{"required and overridable", "inject: {}\nmatch: {}\nrequired: true\noverridable: true", 4, "spec.overridable", "cannot be overridable"},
+	{"required that keeps the pod's", "inject: {}\nmatch: {}\nrequired: true\nonConflict: KeepPod", 4, "spec.onConflict", "want Deny or Overwrite"},
+	{"required that keeps the pod's on one node", "match: {}\nrequired: true\ninject: {spec: {$onConflict: KeepPod}}", 3, "spec.inject.spec.$onConflict", "want Deny or Overwrite"},
+	{"required that is skipped when it fails", "inject: {}\nmatch: {}\nrequired: true\nonError: Skip", 4, "spec.onError", "want Deny"},
+	{"required with a required parameter that nobody may set", "inject: {}\nmatch: {}\nrequired: true\nparameters: [{name: a, type: string, required: true}]", 4, "spec.parameters[0].setBy", "nobody may set"},
+	{"verify without required", "inject: {}\nverify: {images: [a]}", 2, "spec.verify", "only for required templates"},
+	{"verify without patterns", "inject: {}\nmatch: {}\nrequired: true\nverify: {images: []}", 4, "spec.verify.images", "want patterns"},
+	{"verify with a pattern of everything", "inject: {}\nmatch: {}\nrequired: true\nverify: {images: ['**']}", 4, "spec.verify.images[0]", "any image"},
 	{"a bad selector", "inject: {}\nmatch:\n  podSelector: {matchExpressions: [{key: a, operator: Is}]}", 3, "spec.match.podSelector", "not a valid label selector operator"},
 	{"a key that is there twice", "order: 1\ninject: {}\norder: 2", 3, "spec.order", "twice, first on line 5"},
 
@@ -70,6 +77,12 @@ var mistakes = []struct {
 	{"an empty expression", "inject:\n  spec: {nodeName: \"${ }\"}", 2, "spec.inject.spec.nodeName", "no expression"},
 	{"a shell variable", "inject:\n  spec: {nodeName: \"${HOME}\"}", 2, "spec.inject.spec.nodeName", "write $${HOME}"},
 	{"a name that is not there", "inject:\n  spec: {nodeName: \"${pods.x}\"}", 2, "spec.inject.spec.nodeName", "did you mean pod?"},
+	{"a field that pods do not have", "inject:\n  spec: {nodeName: \"${pod.spec.nodeNam}\"}", 2, "spec.inject.spec.nodeName", `in the expression "pod.spec.>>>nodeNam": pod.spec has no field nodeNam; did you mean nodeName?`},
+	{"an optional field that pods do not have", "matchConditions: [{name: a, expression: '!pod.spec.?hostNetwrk.orValue(false)'}]\ninject: {}", 1, "spec.matchConditions[0].expression", "did you mean hostNetwork?"},
+	{"a field that containers do not have", "inject:\n  spec:\n    containers:\n    - {$each: App, $if: container.imag == 'a', env: [{name: A}]}", 4, "spec.inject.spec.containers[0].$if", "did you mean image?"},
+	{"a field that namespaces do not have", "inject:\n  spec: {nodeName: \"${namespaceObject.metadata.nam}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject.metadata has no field nam; did you mean name?"},
+	{"a map of mixed types", "inject:\n  metadata: {annotations: {a: \"${toJson({'a': 1, 'b': 'c'})}\"}}", 2, "spec.inject.metadata.annotations.a", "wrap its values in dyn()"},
+	{"a mark in a long expression of several lines", "variables:\n- name: a\n  expression: |\n    [1, 2, 3].exists(x, x > 1) &&\n    pod.spec.hostNetwork && [1, 2, 3].all(x, x + nope > 0) && [4, 5, 6].all(x, x > 0) && [7, 8, 9].all(x, x > 0)\ninject: {}", 4, "spec.variables[0].expression", `l(x, x + >>>nope > 0) && [4`},
 	{"the reserved word namespace", "inject:\n  spec: {nodeName: \"${namespace.metadata.name}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject"},
 	{"a parameter that is not declared", "parameters: [{name: level, type: string}]\ninject:\n  spec: {nodeName: \"${params.levl}\"}", 3, "spec.inject.spec.nodeName", "did you mean level?"},
 	{"a variable before its declaration", "variables:\n- {name: a, expression: variables.b}\n- {name: b, expression: '1'}\ninject: {}", 2, "spec.variables[0].expression", "no variable b is declared before this"},
@@ -84,12 +97,12 @@ var mistakes = []struct {
 	{"a condition that is no boolean", "matchConditions: [{name: a, expression: '1'}]\ninject: {}", 1, "spec.matchConditions[0].expression", "want true or false"},
 	{"a condition without an expression", "matchConditions: [{name: a}]\ninject: {}", 1, "spec.matchConditions[0]", "needs an expression"},
 	{"conditions of one name", "matchConditions:\n- {name: a, expression: 'true'}\n- {name: a, expression: 'true'}\ninject: {}", 3, "spec.matchConditions[1].name", "twice"},
-	{"a field that not every pod has", "inject:\n  spec: {nodeName: \"${pod.metadata.labels.app}\"}", 2, "spec.inject.spec.nodeName", "fails for a minimal pod: no such key: labels"},
+	{"a field that not every pod has", "inject:\n  spec: {nodeName: \"${pod.metadata.labels.app}\"}", 2, "spec.inject.spec.nodeName", `fails for a minimal pod: no such key: labels, in the expression "pod.metadata.labels>>>.app"`},
 	{"a parameter that may be absent", "parameters: [{name: a, type: string}]\ninject:\n  spec: {nodeName: \"${params.a}\"}", 3, "spec.inject.spec.nodeName", "the parameter a is not set"},
 	{"a made-up value that does not do", "parameters: [{name: a, type: string, required: true}]\ninject:\n  spec: {priority: \"${int(params.a)}\"}", 3, "spec.inject.spec.priority", "made-up values for a"},
 	{"a value of unknown shape", "inject:\n  spec: {volumes: \"${[{'name': dyn('a'), 'emptyDirr': dyn({})}]}\"}", 2, "spec.inject.spec.volumes", `did you mean emptyDir?`},
 	{"a key that begins with $ in a value", "inject:\n  spec: {volumes: \"${dyn([{'name': 'a', '$patch': 'delete'}])}\"}", 2, "spec.inject.spec.volumes", `may begin with $`},
-	{"an expression that costs too much", "variables: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10]'}]\ninject:\n  spec: {priority: \"${variables.a.map(a, variables.a.map(b, variables.a.map(c, variables.a.map(d, variables.a.map(e, variables.a.map(f, 1)))))).size()}\"}", 0, "spec.inject.spec.priority", "costs more than"},
+	{"an expression that costs too much", "variables: [{name: a, expression: '[1,2,3,4,5,6,7,8,9,10]'}]\ninject:\n  spec: {priority: \"${variables.a.map(a, variables.a.map(b, variables.a.map(c, variables.a.map(d, variables.a.map(e, variables.a.map(f, 1)))))).size()}\"}", 3, "spec.inject.spec.priority", "costs more than"},
 
 	{"a parameter without a type", "parameters: [{name: a}]\ninject: {}", 1, "spec.parameters[0].type", "is missing"},
 	{"an unknown type", "parameters: [{name: a, type: int}]\ninject: {}", 1, "spec.parameters[0].type", "want one of string"},
@@ -147,9 +160,9 @@ inject:
 	want := []string{
 		"t.yaml:105: template t: spec.ordr: unknown field; did you mean order?",
 		`t.yaml:106: template t: spec.parameters[0].type: "int" is no type; want one of string, integer, number, boolean, quantity, duration, image, json, list, map`,
-		`t.yaml:107: template t: spec.variables[0].expression: in the expression "nope": undeclared reference to 'nope'`,
+		`t.yaml:107: template t: spec.variables[0].expression: in the expression ">>>nope": undeclared reference to 'nope'`,
 		"t.yaml:110: template t: spec.inject.spec.volumes: is an object; want a list",
-		`t.yaml:111: template t: spec.inject.spec.nodeName: in the expression "params.x": no parameter x is declared`,
+		`t.yaml:111: template t: spec.inject.spec.nodeName: in the expression "params.>>>x": no parameter x is declared`,
 	}
 	got := strings.Split(fmt.Sprint(err), "\n")
 	if len(got) != len(want) {
@@ -226,6 +239,7 @@ func TestWarnings(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a parameter that nothing reads":           {"parameters:\n- {name: a, type: string}\ninject: {}", "t.yaml:6: template t: spec.parameters[0]: the parameter a is declared and never used"},
 		"a key that is a boolean to YAML":          {"inject: {metadata: {labels: {n: x}}}", "t.yaml:5: template t: spec.inject.metadata.labels.n: YAML reads the key n as a boolean; quote it"},
+		"a pod's field of another type":            {"inject:\n  spec: {$if: \"pod.spec.?hostNetwork.orValue(false) == 'true'\"}", `t.yaml:6: template t: spec.inject.spec.$if: in the expression "pod.spec.?hostNetwork.orValue(false) >>>== 'true'": found no matching overload`},
 		"a match of everything":                    {"match: {}\ninject: {}", "t.yaml:5: template t: spec.match: selects every pod of the cluster"},
 		"a required parameter without an example":  {"parameters: [{name: a, type: string, pattern: 'zz-[0-9]+', required: true}]\ninject: {metadata: {labels: {a: \"${params.a}\"}}}", "the template is not test-rendered"},
 		"a parameter that only a condition reads":  {"parameters: [{name: a, type: boolean, default: true}]\nmatchConditions: [{name: a, expression: params.a}]\ninject: {}", ""},
@@ -247,6 +261,34 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNobodyMaySetTheParametersOfARequiredTemplateUnlessItSaysSo(t *testing.T) {
+	tmpl := compiled(t, "match: {}\nrequired: true\nparameters:\n- {name: a, type: string, default: x}\n- {name: b, type: string, default: x, setBy: [Pod]}\ninject: {metadata: {labels: {a: \"${params.a}\", b: \"${params.b}\"}}}")
+	if a, b := tmpl.Parameters()[0].SetBy, tmpl.Parameters()[1].SetBy; len(a) != 0 || len(b) != 1 {
+		t.Errorf("set by %v and %v; want nobody, and the pod", a, b)
+	}
+	_, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/a": "y"})})
+	if err == nil || !strings.Contains(err.Error(), "may be set by nobody") {
+		t.Errorf("error %v", err)
+	}
+	rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/b": "y"})})
+}
+
+func TestATemplateThatLetsUnknownFieldsThroughMayReadThem(t *testing.T) {
+	tmpl := compiled(t, "allowUnknownFields: true\ninject:\n  spec:\n    containers:\n    - {$each: App, env: [{name: A, value: \"${container.?newField.orValue('none')}-${pod.spec.?new.orValue('none')}\"}]}")
+	pod := onePod(t, nil)
+	pod["spec"].(map[string]any)["new"] = "x"
+	wantFragment(t, rendered(t, tmpl, Input{Pod: pod}).Fragment, `{"spec":{"containers":[{"name":"app","env":[{"name":"A","value":"none-x"}]}]}}`)
+}
+
+func TestPartsOfThePodMayBeInjectedAgain(t *testing.T) {
+	tmpl := compiled(t, "inject:\n  spec:\n    volumes: >-\n      ${pod.spec.?volumes.orValue([]).filter(v, v.name == 'a').map(v, {'name': dyn('b'), 'emptyDir': v.?emptyDir.orValue(dyn({}))})}\n    tolerations: ${pod.spec.?tolerations}")
+	pod := onePod(t, nil)
+	spec := pod["spec"].(map[string]any)
+	spec["volumes"] = []any{map[string]any{"name": "a", "emptyDir": map[string]any{"medium": "Memory"}}}
+	spec["tolerations"] = []any{map[string]any{"key": "k"}}
+	wantFragment(t, rendered(t, tmpl, Input{Pod: pod}).Fragment, `{"spec":{"tolerations":[{"key":"k"}],"volumes":[{"name":"b","emptyDir":{"medium":"Memory"}}]}}`)
 }
 
 func TestUnknownFieldsMayBeAllowed(t *testing.T) {

@@ -12,17 +12,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// unsupported has what the format knows and this version refuses. Supporting one
-// of them means taking it off here, once the merge does it.
-var unsupported = map[string]bool{
-	"required": true,
-	"verify":   true,
-}
-
-func notSupported(what string) string {
-	return what + " is not supported by this version of pillion"
-}
-
 var directives = []string{"$if", "$for", "$each", "$position", "$onConflict", "$patch", "$unset"}
 
 // directive compiles a key that begins with $.
@@ -42,7 +31,7 @@ func (c *fragmentCompiler) directive(key string, v any, m *mapping, h here) {
 	case "$position":
 		checked, wrong = c.position(v, h)
 	case "$onConflict":
-		checked, wrong = onConflict(v, h)
+		checked, wrong = c.onConflict(v, h)
 	case "$patch":
 		checked, wrong = patchDirective(v, h)
 	case "$unset":
@@ -61,7 +50,7 @@ func (c *fragmentCompiler) directive(key string, v any, m *mapping, h here) {
 }
 
 // condition compiles an $if.
-func (c *fragmentCompiler) condition(v any, at *path, env *cel.Env) *expression {
+func (c *fragmentCompiler) condition(v any, at *path, env environment) *expression {
 	source, ok := v.(string)
 	if !ok {
 		if b, isBool := v.(bool); isBool {
@@ -75,7 +64,7 @@ func (c *fragmentCompiler) condition(v any, at *path, env *cel.Env) *expression 
 }
 
 // boolean compiles an expression that must give true or false.
-func (c *compiler) boolean(env *cel.Env, source string, at *path) *expression {
+func (c *compiler) boolean(env environment, source string, at *path) *expression {
 	if strings.HasPrefix(strings.TrimSpace(source), "${") {
 		c.problem(at, "is an expression by itself; take off the ${}")
 		return nil
@@ -116,9 +105,12 @@ func (c *fragmentCompiler) position(v any, h here) (checked any, wrong string) {
 	return nil, "want First, Last, {before: NAME} or {after: NAME}"
 }
 
-func onConflict(v any, h here) (checked any, wrong string) {
+func (c *fragmentCompiler) onConflict(v any, h here) (checked any, wrong string) {
 	if h.atomic {
 		return nil, "cannot stand inside what the API treats as one value"
+	}
+	if c.spec.Required && v == string(v1alpha1.ConflictKeepPod) {
+		return nil, "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out"
 	}
 	policies := []string{string(v1alpha1.ConflictDeny), string(v1alpha1.ConflictKeepPod), string(v1alpha1.ConflictOverwrite)}
 	if text, ok := v.(string); ok && slices.Contains(policies, text) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apiserver/pkg/cel/environment"
+	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -41,14 +41,12 @@ const (
 // baseEnvironment is the environment that all templates share: the CEL libraries
 // of Kubernetes' admission policies, and ours.
 var baseEnvironment = sync.OnceValue(func() *cel.Env {
-	kubernetes := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
+	kubernetes := kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv()
 	env, err := kubernetes.Extend(
 		cel.CustomTypeAdapter(adapter{}),
 		cel.Function("toJson", cel.Overload("pillion_to_json", []*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(toJSON))),
 		cel.Function("shellQuote", cel.Overload("pillion_shell_quote", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(shellQuote))),
 		cel.Function(sortedFunction, cel.Overload("pillion_sorted", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"), cel.UnaryBinding(sorted))),
-		cel.Variable(podName, cel.DynType),
-		cel.Variable(namespaceName, cel.DynType),
 		cel.Variable(valuesName, cel.MapType(cel.StringType, cel.DynType)),
 	)
 	if err != nil {
@@ -57,15 +55,32 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 	return env
 })
 
-// newEnvironment returns the environment of one template.
-func newEnvironment(objects *provider) (*cel.Env, error) {
+// environment is what expressions are compiled in: run gives the program, where
+// pods have no type; typed only checks, with the pod's schema, and is nil where
+// unknown fields are let through.
+type environment struct{ run, typed *cel.Env }
+
+// newEnvironment returns an environment of one template.
+func newEnvironment(objects *provider, pod, namespace *cel.Type) (*cel.Env, error) {
 	base := baseEnvironment()
 	objects.Provider = base.CELTypeProvider()
 	return base.Extend(
 		cel.CustomTypeProvider(objects),
+		cel.Variable(podName, pod),
+		cel.Variable(namespaceName, namespace),
 		cel.Variable(paramsName, cel.ObjectType(paramsType)),
 		cel.Variable(variablesName, cel.ObjectType(variablesType)),
 	)
+}
+
+// bind returns the environment in which name is visible too.
+func (e environment) bind(name string, run, typed *cel.Type) (environment, error) {
+	extended, err := e.run.Extend(cel.Variable(name, run))
+	if err != nil || e.typed == nil {
+		return environment{run: extended}, err
+	}
+	checking, err := e.typed.Extend(cel.Variable(name, typed))
+	return environment{run: extended, typed: checking}, err
 }
 
 // adapter gives expressions the numbers of raw JSON as CEL's.
@@ -106,8 +121,8 @@ func number(n json.Number) ref.Val {
 	return types.Double(f)
 }
 
-// provider declares the types of params and variables, so that reading what is
-// not declared is a compile error. While a template is compiled its variables
+// provider declares the types of params, variables and the pod, so that reading
+// what is not declared is a compile error. While a template is compiled its variables
 // grow, and it notes what is read; after that it does not change.
 type provider struct {
 	types.Provider
@@ -117,6 +132,12 @@ type provider struct {
 	// reading is noted.
 	used      map[string]bool
 	compiling bool
+	// missed has the type of which each field was read that is not there.
+	missed map[string]string
+}
+
+func newProvider() *provider {
+	return &provider{params: map[string]*cel.Type{}, variables: map[string]*cel.Type{}, used: map[string]bool{}, missed: map[string]string{}, compiling: true}
 }
 
 func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
@@ -126,7 +147,8 @@ func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
 	case variablesType:
 		return p.variables, true
 	}
-	return nil, false
+	fields, ok := podTypesOnce().fields[typeName]
+	return fields, ok
 }
 
 // FindStructType implements [types.Provider].
@@ -153,7 +175,13 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	}
 	t, ok := fields[field]
 	if !ok {
+		if p.compiling {
+			p.missed[field] = name
+		}
 		return nil, false
+	}
+	if name != paramsType && name != variablesType {
+		return &types.FieldType{Type: t}, true // for the checker alone
 	}
 	if p.compiling && name == paramsType {
 		p.used[field] = true

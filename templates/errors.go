@@ -108,8 +108,10 @@ func (e *ParameterError) Error() string {
 // the bounds of this package.
 type TooExpensiveError struct {
 	Template string
-	// Path leads to what was being rendered. Empty for the fragment as a whole.
+	// Path and Line lead to what was being rendered, as in [Problem]. Empty for the
+	// fragment as a whole.
 	Path string
+	Line int
 	// Message names the bound.
 	Message string
 }

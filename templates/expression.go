@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -33,9 +35,12 @@ const (
 type expression struct {
 	at   *path
 	line int
-	// out is its static type.
-	out     *cel.Type
-	program cel.Program
+	// out is its static type, and typed the one that it has with the pod's schema.
+	out, typed *cel.Type
+	program    cel.Program
+	// source is its text, and info tells where in it each of its nodes is.
+	source string
+	info   *celast.SourceInfo
 }
 
 // compileExpression compiles CEL. Its error is a *failure at the place at.
@@ -48,7 +53,7 @@ func compileExpression(env *cel.Env, objects *provider, source string, at *path,
 	if err != nil {
 		return nil, &failure{at: at, line: line, message: plain(err.Error())}
 	}
-	return &expression{at: at, line: line, out: checked.OutputType(), program: program}, nil
+	return &expression{at: at, line: line, out: checked.OutputType(), program: program, source: source, info: checked.NativeRep().SourceInfo()}, nil
 }
 
 func checkExpression(env *cel.Env, objects *provider, source string) (*cel.Ast, error) {
@@ -137,37 +142,107 @@ var (
 	shellVariable      = regexp.MustCompile(`^\s*[A-Z_][A-Z0-9_]*\s*$`)
 )
 
-// explainIssues writes what is wrong with an expression in one line.
+// explainIssues writes what is wrong with an expression in one line, each issue
+// with its place marked.
 func explainIssues(issues *cel.Issues, objects *provider, source string) string {
 	var lines []string
 	for _, issue := range issues.Errors() {
-		message := strings.ReplaceAll(issue.Message, " (in container '')", "")
-		switch {
-		case undefinedField.MatchString(message):
-			message = explainField(undefinedField.FindStringSubmatch(message)[1], objects, source)
-		case undeclaredName.MatchString(message):
-			name := undeclaredName.FindStringSubmatch(message)[1]
-			if shellVariable.MatchString(source) {
-				message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
-			} else {
-				message += didYouMean(name, visibleNames)
-			}
-		case reservedIdentifier.MatchString(message):
-			message += "; the namespace is namespaceObject"
-		}
-		if !slices.Contains(lines, message) {
-			lines = append(lines, message)
+		if line := explainIssue(issue, objects, source); !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	return fmt.Sprintf("in the expression %s: %s", shown(strings.TrimSpace(source)), plain(strings.Join(lines, "; ")))
+	return strings.Join(lines, "; ")
 }
 
-func explainField(name string, objects *provider, source string) string {
-	// CEL tells the field and not whose it is.
-	if regexp.MustCompile(`\bvariables\s*\.\s*\??` + regexp.QuoteMeta(name) + `\b`).MatchString(source) {
-		return fmt.Sprintf("no variable %s is declared before this%s", name, didYouMean(name, sortedKeys(objects.variables)))
+func explainIssue(issue *cel.Error, objects *provider, source string) string {
+	message := strings.ReplaceAll(issue.Message, " (in container '')", "")
+	offset := offsetOf(source, issue.Location)
+	switch {
+	case undefinedField.MatchString(message):
+		message = explainField(undefinedField.FindStringSubmatch(message)[1], objects)
+		// CEL's place of a selection is its dot.
+		offset += len(source[offset:]) - len(strings.TrimLeft(source[offset:], ".? \t\n"))
+	case undeclaredName.MatchString(message):
+		name := undeclaredName.FindStringSubmatch(message)[1]
+		if shellVariable.MatchString(source) {
+			message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
+		} else {
+			message += didYouMean(name, visibleNames)
+		}
+	case reservedIdentifier.MatchString(message):
+		message += "; the namespace is namespaceObject"
+	case strings.Contains(message, "expected type"):
+		message += "; for a map or list of mixed types wrap its values in dyn()"
 	}
-	return fmt.Sprintf("no parameter %s is declared%s", name, didYouMean(name, sortedKeys(objects.params)))
+	return plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
+}
+
+func explainField(name string, objects *provider) string {
+	switch of := objects.missed[name]; of {
+	case variablesType:
+		return fmt.Sprintf("no variable %s is declared before this%s", name, didYouMean(name, sortedKeys(objects.variables)))
+	case paramsType:
+		return fmt.Sprintf("no parameter %s is declared%s", name, didYouMean(name, sortedKeys(objects.params)))
+	default:
+		fields, _ := objects.fields(of)
+		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, didYouMean(name, sortedKeys(fields)))
+	}
+}
+
+// mark stands before the place in an expression that a message is about.
+const mark = ">>>"
+
+// marked shows an expression, or the part of a long one around offset, with a
+// mark at that byte.
+func marked(source string, offset int) string {
+	before, after := []rune(source[:offset]), []rune(source[offset:])
+	const around = maxShownValue / 2
+	start, end := "", ""
+	if len(before) > around {
+		before, start = before[len(before)-around:], "…"
+	}
+	if len(after) > around {
+		after, end = after[:around], "…"
+	}
+	return strconv.Quote(strings.TrimLeft(start+string(before), " \n") + mark + strings.TrimRight(string(after)+end, " \n"))
+}
+
+// offsetOf returns the byte in source that a place of CEL's stands for: lines
+// count from 1, columns in code points from 0. It is 0 if there is no such place.
+func offsetOf(source string, at common.Location) int {
+	offset := 0
+	for range at.Line() - 1 {
+		end := strings.IndexByte(source[offset:], '\n')
+		if end < 0 {
+			return 0
+		}
+		offset += end + 1
+	}
+	column := 0
+	for i := range source[offset:] {
+		if column == at.Column() {
+			return offset + i
+		}
+		column++
+	}
+	if at.Column() == column {
+		return len(source)
+	}
+	return 0
+}
+
+// explain adds to an error of an evaluation where in the expression it arose.
+func (e *expression) explain(err error) string {
+	message := err.Error()
+	var failed *types.Err
+	if !errors.As(err, &failed) {
+		return message
+	}
+	if _, known := e.info.GetOffsetRange(failed.NodeID()); !known {
+		return message
+	}
+	offset := offsetOf(e.source, e.info.GetStartLocation(failed.NodeID()))
+	return message + ", in the expression " + marked(e.source, offset)
 }
 
 // evaluate runs an expression and adds its cost to the render's. Its error is a
@@ -184,33 +259,33 @@ func (e *expression) evaluate(s *scope) (ref.Val, error) {
 		return nil, r.fatal
 	}
 	if cost := details.ActualCost(); cost != nil {
-		if err := r.pay(*cost, e.at); err != nil {
+		if err := r.pay(*cost, e.at, e.line); err != nil {
 			return nil, err
 		}
 	}
 	var cancelled interpreter.EvalCancelledError
 	switch {
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
-		return nil, r.tooExpensive(e.at, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
+		return nil, r.tooExpensive(e.at, e.line, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
 	case errors.Is(err, errTooLarge):
-		return nil, r.tooExpensive(e.at, plain(err.Error()))
+		return nil, r.tooExpensive(e.at, e.line, plain(err.Error()))
 	case err != nil:
-		return nil, &failure{at: e.at, line: e.line, message: plain(err.Error())}
+		return nil, &failure{at: e.at, line: e.line, message: plain(e.explain(err))}
 	}
 	return v, nil
 }
 
 // pay adds to the render's cost.
-func (r *renderer) pay(cost uint64, at *path) error {
+func (r *renderer) pay(cost uint64, at *path, line int) error {
 	if r.cost += cost; r.cost > MaxRenderCost {
-		return r.tooExpensive(at, fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost))
+		return r.tooExpensive(at, line, fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost))
 	}
 	return nil
 }
 
 // tooExpensive ends the render.
-func (r *renderer) tooExpensive(at *path, message string) error {
-	r.fatal = &TooExpensiveError{Template: r.template.name, Path: at.String(), Message: message}
+func (r *renderer) tooExpensive(at *path, line int, message string) error {
+	r.fatal = &TooExpensiveError{Template: r.template.name, Path: at.String(), Line: line, Message: message}
 	return r.fatal
 }
 

@@ -22,7 +22,7 @@ type fragmentCompiler struct {
 type here struct {
 	at  *path
 	typ *podschema.Type
-	env *cel.Env
+	env environment
 	// bound has the names that $each and $for around this bind.
 	bound []string
 	// pod is the place in the pod, as spec.containers, without indexes.
@@ -326,12 +326,16 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 		return h
 	}
 	bound, ok := loopElement(e.out)
+	typed, isTyped := loopElement(e.typed)
+	if !isTyped {
+		typed = cel.DynType
+	}
 	if !ok {
 		c.problem(at, fmt.Sprintf("the expression %s gives %s; want a list or a map", shown(over), celKind(cel.FormatCELType(e.out))))
 		return h
 	}
 	it.loop = &loop{name: name, over: e}
-	return c.bind(name, bound, at, h)
+	return c.bind(name, bound, typed, at, h)
 }
 
 // loopElement returns the type of what $for binds when it goes over t.
@@ -368,16 +372,16 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		}
 	}
 	it.each = each(which)
-	return c.bind("container", cel.DynType, at, h)
+	return c.bind("container", cel.DynType, typeInPod(containerType()), at, h)
 }
 
 // bind makes name visible below.
-func (c *fragmentCompiler) bind(name string, t *cel.Type, at *path, h here) here {
+func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *path, h here) here {
 	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(celKeywords, name) {
 		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))
 		return h
 	}
-	env, err := h.env.Extend(cel.Variable(name, t))
+	env, err := h.env.bind(name, run, typed)
 	if err != nil {
 		c.problem(at, fmt.Sprintf("the name %s cannot be bound: %s", name, plain(err.Error())))
 		return h

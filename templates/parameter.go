@@ -48,9 +48,9 @@ var (
 // annotation's key.
 const maxAnnotationName = 63
 
-// compileParameter checks a declaration. It returns nil if the parameter has no
-// usable name or type.
-func compileParameter(d v1alpha1.Parameter, at *path, report func(at *path, message string)) *parameter {
+// compileParameter checks a declaration, of a required template or another. It
+// returns nil if the parameter has no usable name or type.
+func compileParameter(d v1alpha1.Parameter, required bool, at *path, report func(at *path, message string)) *parameter {
 	if !parameterName.MatchString(d.Name) || slices.Contains(celKeywords, d.Name) {
 		report(at.field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", shown(d.Name), strings.Join(celKeywords, ", ")))
 		return nil
@@ -62,7 +62,7 @@ func compileParameter(d v1alpha1.Parameter, at *path, report func(at *path, mess
 	if !p.setType(at, report) {
 		return nil
 	}
-	p.setLevels(at, report)
+	p.setLevels(required, at, report)
 	p.def = p.manifestValue(d.Default, at.field("default"), report)
 	p.example = p.manifestValue(d.Example, at.field("example"), report)
 	return p
@@ -107,8 +107,12 @@ func constrained(c v1alpha1.Constraints) bool {
 	return len(c.Enum) > 0 || c.Pattern != "" || c.Minimum != nil || c.Maximum != nil || c.MaxLength != nil
 }
 
-func (p *parameter) setLevels(at *path, report func(at *path, message string)) {
-	if p.decl.SetBy == nil {
+func (p *parameter) setLevels(required bool, at *path, report func(at *path, message string)) {
+	switch {
+	case p.decl.SetBy != nil:
+	case required:
+		p.decl.SetBy = []v1alpha1.Level{}
+	default:
 		p.decl.SetBy = []v1alpha1.Level{v1alpha1.Namespace, v1alpha1.Pod}
 	}
 	p.setBy = map[Origin]bool{}

@@ -104,7 +104,7 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 	case errors.As(err, &render):
 		c.problems = append(c.problems, Problem{Path: render.Path, Line: render.Line, Message: fmt.Sprintf("fails for %s: %s%s", pod, render.Message, hint)})
 	case errors.As(err, &expensive):
-		c.problems = append(c.problems, Problem{Path: expensive.Path, Message: fmt.Sprintf("too expensive for %s: %s%s", pod, expensive.Message, hint)})
+		c.problems = append(c.problems, Problem{Path: expensive.Path, Line: expensive.Line, Message: fmt.Sprintf("too expensive for %s: %s%s", pod, expensive.Message, hint)})
 	default:
 		c.problems = append(c.problems, Problem{Message: fmt.Sprintf("fails for %s: %v%s", pod, err, hint)})
 	}

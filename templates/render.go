@@ -352,7 +352,7 @@ func (r *renderer) error(err error) error {
 		return err
 	}
 	if r.left.bytes < 0 {
-		return &TooExpensiveError{Template: r.template.name, Path: f.at.String(), Message: fmt.Sprintf("the fragment is larger than %d bytes", MaxRenderedBytes)}
+		return &TooExpensiveError{Template: r.template.name, Path: f.at.String(), Line: f.line, Message: fmt.Sprintf("the fragment is larger than %d bytes", MaxRenderedBytes)}
 	}
 	return &RenderError{Template: r.template.name, Path: f.at.String(), Line: f.line, Message: f.message}
 }

@@ -35,7 +35,7 @@ func TestFragments(t *testing.T) {
 			"inject: {metadata: {labels: {a: \"${null}\", b: x}}, spec: {nodeName: \"${optional.none()}\", hostname: \"${pod.metadata.?labels.?app}\", subdomain: \"${pod.metadata.?labels.?none}\"}}",
 			`{"metadata":{"labels":{"b":"x"}},"spec":{"hostname":"web"}}`},
 		"none leaves an item out": {
-			"inject: {spec: {containers: [{name: s, image: s, args: [a, \"${pod.?nope}\", b]}]}}", `{"spec":{"containers":[{"name":"s","image":"s","args":["a","b"]}]}}`},
+			"inject: {spec: {containers: [{name: s, image: s, args: [a, \"${pod.spec.?hostname}\", b]}]}}", `{"spec":{"containers":[{"name":"s","image":"s","args":["a","b"]}]}}`},
 		"an empty object stays, an emptied map and list do not": {
 			"inject: {spec: {volumes: [{name: v, emptyDir: {sizeLimit: \"${null}\"}}], nodeSelector: {a: \"${null}\"}, tolerations: [{$if: \"false\", key: a}], containers: []}}",
 			`{"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[]}}`},
@@ -74,7 +74,7 @@ func TestFragments(t *testing.T) {
 		"variables see those before them": {
 			"variables: [{name: a, expression: \"size(pod.spec.containers)\"}, {name: b, expression: \"variables.a * 10\"}]\ninject: {spec: {priority: \"${variables.b + 1}\"}}", `{"spec":{"priority":21}}`},
 		"a variable that fails matters only where it is read": {
-			"variables: [{name: a, expression: \"pod.spec.nope.nope\"}]\ninject: {metadata: {labels: {a: \"${false ? variables.a : 'x'}\"}}}", `{"metadata":{"labels":{"a":"x"}}}`},
+			"variables: [{name: a, expression: \"pod.spec.securityContext.seccompProfile.type\"}]\ninject: {metadata: {labels: {a: \"${false ? variables.a : 'x'}\"}}}", `{"metadata":{"labels":{"a":"x"}}}`},
 		"the namespace is seen": {
 			"inject: {metadata: {labels: {\"n\": \"${namespaceObject.metadata.name}\", l: \"${namespaceObject.metadata.labels.?team}\", a: \"${namespaceObject.metadata.annotations.?x}\"}}}", `{"metadata":{"labels":{"n":"ns","l":"red","a":"y"}}}`},
 		"the installer's values are seen": {
@@ -148,7 +148,7 @@ func TestNumbersThatAnExpressionPassesOnStayExact(t *testing.T) {
 }
 
 func TestTheFirstConditionThatIsFalseIsToldAndNothingIsRendered(t *testing.T) {
-	tmpl := compiled(t, "matchConditions:\n- {name: a, expression: 'true'}\n- {name: b, expression: \"pod.spec.?hostNetwork.orValue(false)\", message: why}\n- {name: c, expression: 'false'}\ninject: {spec: {nodeName: \"${pod.spec.nope}\"}}")
+	tmpl := compiled(t, "matchConditions:\n- {name: a, expression: 'true'}\n- {name: b, expression: \"pod.spec.?hostNetwork.orValue(false)\", message: why}\n- {name: c, expression: 'false'}\ninject: {spec: {nodeName: \"${pod.spec.hostname}\"}}")
 	r := rendered(t, tmpl, Input{Pod: onePod(t, nil)})
 	if r.Unmet == nil || r.Unmet.Name != "b" || r.Unmet.Message != "why" || r.Fragment != nil {
 		t.Errorf("unmet %+v, fragment %v", r.Unmet, r.Fragment)
@@ -160,7 +160,7 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 		"a field that the pod lacks": {
 			"inject: {spec: {nodeName: \"${pod.metadata.?labels.hasValue() ? pod.metadata.labels.tier : 'x'}\"}}", "", "spec.inject.spec.nodeName", "no such key: tier"},
 		"a value of another kind": {
-			"inject: {spec: {priority: \"${pod.metadata.?labels.?n.orValue(1)}\"}}", `"n":"high"`, "spec.inject.spec.priority", "gives text; want a whole number"},
+			"inject: {spec: {priority: \"${dyn(pod).metadata.?labels.?n.orValue(dyn(1))}\"}}", `"n":"high"`, "spec.inject.spec.priority", "gives text; want a whole number"},
 		"a key that begins with $": {
 			"inject: {metadata: {labels: {\"${pod.metadata.?labels.?k.orValue('k')}\": v}}}", `"k":"$patch"`, "spec.inject.metadata.labels", `the key "$patch" begins with $`},
 		"a key that is there already": {

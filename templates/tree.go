@@ -308,9 +308,9 @@ func (q *sequence) renderLoop(it *item, s *scope, out []any) ([]any, error) {
 	count := 0
 	for walk := iterable.Iterator(); walk.HasNext() == types.True; {
 		if count++; count > MaxIterations {
-			return nil, s.render.tooExpensive(it.at, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
+			return nil, s.render.tooExpensive(it.at, it.line, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
 		}
-		if err := s.render.pay(iterationCost, it.at); err != nil {
+		if err := s.render.pay(iterationCost, it.at, it.line); err != nil {
 			return nil, err
 		}
 		v, err := it.node.render(s.bind(it.loop.name, walk.Next()))

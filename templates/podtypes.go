@@ -1,0 +1,98 @@
+package templates
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// podTypes gives CEL's checker the pod's schema, so that compiling finds an
+// expression that reads a field which pods do not have.
+type podTypes struct {
+	// fields has the fields of each object type, by the type's name, which is the
+	// place where it was first met, as in pod/spec/containers: with slashes, since
+	// CEL would take pod.spec.containers in an expression for the type.
+	fields map[string]map[string]*cel.Type
+	// of has the CEL type of each type of the schema.
+	of map[*podschema.Type]*cel.Type
+}
+
+const (
+	podType               = "pod"
+	namespaceType         = "namespaceObject"
+	namespaceMetadataType = "namespaceObject/metadata"
+)
+
+var podTypesOnce = sync.OnceValue(func() *podTypes {
+	labels := cel.MapType(cel.StringType, cel.StringType)
+	p := &podTypes{of: map[*podschema.Type]*cel.Type{}, fields: map[string]map[string]*cel.Type{
+		namespaceType:         {"metadata": cel.ObjectType(namespaceMetadataType)},
+		namespaceMetadataType: {"name": cel.StringType, "labels": labels, "annotations": labels},
+	}}
+	p.add(podschema.Pod(), podType)
+	return p
+})
+
+// add returns the CEL type of t, which is met at the place where.
+func (p *podTypes) add(t *podschema.Type, where string) *cel.Type {
+	if known, ok := p.of[t]; ok {
+		return known
+	}
+	switch t.Kind() {
+	case podschema.Struct:
+		if len(t.FieldNames()) == 0 {
+			return cel.DynType
+		}
+		object := cel.ObjectType(where)
+		// Known before its fields are, because types may contain themselves.
+		p.of[t], p.fields[where] = object, map[string]*cel.Type{}
+		for _, name := range t.FieldNames() {
+			field, _ := t.Field(name)
+			p.fields[where][name] = p.add(field, where+"/"+name)
+		}
+		return object
+	case podschema.Map:
+		return cel.MapType(cel.StringType, p.add(t.Elem(), where))
+	case podschema.List:
+		return cel.ListType(p.add(t.Elem(), where))
+	}
+	switch t.Scalar() {
+	case podschema.String:
+		return cel.StringType
+	case podschema.Number:
+		return cel.IntType
+	case podschema.Boolean:
+		return cel.BoolType
+	}
+	return cel.DynType
+}
+
+// typeInPod returns the CEL type of a part of the pod.
+func typeInPod(t *podschema.Type) *cel.Type {
+	if known, ok := podTypesOnce().of[t]; ok {
+		return known
+	}
+	return cel.DynType
+}
+
+// checkAgainstPod checks an expression once more, with the pod's schema. That a
+// pod has no such field is a problem. Other types than the schema's are warned of:
+// with the loose types that expressions run with they may be meant.
+func (c *compiler) checkAgainstPod(env environment, text string, at *path, line int) *cel.Type {
+	checked, issues := env.typed.Compile(text)
+	if issues.Err() == nil {
+		return checked.OutputType()
+	}
+	for _, issue := range issues.Errors() {
+		switch {
+		case undefinedField.MatchString(issue.Message):
+			c.problemAt(at, line, explainIssue(issue, c.typedObjects, text))
+		case strings.Contains(issue.Message, "found no matching overload"):
+			c.warn(at, explainIssue(issue, c.typedObjects, text)+"; pods have another type there (dyn() silences this)")
+		}
+	}
+	return cel.DynType
+}

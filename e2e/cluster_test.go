@@ -248,7 +248,10 @@ func (m manifest) apply(t *testing.T) {
 	t.Helper()
 	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
 	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "sidecartemplate", m.name, "--ignore-not-found"); err != nil {
+		ctx := context.Background()
+		// Namespaces of the test may still name it; it may be gone already.
+		_, _ = ground.Run(ctx, shared, "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
+		if _, err := ground.Run(ctx, shared, "kubectl", "delete", "sidecartemplate", m.name, "--ignore-not-found"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -59,6 +59,8 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "watch", resource: "namespaces"},
 		{verb: "patch", group: registration, resource: webhooks, name: configuration},
 		{verb: "watch", group: "pillion.dev", resource: "sidecartemplates"},
+		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", subresource: "status", name: "any"},
+		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
 	}
 	denied := []right{
 		{verb: "list", resource: "secrets"},
@@ -83,6 +85,8 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "update", group: registration, resource: webhooks, name: "another"},
 		{verb: "patch", group: registration, resource: webhooks, name: "another"},
 		{verb: "create", group: registration, resource: "validatingwebhookconfigurations"},
+		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: "another"},
+		{verb: "delete", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
 		{verb: "update", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "delete", group: "pillion.dev", resource: "sidecartemplates", name: "any"},

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // inForce is how soon a change to a template has to be in force (section 13 of the
@@ -90,40 +88,5 @@ matchConditions:
 	}
 	if w := n.warnings.take(); !strings.Contains(w, "host network pods log to the node") || !strings.Contains(w, "ConditionFalse") {
 		t.Errorf("the warnings are %q, want the condition's message and the reason", w)
-	}
-}
-
-func TestABadTemplateNeverReplacesAGoodOne(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	broken := strings.Replace(m.yaml(), "${params.logLevel}", "${params.nosuch}", 1)
-	must(t, broken, "kubectl", "apply", "-f", "-")
-	eventually(t, soon, func() error {
-		return metric(shared.Replicas(ground.Namespace)[0], `pillion_template_info{good="false",`, `template="`+m.name+`"`)
-	})
-	n := newNamespace(t, asking(m.name), nil)
-	if got := containerNames(n.mustCreate(t, newPod("web", nil))); got != m.name+" app" {
-		t.Errorf("containers %s, want the good version's sidecar", got)
-	}
-}
-
-func TestATemplateOfUnknownShapeIsRefusedOrBrokenAndAffectsNothingElse(t *testing.T) {
-	t.Parallel()
-	good := newTemplate(t)
-	n := newNamespace(t, nil, nil)
-	bad := manifest{name: unique("bad"), spec: strings.Replace(sidecarSpec, "restartPolicy: Always", "restartPolice: Always", 1)}
-	bad.apply(t)
-	eventually(t, soon, func() error {
-		_, err := n.preview(t, newPod("web", asking(bad.name)))
-		if err == nil || !strings.Contains(err.Error(), "TemplateBroken") || !strings.Contains(err.Error(), "restartPolice") {
-			return fmt.Errorf("a pod that asks for a broken template gets: %v", err)
-		}
-		return nil
-	})
-	pod, err := n.preview(t, newPod("web", asking(good)))
-	if err != nil || sidecar(pod, good) == nil {
-		t.Errorf("beside a broken template, a good one gives: %v", err)
 	}
 }

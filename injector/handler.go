@@ -68,7 +68,13 @@ func NewHandler(o Options) *Handler {
 // ServeHTTP answers one review. What is no review is answered with 4xx, what
 // cannot be answered now with 503 and Retry-After, and Pillion's own failure with
 // 500, so that the failurePolicy decides.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, h.answer) }
+
+// answerer answers the review in a body.
+type answerer func(ctx context.Context, w http.ResponseWriter, body []byte, start time.Time)
+
+// serve is what all webhooks share: readiness, bounds, timeouts and panics.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, answer answerer) {
 	start := time.Now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -106,7 +112,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer cancel()
-	h.answer(ctx, w, body, start)
+	answer(ctx, w, body, start)
 }
 
 // unavailable tells the API server to try again, on another connection and so

@@ -17,6 +17,7 @@ type Metrics struct {
 	injections *prometheus.CounterVec
 	info       *prometheus.GaugeVec
 	busy       prometheus.Counter
+	validated  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of the admission path with a registry.
@@ -44,13 +45,21 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Reviews answered with 503 because Pillion was not ready or overloaded.",
 		}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.injections, m.info, m.busy)
+	m.validated = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "pillion_validations_total",
+		Help: "Reviews answered by a validating webhook (templates, required), by outcome (allowed, denied, malformed, error), reason code and dry run.",
+	}, []string{"webhook", "outcome", "reason", "dry_run"})
+	registry.MustRegister(m.validated, m.requests, m.duration, m.injections, m.info, m.busy)
 	return m
 }
 
 func (m *Metrics) observe(outcome string, code reason.Code, dryRun bool, d time.Duration) {
 	m.requests.WithLabelValues(outcome, string(code), strconv.FormatBool(dryRun)).Inc()
 	m.duration.WithLabelValues(outcome).Observe(d.Seconds())
+}
+
+func (m *Metrics) validation(webhook, outcome string, code reason.Code, dryRun bool) {
+	m.validated.WithLabelValues(webhook, outcome, string(code), strconv.FormatBool(dryRun)).Inc()
 }
 
 func (m *Metrics) unavailable() { m.busy.Inc() }

@@ -40,6 +40,7 @@ type reviewRequest struct {
 	Operation   string                      `json:"operation"`
 	UserInfo    authenticationv1.UserInfo   `json:"userInfo"`
 	Object      json.RawMessage             `json:"object"`
+	OldObject   json.RawMessage             `json:"oldObject"`
 	DryRun      *bool                       `json:"dryRun"`
 }
 
@@ -52,6 +53,21 @@ func bad(format string, args ...any) error { return &badReview{fmt.Sprintf(forma
 
 // decodeReview reads a v1 or v1beta1 AdmissionReview of a pod.
 func decodeReview(body []byte) (*review, error) {
+	r, err := decodeAnyReview(body)
+	if err != nil {
+		return nil, err
+	}
+	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}); r.Request.Kind != want {
+		return nil, bad("the review is about %s; this webhook is for v1 Pods", r.Request.Kind.String())
+	}
+	if r.Request.Resource.Resource != "pods" {
+		return nil, bad("the review is about the resource %q; this webhook is for pods", r.Request.Resource.Resource)
+	}
+	return r, nil
+}
+
+// decodeAnyReview reads a v1 or v1beta1 AdmissionReview.
+func decodeAnyReview(body []byte) (*review, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, bad("the body is empty; an AdmissionReview is expected")
 	}
@@ -70,12 +86,6 @@ func decodeReview(body []byte) (*review, error) {
 	}
 	if r.Request.UID == "" {
 		return nil, bad("the review's request has no uid")
-	}
-	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}); r.Request.Kind != want {
-		return nil, bad("the review is about %s; this webhook is for v1 Pods", r.Request.Kind.String())
-	}
-	if r.Request.Resource.Resource != "pods" {
-		return nil, bad("the review is about the resource %q; this webhook is for pods", r.Request.Resource.Resource)
 	}
 	return &r, nil
 }

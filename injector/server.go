@@ -22,13 +22,15 @@ type Check struct {
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All are required.
+// ServerOptions are what a [Server] works with. All but Validate are required.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
 	// /readyz and /metrics (plain).
 	Listen, AdminListen string
 	// Review answers admission reviews under /mutate.
-	Review         http.Handler
+	Review http.Handler
+	// Validate has the validating webhooks by their paths.
+	Validate       map[string]http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Gatherer       prometheus.Gatherer
 	Checks         []Check
@@ -88,6 +90,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) reviewServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("/mutate", s.options.Review)
+	for path, validate := range s.options.Validate {
+		mux.Handle(path, validate)
+	}
 	return &http.Server{
 		Handler:   s.lastWords(mux),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},

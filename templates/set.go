@@ -8,6 +8,9 @@ import (
 // Entry is what is known of one template.
 type Entry struct {
 	Name string
+	// Source is the file or object that the name belongs to, as in
+	// [Options.Source]. Empty where nobody says.
+	Source string
 	// Template is the last good version, or nil if none is known.
 	Template *Template
 	// Err is why the newest manifest cannot be used, or nil.

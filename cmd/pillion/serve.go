@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -114,7 +115,13 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := injector.NewMetrics(registry)
 
-	set, err := liveSet(cmd, c, config, log)
+	compile := templates.Options{Prefix: c.AnnotationPrefix}
+	if c.Values != "" {
+		if compile.Values, err = readValues(cmd, c.Values); err != nil {
+			return err
+		}
+	}
+	set, writeStatus, err := liveSet(c, compile, config, log)
 	if err != nil {
 		return err
 	}
@@ -138,6 +145,9 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	})
 	server := injector.NewServer(injector.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, Review: handler, GetCertificate: source.GetCertificate, Gatherer: registry,
+		Validate: map[string]http.Handler{
+			"/validate-sidecartemplates": handler.Guard(injector.GuardOptions{Compile: compile, Namespaces: ns.List}),
+		},
 		Checks: []injector.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
@@ -146,7 +156,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run)
+	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus)
 }
 
 // runAll runs the server, and beside it what keeps it up to date, which goes on
@@ -197,31 +207,30 @@ func announceReady(ctx context.Context, server *injector.Server, start time.Time
 	}
 }
 
-func liveSet(cmd *cobra.Command, c serveConfig, config *rest.Config, log *slog.Logger) (*live.Templates, error) {
-	options := live.Options{Compile: templates.Options{Prefix: c.AnnotationPrefix}, Logger: log.With("component", "templates")}
-	if c.Values != "" {
-		values, err := readValues(cmd, c.Values)
-		if err != nil {
-			return nil, err
-		}
-		options.Compile.Values = values
-	}
+// liveSet returns the templates in force, and what writes the status of those that
+// come from the cluster.
+func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log *slog.Logger) (*live.Templates, func(context.Context) error, error) {
+	options := live.Options{Compile: compile, Logger: log.With("component", "templates")}
 	if len(c.Library) > 0 {
 		source, err := live.Library(c.Library...)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		options.Sources = append(options.Sources, source)
 	}
 	for _, dir := range c.Templates {
 		options.Sources = append(options.Sources, live.Directory(dir))
 	}
-	if c.ClusterTemplates {
-		client, err := dynamic.NewForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
-		}
-		options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix))
+	if !c.ClusterTemplates {
+		return live.New(options), func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
-	return live.New(options), nil
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
+	}
+	options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix))
+	set := live.New(options)
+	status := live.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
+	set.OnVerdicts(status.Observe)
+	return set, status.Run, nil
 }

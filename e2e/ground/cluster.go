@@ -206,12 +206,13 @@ func (g *cluster) startEtcd(ctx context.Context, clientPort, peerPort int) error
 }
 
 // auditPolicy has kube-apiserver record who created which pod, with the annotations that
-// admission webhooks gave, and nothing else.
+// admission webhooks gave, who wrote the status of which SidecarTemplate, and nothing else.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods]}]}
+- {level: Metadata, resources: [{group: pillion.dev, resources: [sidecartemplates/status]}]}
 - {level: None}
 `
 

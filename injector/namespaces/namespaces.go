@@ -77,3 +77,15 @@ func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, e
 	}
 	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
 }
+
+// List returns the namespaces in the cache that are not being deleted, in no
+// particular order.
+func (i *Informer) List() []templates.Namespace {
+	var all []templates.Namespace
+	for _, item := range i.informer.GetStore().List() {
+		if object, ok := item.(*metav1.PartialObjectMetadata); ok && object.DeletionTimestamp == nil {
+			all = append(all, templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations})
+		}
+	}
+	return all
+}

@@ -46,6 +46,12 @@ const (
 	TemplateTooExpensive Code = "TemplateTooExpensive"
 	// RenderFailed: an expression of the template fails for this pod.
 	RenderFailed Code = "RenderFailed"
+	// TemplateInvalid: a SidecarTemplate has mistakes and is refused.
+	TemplateInvalid Code = "TemplateInvalid"
+	// TemplateInUse: a SidecarTemplate that namespaces ask for may not be deleted.
+	TemplateInUse Code = "TemplateInUse"
+	// RequiredMissing: the final pod is not what a required template makes of it.
+	RequiredMissing Code = "RequiredMissing"
 	// TemplateFailed: the template could not be applied, and its onError lets
 	// the pod in without it.
 	TemplateFailed Code = "TemplateFailed"
@@ -76,6 +82,9 @@ var sentences = map[Code]string{
 	Conflict:             "the pod and a template disagree on a field",
 	TemplateTooExpensive: "rendering the template goes over its bound",
 	RenderFailed:         "an expression of the template fails for this pod",
+	TemplateInvalid:      "the template has mistakes",
+	TemplateInUse:        "namespaces ask for the template",
+	RequiredMissing:      "the pod is not what a required template makes of it",
 	TemplateFailed:       "the template could not be applied, and its onError is Skip",
 	NamespaceUnknown:     "the pod's namespace could not be read",
 	InternalError:        "Pillion itself failed",

@@ -47,16 +47,21 @@ func newCompiler(o templates.Options) *compiler {
 }
 
 // assemble returns the entries for units in the order of their precedence, in the
-// order of a set, and the warnings of what was compiled just now. before is the
+// order of a set, the verdict on each object of the cluster, and the warnings of
+// what was compiled just now. before is the
 // set in force, from which bad manifests keep their last good template.
-func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.Entry, []templates.Warning) {
+func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.Entry, []Verdict, []templates.Warning) {
 	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
 	done, names := map[documentKey]outcome{}, map[string][]string{}
 	unreadable := map[string]error{}
 	var warnings []templates.Warning
+	var verdicts []Verdict
 	for _, u := range units {
 		outcomes, warned := c.compile(u, done)
 		warnings = append(warnings, warned...)
+		if u.Object != nil {
+			verdicts = append(verdicts, a.verdict(u, outcomes))
+		}
 		for _, o := range outcomes {
 			if o.name == "" {
 				unreadable[u.Source] = errors.Join(unreadable[u.Source], o.err)
@@ -73,7 +78,7 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.En
 		names[source] = append(names[source], kept...)
 	}
 	c.done, c.names = done, names
-	return a.sorted(), warnings
+	return a.sorted(), verdicts, warnings
 }
 
 // compile returns the outcome for each document of a unit, in order.
@@ -130,11 +135,28 @@ func (a *assembly) add(c claim) {
 		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.source, c.name, a.owners[c.name]))
 		return
 	}
-	e := &templates.Entry{Name: c.name, Template: c.template, Err: c.err}
+	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err}
 	if e.Template == nil {
 		e.Template = a.lastGood(c.name)
 	}
 	a.entries[c.name], a.owners[c.name] = e, c.source
+}
+
+// verdict judges an object before its claim is added. It depends on nothing that
+// only this replica knows, so that all replicas say the same.
+func (a *assembly) verdict(u Unit, outcomes []outcome) Verdict {
+	v := Verdict{Object: *u.Object, Reason: Compiled, Message: "The template is in force."}
+	for _, o := range outcomes {
+		if o.err != nil {
+			v.Reason, v.Message = CompileFailed, o.err.Error()
+			return v
+		}
+		v.Hash = o.template.Hash()
+	}
+	if owner, taken := a.owners[u.Object.Name]; taken {
+		v.Reason, v.Message = NameTaken, fmt.Sprintf("The name %s belongs to %s, which counts; rename or delete this object.", u.Object.Name, owner)
+	}
+	return v
 }
 
 func (a *assembly) lastGood(name string) *templates.Template {

@@ -35,7 +35,7 @@ const (
 )
 
 // Cluster returns a source of the cluster's SidecarTemplates in an API group. Its
-// client needs the verbs get, list and watch on the group's resource [Resource].
+// client needs the verbs list and watch on the group's resource [Resource].
 // While the CRD is not installed the source has no templates and says so in its
 // note; it notices when the CRD comes.
 func Cluster(client dynamic.Interface, group string) Source {
@@ -100,7 +100,7 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 		cache.SharedIndexInformerOptions{ObjectDescription: c.gvr.String()})
 	// Neither fails: the informer has not been started. What the API answers is
 	// observed by health, so it need not be logged once more.
-	_ = informer.SetTransform(onlySpec)
+	_ = informer.SetTransform(onlyNeeded)
 	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { h.signal() },
@@ -200,17 +200,28 @@ func (h *health) observe(client dynamic.Interface, gvr schema.GroupVersionResour
 	}, client)
 }
 
-// onlySpec keeps what a manifest needs, so that a change of status is none.
-func onlySpec(obj any) (any, error) {
+// onlyNeeded keeps what a manifest and its status need.
+func onlyNeeded(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil
 	}
-	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "spec": u.Object["spec"]}
+	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "spec": u.Object["spec"], "status": u.Object["status"]}
 	slim := &unstructured.Unstructured{Object: object}
 	slim.SetName(u.GetName())
+	slim.SetGeneration(u.GetGeneration())
 	slim.SetResourceVersion(u.GetResourceVersion())
 	return slim, nil
+}
+
+// objectOf reads the rest of an object. A status of another shape is as good as
+// none: it is going to be written anew.
+func objectOf(u *unstructured.Unstructured) *Object {
+	o := &Object{Name: u.GetName(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}
+	if data, err := json.Marshal(u.Object["status"]); err != nil || json.Unmarshal(data, &o.Status) != nil {
+		o.Status = v1alpha1.SidecarTemplateStatus{}
+	}
+	return o
 }
 
 // units makes manifests of objects, by name. They all get the apiVersion that
@@ -230,7 +241,7 @@ func units(objects []any) Report {
 		if err != nil {
 			err = errors.Join(errors.New("writing the object as JSON"), err)
 		}
-		all = append(all, Unit{Source: templates.ClusterSource + u.GetName(), Data: data, Err: err})
+		all = append(all, Unit{Source: templates.ClusterSource + u.GetName(), Data: data, Err: err, Object: objectOf(u)})
 	}
 	slices.SortFunc(all, func(a, b Unit) int { return cmp.Compare(a.Source, b.Source) })
 	return Report{Units: all}

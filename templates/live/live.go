@@ -35,6 +35,7 @@ type Templates struct {
 	units     [][]Unit
 	compiler  *compiler
 	listeners []func(*templates.Set)
+	judged    []func([]Verdict)
 }
 
 // SourceStatus is how a source is doing.
@@ -72,6 +73,14 @@ func (t *Templates) OnChange(f func(*templates.Set)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.listeners = append(t.listeners, f)
+}
+
+// OnVerdicts calls f with the verdicts on the objects of the cluster whenever any
+// object changed, its status included. What [Templates.OnChange] says of f holds.
+func (t *Templates) OnVerdicts(f func([]Verdict)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judged = append(t.judged, f)
 }
 
 // Run follows the sources until ctx ends, which is no error.
@@ -132,10 +141,13 @@ func (t *Templates) take(i int, r Report) {
 	}
 	t.units[i] = r.Units
 	before := t.set.Load()
-	entries, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
+	entries, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
 	state.Read = true
 	for _, w := range warnings {
 		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
+	}
+	for _, f := range t.judged {
+		f(verdicts)
 	}
 	if slices.EqualFunc(entries, before.All(), sameEntry) {
 		return
@@ -180,7 +192,7 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 }
 
 func sameEntry(a, b templates.Entry) bool {
-	return a.Name == b.Name && a.Template == b.Template && errorText(a.Err) == errorText(b.Err)
+	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && errorText(a.Err) == errorText(b.Err)
 }
 
 func hash(t *templates.Template) string {

@@ -1,6 +1,10 @@
 package live
 
-import "context"
+import (
+	"context"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
 
 // Source is a place that templates come from.
 type Source interface {
@@ -31,4 +35,35 @@ type Unit struct {
 	Data []byte
 	// Err says why the unit could not be read; Data does not count then.
 	Err error
+	// Object is the object of the cluster that the unit is, or nil.
+	Object *Object
 }
+
+// Object is what is known of a SidecarTemplate in the cluster besides its spec.
+type Object struct {
+	Name            string
+	Generation      int64
+	ResourceVersion string
+	// Status is what the API server has.
+	Status v1alpha1.SidecarTemplateStatus
+}
+
+// Verdict is what became of one object of the cluster.
+type Verdict struct {
+	Object Object
+	// Hash is the template's, empty if it did not compile.
+	Hash string
+	// Reason is [Compiled] or why the object is not in force; Message says so in
+	// words.
+	Reason, Message string
+}
+
+// The reasons of the condition Ready.
+const (
+	// Compiled: the object's newest spec is in force.
+	Compiled = "Compiled"
+	// CompileFailed: the spec cannot be used; the message says why.
+	CompileFailed = "CompileFailed"
+	// NameTaken: a file or a library template has the name, and counts.
+	NameTaken = "NameTaken"
+)

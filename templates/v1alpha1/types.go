@@ -84,7 +84,7 @@ type Match struct {
 // Verify says what the final pod must look like under a required template.
 type Verify struct {
 	// Images are the patterns, with * for any text, one of which the sidecar's
-	// image must match.
+	// image must match. Without, only the image that the template renders will do.
 	Images []string `json:"images,omitempty"`
 }
 
@@ -120,8 +120,8 @@ type Parameter struct {
 	// Required refuses pods for which nothing sets a value. Default false: the
 	// parameter is absent then.
 	Required bool `json:"required,omitempty"`
-	// SetBy lists who may set it. Default Namespace and Pod; an empty list means
-	// nobody.
+	// SetBy lists who may set it. Default Namespace and Pod, or nobody for a
+	// required template; an empty list means nobody.
 	SetBy       []Level `json:"setBy,omitzero"`
 	Constraints `json:",inline"`
 }

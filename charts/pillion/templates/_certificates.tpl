@@ -3,7 +3,7 @@ The webhook configurations that call Pillion's Service, as JSON: arguments, righ
 and annotations follow from this one list.
 */}}
 {{- define "pillion.webhookConfigurations" -}}
-{{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) -}}
+{{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
 {{- concat $own .Values.certs.webhookConfigurations | uniq | toJson -}}
 {{- end -}}
 

@@ -1,0 +1,159 @@
+package injector
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const guarded = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: shipper, annotations: {ANNOTATIONS}}
+spec:
+  injectByDefault: true
+  parameters:
+  - {name: logLevel, type: string, default: info}
+  inject:
+    metadata: {labels: {level: "${params.logLevel}"}}
+`
+
+func guardedObject(t *testing.T, annotations string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(strings.Replace(guarded, "ANNOTATIONS", annotations, 1)), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// mistaken has a mistake in its spec.
+func mistaken(t *testing.T, annotations string) map[string]any {
+	t.Helper()
+	object := guardedObject(t, annotations)
+	object["spec"].(map[string]any)["ordr"] = 1
+	return object
+}
+
+// judgeTemplate sends a review to the guard; source is whose the name shipper is.
+func judgeTemplate(t *testing.T, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
+	t.Helper()
+	compiled, _, err := templates.Compile([]byte(strings.Replace(guarded, "ANNOTATIONS", "", 1)), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newFixture(t, func(o *Options) {
+		o.Templates = func() *templates.Set {
+			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
+		}
+	})
+	guard := h.Guard(GuardOptions{Namespaces: func() []templates.Namespace { return ns }})
+	request := map[string]any{
+		"uid": "1", "operation": operation, "name": "shipper",
+		"kind": map[string]any{"group": "pillion.dev", "version": "v1alpha1", "kind": "SidecarTemplate"},
+	}
+	if object != nil {
+		request["object"] = object
+	}
+	if old != nil {
+		request["oldObject"] = old
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": v1Version, "kind": "AdmissionReview", "request": request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/validate-sidecartemplates", strings.NewReader(string(body)))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	guard.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("HTTP %d: %s", w.Code, w.Body)
+	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Response
+}
+
+func TestABadTemplateIsRefusedWithLintsOwnWords(t *testing.T) {
+	got := judgeTemplate(t, "", "CREATE", mistaken(t, ""), nil)
+	if got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.ordr: unknown field; did you mean order?\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
+		t.Errorf("answer %+v", got.Result)
+	}
+	if got := judgeTemplate(t, "", "CREATE", guardedObject(t, ""), nil); !got.Allowed || len(got.Warnings) != 0 {
+		t.Errorf("a good template: %+v", got)
+	}
+}
+
+func TestEveryMistakeOfATemplateIsInTheRefusal(t *testing.T) {
+	object := mistaken(t, "")
+	object["spec"].(map[string]any)["onError"] = "Ignore"
+	got := judgeTemplate(t, "", "UPDATE", object, guardedObject(t, ""))
+	if got.Allowed || !strings.Contains(got.Result.Message, "spec.ordr") || !strings.Contains(got.Result.Message, "spec.onError") {
+		t.Errorf("answer %+v", got.Result)
+	}
+}
+
+func TestMetadataOfABadTemplateMayBeChanged(t *testing.T) {
+	if got := judgeTemplate(t, "", "UPDATE", mistaken(t, "a: b"), mistaken(t, "")); !got.Allowed {
+		t.Errorf("answer %+v", got.Result)
+	}
+}
+
+func TestATemplateWhoseNameAFileHasIsAdmittedWithAWarning(t *testing.T) {
+	got := judgeTemplate(t, "library/shipper", "CREATE", guardedObject(t, ""), nil)
+	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "belongs to library/shipper") {
+		t.Errorf("answer %+v", got)
+	}
+}
+
+func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
+	namespace := func(name, value string) templates.Namespace {
+		return templates.Namespace{Name: name, Annotations: map[string]string{"pillion.dev/inject": value}}
+	}
+	own := templates.ClusterSource + "shipper"
+	for _, c := range []struct {
+		why, source, annotations string
+		namespaces               []templates.Namespace
+		want                     string
+	}{
+		{"nobody asks for it", own, "", []templates.Namespace{namespace("a", "other"), namespace("b", "false"), {Name: "c"}}, ""},
+		{"a namespace names it", own, "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, so their pods would be refused"},
+		{"a namespace asks for the defaults", own, "", []templates.Namespace{namespace("a", "true")}, `"true" means in the namespace a`},
+		{"many namespaces name it", own, "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper")}, "in the namespaces a, b, c, d, e and 2 more"},
+		{"an excluded namespace names it", own, "", []templates.Namespace{namespace("kube-system", "shipper")}, ""},
+		{"the annotation allows it", own, `pillion.dev/allow-delete: ""`, []templates.Namespace{namespace("a", "shipper")}, ""},
+		{"the annotation says false", own, `pillion.dev/allow-delete: "false"`, []templates.Namespace{namespace("a", "shipper")}, "kubectl annotate sidecartemplates.pillion.dev shipper pillion.dev/allow-delete=true"},
+		{"a file has the name", "library/shipper", "", []templates.Namespace{namespace("a", "shipper")}, ""},
+	} {
+		got := judgeTemplate(t, c.source, "DELETE", nil, guardedObject(t, c.annotations), c.namespaces...)
+		if got.Allowed != (c.want == "") || c.want != "" && (!strings.Contains(got.Result.Message, c.want) || !strings.HasSuffix(got.Result.Message, "(TemplateInUse)")) {
+			t.Errorf("%s: %v %+v", c.why, got.Allowed, got.Result)
+		}
+	}
+}
+
+func TestReviewsThatAreNotOfTemplatesAreMalformedToTheGuard(t *testing.T) {
+	guard := newFixture(t, nil).Guard(GuardOptions{Namespaces: func() []templates.Namespace { return nil }})
+	for _, body := range []string{
+		"", "{}", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"version":"v1","kind":"Pod"},"object":{}}}`,
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"}}}`,
+		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"DELETE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"},"oldObject":[]}}`,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/validate-sidecartemplates", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		guard.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("%q: HTTP %d: %s", body, w.Code, w.Body)
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,14 +137,8 @@ func TestExplainTellsAnAuthorAboutParameters(t *testing.T) {
 
 // Not in parallel: it starts more replicas.
 func TestReplicasWriteOneStatusForEachChange(t *testing.T) {
-	if err := shared.Scale(t.Context(), ground.Namespace, 3); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := shared.Scale(context.Background(), ground.Namespace, 1); err != nil {
-			t.Error(err)
-		}
-	})
+	backToOne(t)
+	scale(t, 3)
 	m := manifest{name: unique("side"), spec: sidecarSpec}
 	m.apply(t)
 	reported := func() error {

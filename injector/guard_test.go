@@ -34,6 +34,15 @@ func guardedObject(t *testing.T, annotations string) map[string]any {
 	return object
 }
 
+func postTo(t *testing.T, to http.Handler, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/any?timeout=2s", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	to.ServeHTTP(w, r)
+	return w
+}
+
 // mistaken has a mistake in its spec.
 func mistaken(t *testing.T, annotations string) map[string]any {
 	t.Helper()
@@ -69,10 +78,7 @@ func judgeTemplate(t *testing.T, source, operation string, object, old map[strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodPost, "/validate-sidecartemplates", strings.NewReader(string(body)))
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	guard.ServeHTTP(w, r)
+	w := postTo(t, guard, string(body))
 	if w.Code != http.StatusOK {
 		t.Fatalf("HTTP %d: %s", w.Code, w.Body)
 	}
@@ -148,10 +154,7 @@ func TestReviewsThatAreNotOfTemplatesAreMalformedToTheGuard(t *testing.T) {
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"}}}`,
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"DELETE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"},"oldObject":[]}}`,
 	} {
-		r := httptest.NewRequest(http.MethodPost, "/validate-sidecartemplates", strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		guard.ServeHTTP(w, r)
+		w := postTo(t, guard, body)
 		if w.Code != http.StatusBadRequest {
 			t.Errorf("%q: HTTP %d: %s", body, w.Code, w.Body)
 		}

@@ -157,10 +157,10 @@ func (r *run) inject() error {
 	if err != nil {
 		r.out.Warnings = append(r.out.Warnings, err.Error())
 	}
-	base := merge.Base(r.request.Pod, status)
+	bases := r.bases(merge.Base(r.request.Pod, status))
 	rendered := map[string]TemplateOutcome{}
 	for _, name := range r.decision.Inject {
-		if err := r.render(name, base, rendered); err != nil {
+		if err := r.render(name, bases.of(r.template(name)), rendered); err != nil {
 			return err
 		}
 	}
@@ -176,9 +176,14 @@ func (r *run) inject() error {
 	return nil
 }
 
-func (r *run) render(name string, base map[string]any, rendered map[string]TemplateOutcome) error {
+// template returns one that was decided to be injected.
+func (r *run) template(name string) *templates.Template {
 	entry, _ := r.request.Templates.Get(name)
-	t := entry.Template
+	return entry.Template
+}
+
+func (r *run) render(name string, base map[string]any, rendered map[string]TemplateOutcome) error {
+	t := r.template(name)
 	out := TemplateOutcome{Name: name, Hash: t.Hash(), Asked: true}
 	result, err := t.Render(templates.Input{Pod: base, Namespace: r.request.Namespace})
 	if err != nil {
@@ -256,9 +261,8 @@ func (r *run) mergeFailed(err error, rendered map[string]TemplateOutcome) error 
 	}
 	delete(rendered, name)
 	r.fragments = slices.DeleteFunc(r.fragments, func(f merge.Fragment) bool { return f.Template == name })
-	entry, _ := r.request.Templates.Get(name)
 	out.Code, out.Why = code, err.Error()
-	r.failed(out, entry.Template.Spec().OnError)
+	r.failed(out, r.template(name).Spec().OnError)
 	return nil
 }
 

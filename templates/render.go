@@ -26,6 +26,8 @@ type Input struct {
 	// Pod is the base pod: without what Pillion has added to it before.
 	Pod       map[string]any
 	Namespace Namespace
+	// IgnoreConditions renders although a matchCondition is false.
+	IgnoreConditions bool
 }
 
 // Rendered is what a template gives for one pod.
@@ -91,6 +93,9 @@ func (t *Template) renderWith(in Input, params *resolution) (*Rendered, error) {
 	r := t.newRenderer(in, params)
 	s := &scope{render: r}
 	for i, condition := range t.conditions {
+		if in.IgnoreConditions {
+			break
+		}
 		holds, err := condition.condition(s)
 		if err != nil {
 			return nil, r.error(err)

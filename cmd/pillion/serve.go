@@ -147,6 +147,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		Listen: c.Listen, AdminListen: c.AdminListen, Review: handler, GetCertificate: source.GetCertificate, Gatherer: registry,
 		Validate: map[string]http.Handler{
 			"/validate-sidecartemplates": handler.Guard(injector.GuardOptions{Compile: compile, Namespaces: ns.List}),
+			"/verify":                    handler.Verify(),
 		},
 		Checks: []injector.Check{
 			{Name: "certificates", Ready: source.Ready},

@@ -1,0 +1,295 @@
+package injector
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const audit = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: audit}
+spec:
+  match: {namespaceSelector: {matchLabels: {team: shop}}, podSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}}
+  required: true
+  verify: {images: ["mirror.example.com/audit:*", "registry.example.com/audit:1*"]}
+  matchConditions:
+  - {name: not-host-network, expression: "!pod.spec.?hostNetwork.orValue(false)"}
+  inject:
+    metadata: {labels: {audited: "true"}}
+    spec:
+      initContainers:
+      - name: audit
+        $position: First
+        restartPolicy: Always
+        image: registry.example.com/audit:1
+        args: [--watch]
+        env: [{name: MODE, value: strict}]
+        resources: {limits: {memory: 64Mi}}
+        volumeMounts: [{name: audit, mountPath: /audit}]
+      containers:
+      - $each: App
+        volumeMounts: [{name: audit, mountPath: /audit}]
+      volumes:
+      - {name: audit, emptyDir: {}}
+`
+
+// helper is not required, and adds a container beside the app's.
+const helper = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: helper}
+spec:
+  inject: {spec: {containers: [{name: helper, image: "helper:1"}]}}
+`
+
+var shop = templates.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"pillion.dev/inject": "helper"}}
+
+// requiredSet has the two templates; edit changes the text of the required one.
+func requiredSet(t testing.TB, edit ...string) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for _, text := range []string{strings.NewReplacer(edit...).Replace(audit), helper} {
+		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: tmpl.Name(), Template: tmpl})
+	}
+	return templates.NewSet(entries)
+}
+
+const plainPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`
+
+func podOf(t testing.TB, text string) map[string]any {
+	t.Helper()
+	pod, err := DecodePod([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// patched applies a JSON patch, as somebody else's change.
+func patched(t testing.TB, pod map[string]any, operations string) map[string]any {
+	t.Helper()
+	before, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := jsonpatch.DecodePatch([]byte(operations))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := p.Apply(before)
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, operations, before)
+	}
+	return podOf(t, string(after))
+}
+
+func injectRequired(t testing.TB, set *templates.Set, pod map[string]any) map[string]any {
+	t.Helper()
+	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+	if err != nil || !out.Allowed {
+		t.Fatalf("%v %s", err, out.Message)
+	}
+	return out.Pod
+}
+
+func verifyRequired(t testing.TB, set *templates.Set, r Request, old map[string]any) string {
+	t.Helper()
+	r.Namespace, r.Templates = shop, set
+	wrong, err := NewPipeline(Config{}).Verify(r, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(wrong, "; ")
+}
+
+func TestTheFinalPodIsWhatARequiredTemplateMakesOfIt(t *testing.T) {
+	set := requiredSet(t)
+	injected := injectRequired(t, set, podOf(t, plainPod))
+	for _, c := range []struct{ why, change, says string }{
+		{"nothing else happened", `[]`, ""},
+		{"the token is mounted into the sidecar", `[{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":{"name":"token","mountPath":"/var/run/secrets"}}]`, ""},
+		{"the image is taken from an accepted mirror", `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:1@sha256:0"}]`, ""},
+		{"another sidecar and other defaults are there", `[{"op":"add","path":"/spec/containers/-","value":{"name":"mesh","image":"mesh:1","volumeMounts":[{"name":"audit","mountPath":"/audit"}]}},{"op":"add","path":"/spec/initContainers/0/terminationMessagePath","value":"/dev/termination-log"}]`, ""},
+		{"the image is another", `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `the container audit has the image "evil:1"; want "registry.example.com/audit:1" or one that matches mirror.example.com/audit:*`},
+		{"the container is gone", `[{"op":"remove","path":"/spec/initContainers/0"}]`, "the container audit is not among spec.initContainers"},
+		{"the container runs something else", `[{"op":"add","path":"/spec/initContainers/0/command","value":["sleep"]}]`, "the container audit has command, which the template leaves alone"},
+		{"the arguments are others", `[{"op":"replace","path":"/spec/initContainers/0/args","value":["--off"]}]`, "args"},
+		{"a variable is another", `[{"op":"replace","path":"/spec/initContainers/0/env/0/value","value":"off"}]`, ""},
+		{"a variable is gone", `[{"op":"remove","path":"/spec/initContainers/0/env"}]`, "spec.initContainers[audit].env is missing"},
+		{"an app container has no mount", `[{"op":"remove","path":"/spec/containers/0/volumeMounts"}]`, "spec.containers[app].volumeMounts is missing"},
+		{"a container came later and has no mount", `[{"op":"add","path":"/spec/containers/-","value":{"name":"late","image":"late:1"}}]`, "spec.containers[late].volumeMounts is missing"},
+		{"the volume is another", `[{"op":"replace","path":"/spec/volumes/0","value":{"name":"audit","hostPath":{"path":"/"}}}]`, "volumes"},
+		{"the memory is less", `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, "memory"},
+		{"the label is gone", `[{"op":"remove","path":"/metadata/labels/audited"}]`, "metadata.labels.audited is missing"},
+		{"a label is another", `[{"op":"replace","path":"/metadata/labels/audited","value":"no"}]`, ""},
+		{"the pod is exempt", `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/spec/initContainers"}]`, ""},
+		{"a matchCondition is false", `[{"op":"add","path":"/spec/hostNetwork","value":true},{"op":"remove","path":"/spec/initContainers"}]`, ""},
+		{"the pod opts out", `[{"op":"add","path":"/metadata/annotations/pillion.dev~1inject","value":"false"},{"op":"remove","path":"/spec/initContainers"}]`, "the container audit is not"},
+	} {
+		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+}
+
+func TestWithoutVerifyOnlyTheRenderedImageWillDo(t *testing.T) {
+	set := requiredSet(t, `  verify: {images: ["mirror.example.com/audit:*", "registry.example.com/audit:1*"]}`+"\n", "")
+	injected := injectRequired(t, set, podOf(t, plainPod))
+	pod := patched(t, injected, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:1"}]`)
+	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); !strings.Contains(got, "spec.verify.images could allow others") {
+		t.Error(got)
+	}
+}
+
+func TestAForgedStatusHidesNothingFromARequiredTemplate(t *testing.T) {
+	set := requiredSet(t)
+	hash := func() string { e, _ := set.Get("audit"); return e.Template.Hash() }()
+	for why, items := range map[string]string{
+		"its app container":            `"/spec/containers/name=app"`,
+		"the mount that it lacks":      `"/spec/containers/name=app/volumeMounts/mountPath=~1audit"`,
+		"everything that there is":     `"/spec/containers/name=app","/spec/initContainers/name=audit","/spec/volumes/name=audit","/metadata/labels/audited"`,
+		"a sidecar that is not there":  `"/spec/initContainers/name=audit"`,
+		"the pod's own labels as well": `"/metadata/labels/exempt"`,
+	} {
+		for _, h := range []string{hash, "0000000000000000"} {
+			status := fmt.Sprintf(`{"v":1,"templates":[{"name":"audit","hash":%q,"items":[%s]}]}`, h, items)
+			forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}}]`, status))
+			pod := injectRequired(t, set, forged)
+			if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); got != "" {
+				t.Errorf("a status that lists %s: %s", why, got)
+			}
+			app := named(itemsOf(pod, "containers"), "app")
+			if mounts, _ := app["volumeMounts"].([]any); len(mounts) != 1 {
+				t.Errorf("a status that lists %s: the app's mounts are %v", why, mounts)
+			}
+		}
+	}
+}
+
+func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
+	set := requiredSet(t)
+	e, _ := set.Get("audit")
+	status := fmt.Sprintf(`{"v":1,"templates":[{"name":"audit","hash":%q,"items":["/spec/initContainers/name=audit"]}]}`, e.Template.Hash())
+	forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}},
+		{"op":"add","path":"/spec/initContainers","value":[{"name":"audit","image":"evil:1","restartPolicy":"Always","command":["sleep"]}]}]`, status))
+	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: forged, Namespace: shop, Templates: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.Allowed {
+		return // that is as good
+	}
+	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: out.Pod}, nil); !strings.Contains(got, "evil:1") || !strings.Contains(got, "command") {
+		t.Errorf("verified: %q", got)
+	}
+}
+
+// TestRequiredTemplatesAreInjectedOnceAlsoBesideOthers holds section 8's law for pods
+// that a required template and another one share: the second call changes nothing, and
+// the result is verified.
+func TestRequiredTemplatesAreInjectedOnceAlsoBesideOthers(t *testing.T) {
+	set := requiredSet(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		pod := podOf(t, plainPod)
+		var containers []any
+		for i := range rapid.IntRange(1, 3).Draw(rt, "containers") {
+			c := map[string]any{"name": fmt.Sprint("app", i), "image": "app:1"}
+			if rapid.Bool().Draw(rt, "mounts") {
+				c["volumeMounts"] = []any{map[string]any{"name": "own", "mountPath": "/own"}}
+			}
+			containers = append(containers, c)
+		}
+		spec := pod["spec"].(map[string]any)
+		spec["containers"] = containers
+		if rapid.Bool().Draw(rt, "init") {
+			spec["initContainers"] = []any{map[string]any{"name": "migrate", "image": "m:1"}}
+		}
+		once := injectRequired(t, set, pod)
+		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: once, Namespace: shop, Templates: set})
+		if err != nil || !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
+			text, _ := patch.Marshal(out.Operations)
+			rt.Fatalf("the second call: %v %s %s", err, out.Message, text)
+		}
+		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: once}, nil); got != "" {
+			rt.Fatalf("verified: %s", got)
+		}
+	})
+}
+
+func TestOnlyWhatChangesOfARequiredSidecarIsJudgedInAnUpdate(t *testing.T) {
+	set := requiredSet(t)
+	old := injectRequired(t, set, podOf(t, plainPod))
+	// An older pod, made before the template was required.
+	bare := podOf(t, plainPod)
+	for _, c := range []struct {
+		why, subresource string
+		old              map[string]any
+		change, says     string
+	}{
+		{"metadata", "", old, `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/metadata/annotations"}]`, ""},
+		{"the app's image", "", old, `[{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}]`, ""},
+		{"the sidecar's image, to an accepted one", "", old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:2"}]`, ""},
+		{"the sidecar's image", "", old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `the container audit would have the image "evil:1"`},
+		{"the sidecar's image of a pod that has been relabelled", "", patched(t, old, `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/metadata/annotations"}]`), `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `"evil:1"`},
+		{"the image of a pod that never had the sidecar", "", bare, `[{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}]`, ""},
+		{"the app's resources", "resize", old, `[{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1"}}}]`, ""},
+		{"the sidecar's memory", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, "the container audit would have resources.limits.memory 1Mi; want 64Mi"},
+		{"the sidecar's memory, written otherwise", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"65536Ki"}]`, ""},
+		{"the sidecar's CPU, which the template leaves alone", "resize", old, `[{"op":"add","path":"/spec/initContainers/0/resources/limits/cpu","value":"1"}]`, ""},
+		{"the sidecar's limits", "resize", old, `[{"op":"remove","path":"/spec/initContainers/0/resources"}]`, "want 64Mi"},
+	} {
+		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, c.old, c.change)}, c.old)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+}
+
+func TestPatternsMatchImages(t *testing.T) {
+	for _, c := range []struct {
+		pattern, image string
+		want           bool
+	}{
+		{"a/b:1", "a/b:1", true}, {"a/b:1", "a/b:12", false}, {"a/*", "a/b:1", true}, {"a/*", "xa/b", false}, {"*/b:*", "r.example.com/x/b:1", true},
+		{"*b", "b", true}, {"a*b*c", "abc", true}, {"a*b*c", "acb", false}, {"ab*b", "ab", false}, {"a*", "", false},
+	} {
+		if got := matchesPattern(c.pattern, c.image); got != c.want {
+			t.Errorf("%q on %q: %v", c.pattern, c.image, got)
+		}
+	}
+}
+
+func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
+	set := requiredSet(t)
+	f := newFixture(t, func(o *Options) {
+		o.Templates = func() *templates.Set { return set }
+		o.Namespaces = oneNamespace{namespace: shop}
+	})
+	got := decodeAnswer(t, postTo(t, f.Verify(), reviewOf(v1Version, "", false)))
+	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: the container audit is not among spec.initContainers") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
+		t.Errorf("answer %+v", r.Result)
+	}
+	none := newFixture(t, nil)
+	if got := decodeAnswer(t, postTo(t, none.Verify(), reviewOf(v1Version, "", false))); !got.Response.Allowed {
+		t.Errorf("without required templates: %+v", got.Response)
+	}
+	update := strings.Replace(reviewOf(v1Version, "", false), `"CREATE"`, `"UPDATE"`, 1)
+	if w := postTo(t, f.Verify(), update); w.Code != 400 {
+		t.Errorf("an update without the old object: HTTP %d", w.Code)
+	}
+}

@@ -43,7 +43,7 @@ func TestABadTemplateIsRefusedAtKubectlApplyWithLintsOwnWords(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("lint says\n%s", lint)
 	}
-	want, _, _ := strings.Cut(lint[i:], "\n")
+	want, _, _ := strings.Cut(lint[i:], " [compile]")
 	for _, args := range [][]string{{"apply", "-f", "-"}, {"apply", "--dry-run=server", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
 		_, stderr, err := run(t, m.yaml(), "kubectl", args...)
 		if err == nil || !strings.Contains(stderr, want) || !strings.Contains(stderr, "(TemplateInvalid)") {

@@ -36,6 +36,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/podschema": append(clients, module),
 		"templates/v1alpha1":  append(clients, module),
 		"templates/library":   append(clients, module),
+		"templates/lint":      append(clients, module+"injector/policy", module+"certs", module+"cmd"),
 		"templates/live":      {module + "injector", module + "certs"},
 		"templates/cases":     append(clients, module+"certs", module+"cmd"),
 		"injector/effects":    {module + "certs", module + "templates"},

@@ -41,6 +41,7 @@ type expression struct {
 	// source is its text, and info tells where in it each of its nodes is.
 	source string
 	info   *celast.SourceInfo
+	reads  reads
 }
 
 // compileExpression compiles CEL. Its error is a *failure at the place at.
@@ -53,7 +54,7 @@ func compileExpression(env *cel.Env, objects *provider, source string, at *path,
 	if err != nil {
 		return nil, &failure{at: at, line: line, message: plain(err.Error())}
 	}
-	return &expression{at: at, line: line, out: checked.OutputType(), program: program, source: source, info: checked.NativeRep().SourceInfo()}, nil
+	return &expression{at: at, line: line, out: checked.OutputType(), program: program, source: source, info: checked.NativeRep().SourceInfo(), reads: readsOf(checked.NativeRep())}, nil
 }
 
 func checkExpression(env *cel.Env, objects *provider, source string) (*cel.Ast, error) {

@@ -1,28 +1,38 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/lint"
 )
 
 func newLintCommand() *cobra.Command {
 	var o offline
+	var f lintFlags
 	var cases caseFlags
 	cmd := &cobra.Command{
 		Use:   "lint FILE|DIR...",
 		Short: "Check SidecarTemplates without a cluster",
-		Long: `Lint compiles each SidecarTemplate and renders it against a minimal and a full
-pod: what passes here is what the webhook accepts. Every problem is named with
-file, line, template and path. Exit code 1 if there is any.
+		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample pods
+(bundled ones, and yours with --pod), and looks at what comes of it: whether the API
+would take the pod, its Pod Security level, Jobs that would never finish, the order of
+containers, images without a tag, missing resources, values inside scripts. Each
+finding has its file, line, template, path and rule; docs/templates.md lists the rules.
 
 With --test it also runs the templates' own cases: for a template NAME the folders
 testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that
-comes of it. docs/template-tests.md says more.`,
+comes of it. docs/template-tests.md says more.
+
+Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
-  pillion lint templates/ --test`,
+  pillion lint templates/ --test
+  pillion lint template.yaml --pod deployment.yaml --strict -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("lint needs at least one file or directory")}
@@ -30,54 +40,148 @@ comes of it. docs/template-tests.md says more.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := lintWriters[f.output]
+			if !ok {
+				return usageError{fmt.Errorf("output %q; allowed are text, json", f.output)}
+			}
+			if cases.test && f.output == "json" {
+				return usageError{fmt.Errorf("--test writes text; --output json is for findings alone")}
+			}
 			options, err := o.compileOptions(cmd)
 			if err != nil {
 				return err
 			}
-			seen := map[string]string{}
-			bad := 0
+			samples, err := f.samples(cmd, &o)
+			if err != nil {
+				return err
+			}
+			var documents []lint.Document
 			for _, path := range args {
 				manifests, err := readManifests(path)
 				if err != nil {
 					return err
 				}
 				for _, m := range manifests {
-					if !lint(cmd, m, options, seen) {
-						bad++
-					}
+					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
+			}
+			report := reportOf(lint.Run(documents, lint.Options{Compile: options, Samples: samples}))
+			if err := write(cmd.OutOrStdout(), report); err != nil {
+				return err
 			}
 			if err := cases.run(cmd, args, options); err != nil {
 				return err
 			}
-			if bad > 0 {
+			if report.Errors > 0 || f.strict && report.Warnings > 0 {
 				return errRefused
 			}
 			return nil
 		},
 	}
 	cases.flags(cmd)
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")
+	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
+	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
 	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
 	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	return cmd
 }
 
-// lint reports on one manifest and returns whether it is good.
-func lint(cmd *cobra.Command, m manifest, options templates.Options, seen map[string]string) bool {
-	options.Source, options.FirstLine = m.source, m.Line
-	t, warnings, err := templates.Compile(m.Manifest, options)
-	for _, w := range warnings {
-		fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w)
+// lintFlags are those that only lint has.
+type lintFlags struct {
+	output string
+	strict bool
+	pods   []string
+}
+
+// samples reads the author's own pods.
+func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]lint.Sample, error) {
+	if len(f.pods) == 0 {
+		return nil, nil
 	}
+	ns, err := o.namespaces(cmd)
 	if err != nil {
-		fmt.Fprintln(cmd.OutOrStdout(), err)
-		return false
+		return nil, err
 	}
-	if other, ok := seen[t.Name()]; ok {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s:%d: template %s: the name is taken by %s\n", m.source, m.Line, t.Name(), other)
-		return false
+	var samples []lint.Sample
+	for _, file := range f.pods {
+		from := *o
+		from.file = file
+		documents, err := from.documents(cmd)
+		if err != nil {
+			return nil, err
+		}
+		found := len(samples)
+		for _, object := range flatten(documents) {
+			if _, _, err := workload.Change(object, func(p workload.Pod) (map[string]any, error) {
+				samples = append(samples, lint.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: ns.of(p.Namespace)})
+				return p.Object, nil
+			}); err != nil {
+				return nil, err
+			}
+		}
+		if len(samples) == found {
+			return nil, fmt.Errorf("reading sample pods: there is neither a pod nor a workload in %s", file)
+		}
 	}
-	seen[t.Name()] = m.source
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: template %s: ok (hash %s)\n", m.source, t.Name(), t.Hash())
-	return true
+	return samples, nil
+}
+
+// lintReport is what lint prints.
+type lintReport struct {
+	Templates []lintedTemplate `json:"templates"`
+	Errors    int              `json:"errors"`
+	Warnings  int              `json:"warnings"`
+}
+
+type lintedTemplate struct {
+	Source   string         `json:"source"`
+	Template string         `json:"template,omitempty"`
+	Hash     string         `json:"hash,omitempty"`
+	OK       bool           `json:"ok"`
+	Findings []lint.Finding `json:"findings"`
+}
+
+func reportOf(results []lint.Result) lintReport {
+	var report lintReport
+	for _, r := range results {
+		t := lintedTemplate{Source: r.Source, Template: r.Template, Hash: r.Hash, OK: true, Findings: r.Findings}
+		if t.Findings == nil {
+			t.Findings = []lint.Finding{}
+		}
+		for _, f := range r.Findings {
+			switch f.Severity {
+			case lint.Error:
+				report.Errors++
+				t.OK = false
+			case lint.Warning:
+				report.Warnings++
+			}
+		}
+		report.Templates = append(report.Templates, t)
+	}
+	return report
+}
+
+var lintWriters = map[string]func(io.Writer, lintReport) error{"text": writeLintText, "json": writeLintJSON}
+
+func writeLintText(w io.Writer, report lintReport) error {
+	for _, t := range report.Templates {
+		for _, f := range t.Findings {
+			fmt.Fprintln(w, f)
+		}
+		if t.OK {
+			fmt.Fprintf(w, "%s: template %s: ok (hash %s)\n", t.Source, t.Template, t.Hash)
+		}
+	}
+	_, err := fmt.Fprintf(w, "templates: %d, errors: %d, warnings: %d\n", len(report.Templates), report.Errors, report.Warnings)
+	return err
+}
+
+func writeLintJSON(w io.Writer, report lintReport) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(report)
 }

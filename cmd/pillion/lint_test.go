@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+const mistakes = "../../templates/lint/testdata/mistakes/"
+
+func TestLintsExitCodeIsForAStepOfAPipeline(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{mistakes + "good.yaml"}, exitDone},
+		{[]string{mistakes + "good.yaml", "--strict"}, exitDone},
+		{[]string{mistakes + "image-tag.yaml"}, exitDone},
+		{[]string{mistakes + "image-tag.yaml", "--strict"}, exitError},
+		{[]string{mistakes + "compile-field.yaml"}, exitError},
+		{[]string{mistakes}, exitError},
+		{[]string{mistakes + "good.yaml", "-o", "xml"}, exitUsage},
+		{[]string{mistakes + "none.yaml"}, exitError},
+	} {
+		if code, out, errs := call(t, "", nil, append([]string{"lint"}, c.args...)...); code != c.want {
+			t.Errorf("%q: exit %d, want %d\n%s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
+
+func TestLintWritesJSONForAMachine(t *testing.T) {
+	code, out, errs := call(t, "", nil, "lint", "-o", "json", mistakes+"image-tag.yaml", mistakes+"compile-field.yaml")
+	var report struct {
+		Errors, Warnings int
+		Templates        []struct {
+			Source, Template, Hash string
+			OK                     bool
+			Findings               []struct {
+				Severity, Rule, Path, Message string
+				Line                          int
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitError {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+	}
+	if report.Errors != 1 || report.Warnings != 1 || len(report.Templates) != 2 {
+		t.Fatalf("report\n%s", out)
+	}
+	tag, field := report.Templates[0], report.Templates[1]
+	if !tag.OK || tag.Template != "image-tag" || len(tag.Hash) != 16 || field.OK || field.Hash != "" {
+		t.Errorf("report\n%s", out)
+	}
+	if f := field.Findings[0]; f.Severity != "error" || f.Rule != "compile" || f.Path != "spec.ordr" || f.Line != 6 || !strings.Contains(f.Message, "did you mean order?") {
+		t.Errorf("finding %+v", f)
+	}
+}
+
+func TestLintTakesTheAuthorsPods(t *testing.T) {
+	files := map[string]string{
+		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    metadata: {annotations: {compile-parameter.pillion.dev/x: y}}\n    spec: {containers: [{name: good, image: 'web:1'}]}\n",
+		"service.yaml":    "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n",
+	}
+	code, out, errs := call(t, "", files, "lint", mistakes+"good.yaml", "--pod", "DIR/deployment.yaml")
+	if code != exitError || !strings.Contains(out, "for the pod Deployment/web of ") || !strings.Contains(out, "would be refused: template good conflicts") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if code, _, errs := call(t, "", files, "lint", mistakes+"good.yaml", "--pod", "DIR/service.yaml"); code != exitError || !strings.Contains(errs, "neither a pod nor a workload") {
+		t.Errorf("exit %d\n%s", code, errs)
+	}
+}

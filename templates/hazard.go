@@ -1,0 +1,287 @@
+package templates
+
+import (
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	celast "github.com/google/cel-go/common/ast"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// reads is what an expression reads.
+type reads struct {
+	// names are of parameters, as params.NAME, of variables, as variables.NAME, and
+	// of everything else that is visible.
+	names []string
+	// quoted is set for an expression that gives one word of a shell, or JSON.
+	quoted bool
+}
+
+// readsOf looks at an expression as it was parsed.
+func readsOf(a *celast.AST) reads {
+	r := reads{}
+	bound := map[string]bool{}
+	note := func(name string) {
+		if !slices.Contains(r.names, name) {
+			r.names = append(r.names, name)
+		}
+	}
+	inner := map[int64]bool{} // the identifiers that a selection has named
+	celast.PreOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.ComprehensionKind:
+			c := e.AsComprehension()
+			bound[c.IterVar()], bound[c.IterVar2()], bound[c.AccuVar()] = true, true, true
+		case celast.SelectKind:
+			s := e.AsSelect()
+			if of := s.Operand(); of.Kind() == celast.IdentKind && (of.AsIdent() == paramsName || of.AsIdent() == variablesName) {
+				inner[of.ID()] = true
+				if !s.IsTestOnly() {
+					note(of.AsIdent() + "." + s.FieldName())
+				}
+			}
+		case celast.CallKind:
+			call := e.AsCall()
+			if args := call.Args(); call.FunctionName() == "_?._" && len(args) == 2 && args[0].Kind() == celast.IdentKind && args[1].Kind() == celast.LiteralKind {
+				if of := args[0].AsIdent(); of == paramsName || of == variablesName {
+					inner[args[0].ID()] = true
+					note(fmt.Sprintf("%s.%v", of, args[1].AsLiteral().Value()))
+				}
+			}
+		case celast.IdentKind:
+			if name := e.AsIdent(); !bound[name] && !inner[e.ID()] {
+				note(name)
+			}
+		}
+	}))
+	if top := a.Expr(); top.Kind() == celast.CallKind {
+		r.quoted = top.AsCall().FunctionName() == "shellQuote"
+	}
+	return r
+}
+
+// TextHazards warns of values that stand inside the text of a shell script or of a
+// configuration, where they can mean more than a value. Values that cannot are not
+// warned of: numbers, what an enum or a pattern narrows, what shellQuote wraps.
+func (t *Template) TextHazards() []Warning {
+	h := &hazards{template: t}
+	h.walk(t.tree, false, nil)
+	return h.found
+}
+
+type hazards struct {
+	template *Template
+	found    []Warning
+}
+
+// walk looks at a part of the fragment. In script is the text of a shell's script;
+// loops has what the names stand for that $for binds.
+func (h *hazards) walk(n node, script bool, loops map[string]reads) {
+	switch n := n.(type) {
+	case *mapping:
+		shell := h.runsShell(n)
+		for _, e := range n.entries {
+			h.walk(e.value, script || shell && (e.key == "command" || e.key == "args"), loops)
+		}
+	case *sequence:
+		for _, it := range n.items {
+			below := loops
+			if it.loop != nil {
+				below = map[string]reads{it.loop.name: it.loop.over.reads}
+				for name, r := range loops {
+					below[name] = r
+				}
+			}
+			h.walk(it.node, script, below)
+		}
+	case *text:
+		kind := ""
+		switch {
+		case script:
+			kind = "a shell script"
+		case isConfiguration(n.parts):
+			kind = "the text of a configuration"
+		default:
+			return
+		}
+		for _, p := range n.parts {
+			if p.expression != nil {
+				h.judge(p.expression, kind, loops)
+			}
+		}
+	case *whole:
+		if script {
+			h.judge(n.expression, "a shell script", loops)
+		}
+	}
+}
+
+func (h *hazards) judge(e *expression, kind string, loops map[string]reads) {
+	if e.reads.quoted {
+		return
+	}
+	for _, name := range e.reads.names {
+		if !h.tainted(name, loops) {
+			continue
+		}
+		h.found = append(h.found, Warning{
+			Template: h.template.name, Path: e.at.String(), Line: e.line,
+			Message: fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write ${shellQuote(…)} or ${toJson(…)}", name, kind),
+		})
+		return
+	}
+}
+
+// tainted tells whether a tenant can put any text into what an expression reads.
+func (h *hazards) tainted(name string, loops map[string]reads) bool {
+	of, field, selects := strings.Cut(name, ".")
+	switch {
+	case of == paramsName && selects:
+		i := slices.Index(h.template.parameterNames, field)
+		return i >= 0 && !h.template.parameters[i].tame()
+	case of == variablesName && selects:
+		v := h.template.variables[field]
+		return v != nil && !v.reads.quoted && slices.ContainsFunc(v.reads.names, func(n string) bool { return h.tainted(n, nil) })
+	case of == valuesName:
+		return false // the installer's own
+	}
+	if r, ok := loops[name]; ok {
+		return slices.ContainsFunc(r.names, func(n string) bool { return n != name && h.tainted(n, loops) })
+	}
+	return true
+}
+
+// tame tells whether no value of the parameter can mean anything to a shell.
+func (p *parameter) tame() bool {
+	switch p.one.kind {
+	case v1alpha1.String:
+		return len(p.one.enum) > 0 || p.decl.Pattern != "" && tamePattern(p.decl.Pattern) || p.decl.Items != nil && p.decl.Items.Pattern != "" && tamePattern(p.decl.Items.Pattern)
+	case v1alpha1.JSON:
+		return false
+	}
+	return true
+}
+
+// tamePattern tells whether all that a pattern matches is made of characters that
+// mean nothing to a shell.
+func tamePattern(pattern string) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	return err == nil && tameRegexp(re)
+}
+
+func tameRegexp(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpLiteral:
+		for _, r := range re.Rune {
+			if !isTame(r) {
+				return false
+			}
+		}
+	case syntax.OpCharClass:
+		for i := 0; i < len(re.Rune); i += 2 {
+			if re.Rune[i+1] > 'z' {
+				return false
+			}
+			for r := re.Rune[i]; r <= re.Rune[i+1]; r++ {
+				if !isTame(r) {
+					return false
+				}
+			}
+		}
+	}
+	return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !tameRegexp(sub) })
+}
+
+func isTame(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+}
+
+var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh"}
+
+// runsShell tells whether a container, or a probe, gives a script to a shell.
+func (h *hazards) runsShell(m *mapping) bool {
+	shell, dashC := false, false
+	word := func(v any) {
+		text, _ := v.(string)
+		shell = shell || slices.Contains(shells, text[strings.LastIndexByte(text, '/')+1:])
+		dashC = dashC || len(text) < 6 && strings.HasPrefix(text, "-") && strings.HasSuffix(text, "c")
+	}
+	for _, e := range m.entries {
+		if e.key != "command" && e.key != "args" {
+			continue
+		}
+		switch v := e.value.(type) {
+		case *constant:
+			items, _ := v.value.([]any)
+			for _, item := range items {
+				word(item)
+			}
+		case *sequence:
+			for _, it := range v.items {
+				if c, ok := it.node.(*constant); ok {
+					word(c.value)
+				}
+			}
+		}
+	}
+	return shell && dashC
+}
+
+// isConfiguration tells whether a text looks like a file's: it has lines, or begins
+// as JSON or XML does.
+func isConfiguration(parts []textPart) bool {
+	for i, p := range parts {
+		literal := p.literal
+		if strings.Contains(strings.TrimSpace(literal), "\n") || p.expression == nil && strings.Contains(literal, "\n") && len(parts) > i+1 {
+			return true
+		}
+	}
+	return strings.HasPrefix(strings.TrimSpace(parts[0].literal), "{") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "[") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "<")
+}
+
+// RenderExample renders for a pod as [Template.Render] does, but a parameter that
+// no annotation sets, and that has no default, takes its example or a made-up value.
+// With all set that holds for parameters that may be absent too.
+func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
+	params, _, missing := t.probeParams(all)
+	if missing != "" {
+		return nil, fmt.Errorf("the required parameter %s has no example, and none is easily made up", missing)
+	}
+	levels := [2]*level{t.namespaceLevel(in.Namespace), t.podLevel(in.Pod)}
+	set := &resolution{values: map[string]any{}, origins: map[string]Origin{}}
+	for _, p := range t.parameters {
+		optional := *p
+		optional.decl.Required = false
+		if err := t.resolveParam(&optional, levels, set); err != nil {
+			return nil, err
+		}
+		if origin := set.origins[p.decl.Name]; origin == FromNamespace || origin == FromPod {
+			params.values[p.decl.Name], params.origins[p.decl.Name] = set.values[p.decl.Name], origin
+		}
+	}
+	for _, l := range levels {
+		params.warnings = append(params.warnings, t.unknownAnnotations(l)...)
+	}
+	return t.renderWith(in, params)
+}
+
+// Place returns the path of a value in a manifest, as problems have it, and its line
+// in the file. A step is a key or an index; the line is that of the nearest value
+// that there is, and 0 if none is known.
+func Place(d Document, steps ...any) (at string, line int) {
+	var p *path
+	for _, step := range steps {
+		switch step := step.(type) {
+		case string:
+			p = p.field(step)
+		case int:
+			p = p.item(step)
+		}
+	}
+	return p.String(), newSource(d.Manifest, d.Line).line(p)
+}

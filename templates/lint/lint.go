@@ -1,0 +1,356 @@
+package lint
+
+import (
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	// Error: the template is refused, or pods with it are.
+	Error Severity = "error"
+	// Warning: it works, and probably not as it is meant.
+	Warning Severity = "warning"
+	// Note: good to know.
+	Note Severity = "note"
+)
+
+// Rule is a kind of finding.
+type Rule struct {
+	Name     string
+	Severity Severity
+	// Says is what it finds, in a sentence.
+	Says string
+}
+
+// Rules are all rules, in the order of their names.
+var Rules = []Rule{
+	{"api", Error, "The API would refuse the pod: a name, a label, a port, a mount without its volume, a request above its limit."},
+	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
+	{"conflict", Error, "The template cannot be merged into a pod of yours; a note for a bundled one."},
+	{"default-container", Warning, "A sidecar stands before the pod's own containers, so that kubectl logs and exec take it by default."},
+	{"image-tag", Warning, "An image has no tag or digest, or the tag latest: what runs changes without anybody changing it."},
+	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
+	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
+	{"name-taken", Error, "Two templates have one name."},
+	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected; a warning if that is privileged."},
+	{"render", Error, "The template fails for a sample pod."},
+	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},
+	{"same-place", Warning, "Two templates put a native sidecar first and have the same order, so that their names decide."},
+	{"text", Warning, "A value stands inside a shell script or the text of a configuration, where it can mean more than a value."},
+	{"warning", Warning, "The manifest has something that is allowed and probably not meant."},
+}
+
+// Finding is one thing that is wrong, or worth knowing.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Rule     string   `json:"rule"`
+	Source   string   `json:"source"`
+	Line     int      `json:"line,omitempty"`
+	Template string   `json:"template,omitempty"`
+	Path     string   `json:"path,omitempty"`
+	Message  string   `json:"message"`
+	// Pod names the first sample pod that the finding is about, if it is about one.
+	Pod string `json:"pod,omitempty"`
+}
+
+// String writes the finding in one line: SEVERITY: SOURCE:LINE: template NAME: PATH:
+// MESSAGE [RULE].
+func (f Finding) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", f.Severity, f.Source)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	b.WriteString(": ")
+	if f.Template != "" {
+		b.WriteString("template " + f.Template + ": ")
+	}
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	if f.Pod != "" {
+		b.WriteString("for the pod " + f.Pod + ": ")
+	}
+	fmt.Fprintf(&b, "%s [%s]", f.Message, f.Rule)
+	return b.String()
+}
+
+// Document is one manifest of a file.
+type Document struct {
+	Source string
+	templates.Document
+}
+
+// Sample is a pod to render for. The author's own are taken with their annotations
+// and must work as they are.
+type Sample struct {
+	Name      string
+	Pod       map[string]any
+	Namespace templates.Namespace
+}
+
+// Options are what [Run] needs besides the documents. All may be empty.
+type Options struct {
+	// Compile has the prefix and the installer's values.
+	Compile templates.Options
+	// Samples are the author's own pods. The bundled ones are always there.
+	Samples []Sample
+}
+
+// Result is what lint has to say of one document.
+type Result struct {
+	Source   string
+	Template string
+	// Hash is empty if the template did not compile.
+	Hash     string
+	Findings []Finding
+}
+
+// Run looks at documents, in their order.
+func Run(documents []Document, o Options) []Result {
+	l := linter{options: o, names: map[string]string{}}
+	results := make([]Result, len(documents))
+	for i, d := range documents {
+		results[i] = l.document(d)
+	}
+	return results
+}
+
+// linter remembers what it has seen of other documents.
+type linter struct {
+	options Options
+	names   map[string]string
+	first   []placedFirst
+}
+
+// placedFirst is a template with a native sidecar before all others.
+type placedFirst struct {
+	name, source string
+	order        int
+}
+
+// judged is one template under judgement.
+type judged struct {
+	*linter
+	document Document
+	template *templates.Template
+	result   Result
+	// leveled is set once the Pod Security level is told: of what stands without
+	// optional parameters, if that is anything.
+	leveled bool
+}
+
+func (l *linter) document(d Document) Result {
+	o := l.options.Compile
+	o.Source, o.FirstLine = d.Source, d.Line
+	t, warnings, err := templates.Compile(d.Manifest, o)
+	j := &judged{linter: l, document: d, template: t, result: Result{Source: d.Source}}
+	for _, w := range warnings {
+		j.place("warning", Warning, w.Path, w.Line, w.Message)
+	}
+	if err != nil {
+		j.refused(err)
+		return j.result
+	}
+	j.result.Template, j.result.Hash = t.Name(), t.Hash()
+	for i := range j.result.Findings {
+		j.result.Findings[i].Template = t.Name()
+	}
+	if other, taken := l.names[t.Name()]; taken {
+		path, line := templates.Place(d.Document, "metadata", "name")
+		j.place("name-taken", Error, path, line, "the name is taken by "+other)
+		return j.result
+	}
+	l.names[t.Name()] = d.Source
+	for _, w := range t.TextHazards() {
+		j.place("text", Warning, w.Path, w.Line, w.Message)
+	}
+	j.samples()
+	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	return j.result
+}
+
+func (j *judged) refused(err error) {
+	var mistakes *templates.CompileError
+	if !errors.As(err, &mistakes) {
+		j.place("compile", Error, "", 0, err.Error())
+		return
+	}
+	j.result.Template = mistakes.Template
+	for i := range j.result.Findings {
+		j.result.Findings[i].Template = mistakes.Template
+	}
+	for _, p := range mistakes.Problems {
+		j.place("compile", Error, p.Path, p.Line, p.Message)
+	}
+}
+
+// place adds a finding, once.
+func (j *judged) place(rule string, severity Severity, path string, line int, message string) {
+	j.add(Finding{Severity: severity, Rule: rule, Path: path, Line: line, Message: message})
+}
+
+func (j *judged) add(f Finding) {
+	f.Source, f.Template = j.result.Source, j.result.Template
+	same := func(g Finding) bool {
+		return g.Rule == f.Rule && g.Path == f.Path && g.Line == f.Line && g.Message == f.Message
+	}
+	if !slices.ContainsFunc(j.result.Findings, same) {
+		j.result.Findings = append(j.result.Findings, f)
+	}
+}
+
+// about adds a finding about a part of the fragment: the item of a list with that
+// name, or the nearest thing that the manifest has.
+func (j *judged) about(rule string, severity Severity, message string, list, name string, more ...any) {
+	steps := []any{"spec", "inject"}
+	if list != "" {
+		steps = append(steps, "spec", list)
+		if i := j.index(list, name); i >= 0 {
+			steps = append(append(steps, i), more...)
+		}
+	}
+	path, line := templates.Place(j.document.Document, steps...)
+	j.place(rule, severity, path, line, message)
+}
+
+// index returns where in a list of the manifest's fragment the item of a name is
+// written, or -1 if that cannot be told.
+func (j *judged) index(list, name string) int {
+	var fragment struct {
+		Spec map[string]json.RawMessage `json:"spec"`
+	}
+	var items []struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(j.template.Spec().Inject, &fragment) != nil || json.Unmarshal(fragment.Spec[list], &items) != nil {
+		return -1
+	}
+	for i := range items {
+		if items[i].Name == name {
+			return i
+		}
+	}
+	if len(items) == 1 && strings.Contains(items[0].Name, "${") {
+		return 0
+	}
+	return -1
+}
+
+//go:embed samples.json
+var bundledSamples []byte
+
+// bundled are the pods that every template is rendered for.
+func bundled() []Sample {
+	var texts []struct {
+		Name string          `json:"name"`
+		Pod  json.RawMessage `json:"pod"`
+	}
+	if err := json.Unmarshal(bundledSamples, &texts); err != nil {
+		panic(fmt.Sprintf("lint: reading the embedded pods: %v", err))
+	}
+	samples := make([]Sample, len(texts))
+	for i, text := range texts {
+		d := json.NewDecoder(strings.NewReader(string(text.Pod)))
+		d.UseNumber()
+		samples[i] = Sample{Name: text.Name, Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}
+		if err := d.Decode(&samples[i].Pod); err != nil {
+			panic(fmt.Sprintf("lint: reading the embedded pod %s: %v", text.Name, err))
+		}
+	}
+	return samples
+}
+
+// samples renders for every sample pod and looks at what comes of it.
+func (j *judged) samples() {
+	for _, s := range bundled() {
+		for _, all := range []bool{false, true} {
+			if rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, all); err == nil {
+				j.sample(s, rendered)
+			} else {
+				j.failed(s, err)
+			}
+		}
+	}
+	for _, s := range j.options.Samples {
+		rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
+		if err != nil {
+			j.failed(s, err)
+			continue
+		}
+		for _, w := range rendered.Warnings {
+			j.add(Finding{Severity: Warning, Rule: "render", Pod: s.Name, Message: w})
+		}
+		j.sample(s, rendered)
+	}
+}
+
+func (j *judged) failed(s Sample, err error) {
+	f := Finding{Severity: Error, Rule: "render", Pod: s.Name, Message: err.Error()}
+	var failed *templates.RenderError
+	var expensive *templates.TooExpensiveError
+	switch {
+	case errors.As(err, &failed):
+		f.Path, f.Line, f.Message = failed.Path, failed.Line, failed.Message
+	case errors.As(err, &expensive):
+		f.Path, f.Line, f.Message = expensive.Path, expensive.Line, "too expensive: "+expensive.Message
+	}
+	if !strings.Contains(err.Error(), "none is easily made up") { // the compiler has warned of that
+		j.add(f)
+	}
+}
+
+// sample looks at a template's fragment for one pod.
+func (j *judged) sample(s Sample, rendered *templates.Rendered) {
+	if rendered.Unmet != nil || rendered.Fragment == nil {
+		return
+	}
+	key := j.options.Compile.Prefix
+	if key == "" {
+		key = templates.DefaultPrefix
+	}
+	result, err := merge.Merge(s.Pod, merge.Status{}, []merge.Fragment{{
+		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
+		OnConflict: string(j.template.Spec().OnConflict), Overridable: j.template.Spec().Overridable,
+	}}, merge.Options{StatusKey: key + "/status"})
+	if err != nil {
+		j.conflicts(s, err)
+		return
+	}
+	before, _ := decodePod(s.Pod, true)
+	after, problems := decodePod(result.Pod, j.template.Spec().AllowUnknownFields)
+	for _, p := range problems {
+		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Message: p})
+	}
+	if before == nil || after == nil {
+		return
+	}
+	j.injected(s, before, after, rendered.Fragment)
+	if s.Name == "restricted" && !j.leveled {
+		j.leveled = true
+		j.podSecurity(after, len(containersOf(after)) > len(containersOf(before)))
+	}
+}
+
+// conflicts reports that a template does not fit a pod. With the bundled pods that
+// can only be the template's own mistake, or meant.
+func (j *judged) conflicts(s Sample, err error) {
+	var conflict *merge.ConflictError
+	severity := Error
+	if errors.As(err, &conflict) && !slices.ContainsFunc(j.options.Samples, func(o Sample) bool { return o.Name == s.Name }) {
+		severity = Note
+	}
+	j.add(Finding{Severity: severity, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + err.Error()})
+}

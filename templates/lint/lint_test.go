@@ -1,0 +1,149 @@
+package lint_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/lint"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// folder returns the documents of a folder of testdata.
+func folder(t *testing.T, name string) []lint.Document {
+	t.Helper()
+	files, err := filepath.Glob("testdata/" + name + "/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files in %s: %v", len(files), name, err)
+	}
+	var documents []lint.Document
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range templates.ParseFile(data) {
+			documents = append(documents, lint.Document{Source: filepath.Base(file), Document: d})
+		}
+	}
+	return documents
+}
+
+func TestEachKindOfMistakeIsFoundAndNothingElse(t *testing.T) {
+	var text strings.Builder
+	seen := map[string]bool{}
+	for _, r := range lint.Run(folder(t, "mistakes"), lint.Options{}) {
+		for _, f := range r.Findings {
+			text.WriteString(f.String() + "\n")
+			seen[f.Rule] = true
+			if f.Severity != lint.Note && !strings.HasPrefix(r.Source, f.Rule) {
+				t.Errorf("%s is there to show another rule: %s", r.Source, f)
+			}
+			if f.Severity == lint.Error && f.Rule == "compile" && f.Line == 0 {
+				t.Errorf("no line: %s", f)
+			}
+		}
+	}
+	const golden = "testdata/mistakes.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("findings (-want +got), -update writes them:\n%s", diff)
+	}
+	for _, rule := range lint.Rules {
+		if !seen[rule.Name] {
+			t.Errorf("no file shows the rule %s", rule.Name)
+		}
+	}
+	for rule := range seen {
+		if !slices.ContainsFunc(lint.Rules, func(r lint.Rule) bool { return r.Name == rule }) {
+			t.Errorf("the rule %s is not among the rules", rule)
+		}
+	}
+}
+
+func TestTheSameFoldersFindingsAreTheSameEachTime(t *testing.T) {
+	documents := folder(t, "mistakes")
+	first := lint.Run(documents, lint.Options{})
+	for range 3 {
+		if diff := cmp.Diff(first, lint.Run(documents, lint.Options{})); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+func TestTheLibraryHasNeitherErrorsNorWarnings(t *testing.T) {
+	var documents []lint.Document
+	for _, name := range library.Names() {
+		data, err := library.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, lint.Document{Source: "library/" + name, Document: templates.Document{Manifest: data, Line: 1}})
+	}
+	for _, r := range lint.Run(documents, lint.Options{}) {
+		for _, f := range r.Findings {
+			if f.Severity != lint.Note && f.Rule != "same-place" {
+				t.Error(f)
+			}
+		}
+	}
+}
+
+const forShop = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: proxy}
+spec:
+  parameters:
+  - {name: port, type: integer, minimum: 1024, default: 8080}
+  inject:
+    metadata: {labels: {port: "${params.port}"}}
+    spec:
+      volumes: [{name: data, emptyDir: {}}]
+`
+
+func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
+	documents := []lint.Document{{Source: "proxy.yaml", Document: templates.Document{Manifest: []byte(forShop), Line: 1}}}
+	sample := func(pod string) lint.Sample {
+		var raw map[string]any
+		d := json.NewDecoder(strings.NewReader(pod))
+		d.UseNumber()
+		if err := d.Decode(&raw); err != nil {
+			t.Fatal(err)
+		}
+		return lint.Sample{Name: "web", Pod: raw, Namespace: templates.Namespace{Name: "shop"}}
+	}
+	for _, c := range []struct{ why, pod, says string }{
+		{"a pod as any other", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, ""},
+		{"a parameter that breaks its bound", `{"metadata":{"annotations":{"proxy.pillion.dev/port":"80"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, `error: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/port on the pod has the value "80"`},
+		{"a parameter that does not exist", `{"metadata":{"annotations":{"proxy.pillion.dev/prot":"8080"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, "warning: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/prot on the pod: the template proxy has no such parameter; did you mean port?"},
+		{"a volume of the name", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}],"volumes":[{"name":"data","hostPath":{"path":"/"}}]}}`, "error: proxy.yaml: template proxy: for the pod web: would be refused:"},
+	} {
+		var text strings.Builder
+		for _, f := range lint.Run(documents, lint.Options{Samples: []lint.Sample{sample(c.pod)}})[0].Findings {
+			if f.Severity != lint.Note {
+				text.WriteString(f.String() + "\n")
+			}
+		}
+		if c.says == "" && text.Len() > 0 || !strings.Contains(text.String(), c.says) {
+			t.Errorf("%s: %q; want %q", c.why, text.String(), c.says)
+		}
+	}
+}

@@ -19,3 +19,5 @@
 // Imports: its API types and the pod's schema, apimachinery, cel-go and the CEL
 // libraries that Kubernetes gives its admission policies. No client, no clock.
 package templates
+
+//go:generate go test . -run TestTheReferenceForAuthorsIsUpToDate -update

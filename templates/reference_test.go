@@ -1,0 +1,266 @@
+package templates_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/go-cmp/cmp"
+	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/lint"
+)
+
+var update = flag.Bool("update", false, "write the reference anew")
+
+const referenceFile = "../docs/templates.md"
+
+func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
+	want := reference(t)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(referenceFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/templates.md is stale (-want +got); `go generate ./templates` writes it:\n%s", diff)
+	}
+}
+
+func TestExpressionsHaveTheFunctionsOfAdmissionPoliciesAndTwoMore(t *testing.T) {
+	want := []string{"shellQuote", "toJson"}
+	policies := kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv().Functions()
+	for name := range policies {
+		if templates.IsFunction(name) {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	var got []string
+	for _, f := range templates.Functions() {
+		got = append(got, f.Name())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("functions (-want +got):\n%s", diff)
+	}
+}
+
+// directiveDocs say what each directive does, and where it stands.
+var directiveDocs = map[string][2]string{
+	"$if":         {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
+	"$for":        {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
+	"$each":       {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`."},
+	"$position":   {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order; without the anchor, the default and a warning."},
+	"$onConflict": {"any object", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it. An explicit `Overwrite` also overrules what otherwise stays the pod's."},
+	"$patch":      {"an object, or an item of a list", "`delete` or `replace`, as in a strategic merge patch."},
+	"$unset":      {"an object", "A list of fields that are removed from the pod's object."},
+}
+
+var visibleDocs = map[string]string{
+	"pod":             "the pod as its author wrote it, without what Pillion added; its fields have the types of the API, and one that no pod has is a mistake",
+	"namespaceObject": "the pod's namespace: `metadata.name`, `metadata.labels`, `metadata.annotations`",
+	"params":          "the parameters; one that is absent is asked for with `has(params.x)` or read with `params.?x`",
+	"variables":       "the variables, each of which sees those before it",
+	"values":          "the installer's values",
+}
+
+func reference(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("<!-- Written by `go generate ./templates` from the code. Do not edit. -->")
+	line("# SidecarTemplates: the reference\n")
+	line("A SidecarTemplate is structured YAML with CEL in `${…}`. `pillion lint FILE` checks one on a laptop; what passes there is what the cluster accepts.")
+	line("[examples/sidecartemplate.yaml](../examples/sidecartemplate.yaml) is a whole one.\n")
+	line("## Fields of `spec`\n")
+	fields(t, &b)
+	line("## Parameters\n")
+	line("A team sets a parameter by annotation, on the namespace or the pod (the pod's goes before the namespace's, that before the default): the template's name,")
+	line("`.pillion.dev/` and the parameter's name in kebab-case. `logLevel` of `fluent-bit` is `fluent-bit.pillion.dev/log-level`. An empty value is a value.\n")
+	line("| type | values |\n| --- | --- |")
+	names, words := templates.ParameterTypes()
+	for i := range names {
+		line("| `%s` | %s |", names[i], words[i])
+	}
+	line("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow the types for which that means something; those of a list or a map belong to its `items`.\n")
+	line("## Expressions\n")
+	line("`${expr}` as a whole value gives the expression's own type (text where the pod's schema wants text; null or none leaves the field out). Inside a longer text,")
+	line("or a key, it is joined as text. `$${` is a literal `${`. A value can never add a key, close a quote or start a list. Inside a shell script or a configuration's")
+	line("text it still can mean more than a value: pass it as an environment variable, or write `${shellQuote(params.x)}`.\n")
+	line("| name | what it is |\n| --- | --- |")
+	for _, name := range templates.VisibleNames() {
+		if visibleDocs[name] == "" {
+			t.Errorf("the reference does not say what %s is", name)
+		}
+		line("| `%s` | %s |", name, visibleDocs[name])
+	}
+	line("\nThere is no time, no randomness, no environment and no network. The functions are those of Kubernetes' admission policies, and two more.\n")
+	line("A map or list literal has values of one type. Where they are mixed, wrap them: `{'name': dyn('a'), 'port': dyn(80)}`. Where a template reads pod fields that")
+	line("this version does not know, `dyn(pod).spec.newField` reads one, and `allowUnknownFields: true` allows all.\n")
+	line("## Directives\n")
+	line("Keys that begin with `$`, in `inject`.\n")
+	line("| directive | stands on | what it does |\n| --- | --- | --- |")
+	for _, name := range templates.Directives() {
+		doc, ok := directiveDocs[name]
+		if !ok {
+			t.Errorf("the reference does not say what %s does", name)
+		}
+		line("| `%s` | %s | %s |", name, doc[0], doc[1])
+	}
+	line("\n## Functions\n")
+	line("Macros: `%s`.\n", strings.Join(templates.Macros(), "`, `"))
+	line("| function | forms |\n| --- | --- |")
+	for _, f := range templates.Functions() {
+		line("| `%s` | %s |", f.Name(), forms(f))
+	}
+	line("\n## Bounds\n")
+	line("What a tenant can make a template cost is bounded; what goes over is refused as `TemplateTooExpensive`.\n")
+	line("| bound | value |\n| --- | --- |")
+	line("| cost of one evaluation of one expression, in CEL's unit | %d |", templates.MaxExpressionCost)
+	line("| cost of all evaluations and repetitions for one pod | %d |", templates.MaxRenderCost)
+	line("| repetitions of one `$for` | %d |", templates.MaxIterations)
+	line("| bytes of the fragment for one pod | %d |", templates.MaxRenderedBytes)
+	line("| bytes of a manifest | %d |", templates.MaxManifestBytes)
+	line("\n## Errors\n")
+	line("An error of a manifest reads `FILE:LINE: template NAME: PATH: MESSAGE`. In an expression `>>>` stands before the place that the message is about.")
+	line("kubectl shows the same without file and line, because an API server does not know them.\n")
+	line("What `pillion lint` looks at:\n")
+	line("| rule | severity | finds |\n| --- | --- | --- |")
+	for _, r := range lint.Rules {
+		line("| `%s` | %s | %s |", r.Name, r.Severity, r.Says)
+	}
+	line("\nThe codes with which warnings, refusals, events, metrics and `pillion explain` say what became of a template:\n")
+	line("| code | meaning |\n| --- | --- |")
+	codes := reason.Codes()
+	slices.Sort(codes)
+	for _, c := range codes {
+		line("| `%s` | %s |", c, c.Sentence())
+	}
+	return b.String()
+}
+
+// forms writes the signatures of a function.
+func forms(f *decls.FunctionDecl) string {
+	var all []string
+	for _, o := range f.OverloadDecls() {
+		var args []string
+		for _, a := range o.ArgTypes() {
+			args = append(args, typeName(a))
+		}
+		form := f.Name() + "(" + strings.Join(args, ", ") + ")"
+		if o.IsMemberFunction() {
+			form = args[0] + "." + f.Name() + "(" + strings.Join(args[1:], ", ") + ")"
+		}
+		form = "`" + form + " → " + typeName(o.ResultType()) + "`"
+		if !slices.Contains(all, form) {
+			all = append(all, form)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "<br>")
+}
+
+func typeName(t *types.Type) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(t.String(), "kubernetes."), "google.protobuf.")
+	return strings.ReplaceAll(name, "optional_type", "optional")
+}
+
+// fields writes the fields of the API types, with their comments.
+func fields(t *testing.T, b *strings.Builder) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "v1alpha1/types.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	structs := map[string]*ast.StructType{}
+	for _, d := range file.Decls {
+		general, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range general.Specs {
+			if named, ok := s.(*ast.TypeSpec); ok {
+				if st, ok := named.Type.(*ast.StructType); ok {
+					structs[named.Name.Name] = st
+				}
+			}
+		}
+	}
+	fmt.Fprint(b, "| field | type | what it is |\n| --- | --- | --- |\n")
+	var walk func(st *ast.StructType, prefix string)
+	walk = func(st *ast.StructType, prefix string) {
+		for _, f := range st.Fields.List {
+			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+			name, options, _ := strings.Cut(tag, ",")
+			inner, kind := typeOf(f.Type)
+			if strings.Contains(options, "inline") {
+				walk(structs[inner], prefix)
+				continue
+			}
+			doc := strings.Join(strings.Fields(f.Doc.Text()), " ")
+			if doc == "" {
+				t.Errorf("the field %s%s has no comment", prefix, name)
+			}
+			fmt.Fprintf(b, "| `%s%s` | %s | %s |\n", prefix, name, kind, strings.ReplaceAll(doc, "|", `\|`))
+			if below, ok := structs[inner]; ok {
+				if strings.HasPrefix(kind, "list of") {
+					name += "[]"
+				}
+				walk(below, prefix+name+".")
+			}
+		}
+	}
+	walk(structs["SidecarTemplateSpec"], "")
+	fmt.Fprintln(b)
+}
+
+// typeOf returns the name of a field's type, and the type in words.
+func typeOf(e ast.Expr) (name, words string) {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeOf(e.X)
+	case *ast.ArrayType:
+		name, words = typeOf(e.Elt)
+		return name, "list of " + words
+	case *ast.SelectorExpr:
+		switch e.Sel.Name {
+		case "RawMessage":
+			return "", "any"
+		case "LabelSelector":
+			return "", "label selector"
+		}
+		return "", e.Sel.Name
+	case *ast.Ident:
+		switch e.Name {
+		case "string":
+			return "", "text"
+		case "bool":
+			return "", "boolean"
+		case "int32", "int64":
+			return "", "whole number"
+		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy":
+			return "", "text"
+		}
+		return e.Name, "object"
+	}
+	return "", "any"
+}

@@ -88,7 +88,7 @@ func TestTheSameFoldersFindingsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestTheLibraryHasNeitherErrorsNorWarnings(t *testing.T) {
+func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	var documents []lint.Document
 	for _, name := range library.Names() {
 		data, err := library.Get(name)
@@ -99,7 +99,8 @@ func TestTheLibraryHasNeitherErrorsNorWarnings(t *testing.T) {
 	}
 	for _, r := range lint.Run(documents, lint.Options{}) {
 		for _, f := range r.Findings {
-			if f.Severity != lint.Note && f.Rule != "same-place" {
+			// What a template is for may need privileges; and nobody serves all of them.
+			if f.Severity != lint.Note && f.Rule != "same-place" && f.Rule != "pod-security" {
 				t.Error(f)
 			}
 		}

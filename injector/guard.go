@@ -89,7 +89,7 @@ func (g *guard) write(r *reviewRequest) (verdict, error) {
 	}
 	options := g.options.Compile
 	options.Source = templates.ClusterSource + object.Metadata.Name
-	_, warned, err := templates.Compile(r.Object, options)
+	t, warned, err := templates.Compile(r.Object, options)
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
 		unplaced := *mistakes
@@ -100,7 +100,7 @@ func (g *guard) write(r *reviewRequest) (verdict, error) {
 		return verdict{}, fmt.Errorf("compiling the SidecarTemplate %s: %w", object.Metadata.Name, err)
 	}
 	var warnings []string
-	for _, w := range warned {
+	for _, w := range append(warned, t.TextHazards()...) {
 		w.Source = ""
 		warnings = append(warnings, w.String())
 	}
@@ -158,10 +158,10 @@ func (g *guard) delete(r *reviewRequest) (verdict, error) {
 
 // usedBy says who would miss the template, or nothing.
 func (g *guard) usedBy(name string, entry templates.Entry) string {
-	if t := entry.Template; t != nil && t.Spec().Required {
+	if isRequired(entry) {
 		return "it is required (spec.required), and pods would go without it"
 	}
-	byDefault := entry.Template != nil && entry.Template.Spec().InjectByDefault
+	byDefault := choice(entry).InjectByDefault
 	var named, asked []string
 	for _, ns := range g.options.Namespaces() {
 		value, ok := ns.Annotations[g.pipeline.injectKey]

@@ -138,12 +138,35 @@ func (r *run) decide() {
 
 func choice(e templates.Entry) policy.Template {
 	if e.Template == nil {
-		return policy.Template{Name: e.Name, Broken: e.Err}
+		return brokenChoice(e)
 	}
 	t := e.Template
 	spec := t.Spec()
 	c := policy.Template{Name: t.Name(), InjectByDefault: spec.InjectByDefault, Suspended: spec.Suspend, Required: spec.Required, AvailableTo: t.AvailableTo}
 	if ns, pod, ok := t.Match(); ok {
+		c.Match = &policy.Match{Namespace: ns, Pod: pod}
+	}
+	return c
+}
+
+// brokenOf returns what is known of an entry without a good version, or nil.
+func brokenOf(e templates.Entry) *templates.Broken {
+	var mistakes *templates.CompileError
+	if e.Template != nil || !errors.As(e.Err, &mistakes) || mistakes.Template != e.Name {
+		return nil
+	}
+	return mistakes.Broken
+}
+
+func brokenChoice(e templates.Entry) policy.Template {
+	c := policy.Template{Name: e.Name, Broken: e.Err}
+	b := brokenOf(e)
+	if b == nil {
+		return c
+	}
+	c.InjectByDefault, c.Suspended, c.Required, c.AvailableTo = b.InjectByDefault, b.Suspend, b.Required, b.AvailableTo
+	c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required
+	if ns, pod, ok := b.Match(); ok {
 		c.Match = &policy.Match{Namespace: ns, Pod: pod}
 	}
 	return c

@@ -134,7 +134,7 @@ func (p *Pipeline) Verify(req Request, old map[string]any) ([]string, error) {
 	r.decide()
 	var wrong []string
 	for _, o := range r.decision.Outcomes {
-		if t := r.template(o.Template); o.Deny && t != nil && t.Spec().Required {
+		if entry, _ := req.Templates.Get(o.Template); o.Deny && isRequired(entry) {
 			wrong = append(wrong, fmt.Sprintf("template %s: %s (%s)", o.Template, o.Why, o.Code))
 		}
 	}
@@ -165,6 +165,15 @@ func (p *Pipeline) Verify(req Request, old map[string]any) ([]string, error) {
 		}
 	}
 	return wrong, nil
+}
+
+// isRequired tells whether an entry's template is required, as far as that is known.
+func isRequired(e templates.Entry) bool {
+	if e.Template != nil {
+		return e.Template.Spec().Required
+	}
+	b := brokenOf(e)
+	return b != nil && b.Required
 }
 
 // entrypoint are the fields of a container that decide what runs in it. One that

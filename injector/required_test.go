@@ -2,6 +2,7 @@ package injector
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -256,6 +257,31 @@ func TestOnlyWhatChangesOfARequiredSidecarIsJudgedInAnUpdate(t *testing.T) {
 		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, c.old, c.change)}, c.old)
 		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+}
+
+func TestPodsThatABrokenTemplateMatchesAreTreatedByItsOnError(t *testing.T) {
+	for _, c := range []struct {
+		why, spec string
+		refused   bool
+		says      string
+	}{
+		{"it matches", "match: {namespaceSelector: {matchLabels: {team: shop}}}", true, "no good version of it is known"},
+		{"it is required", "required: true\n  match: {namespaceSelector: {matchLabels: {team: shop}}}", true, "no good version of it is known"},
+		{"it matches, and is skipped", "onError: Skip\n  match: {namespaceSelector: {matchLabels: {team: shop}}}", false, "no good version of it is known"},
+		{"it matches other namespaces", "match: {namespaceSelector: {matchLabels: {team: other}}}", false, ""},
+		{"it is suspended", "suspend: true\n  match: {namespaceSelector: {matchLabels: {team: shop}}}", false, ""},
+		{"nobody asks for it", "order: 1", false, ""},
+	} {
+		_, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec:\n  "+c.spec+"\n  inject: {spec: {nodeNam: x}}\n"), templates.Options{})
+		set := templates.NewSet([]templates.Entry{{Name: "bad", Err: errors.Join(err, errors.New("and more"))}})
+		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: podOf(t, plainPod), Namespace: templates.Namespace{Name: "shop", Labels: shop.Labels}, Templates: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := out.Message + strings.Join(out.Warnings, " "); out.Allowed == c.refused || !strings.Contains(text, c.says) || c.says == "" && text != "" {
+			t.Errorf("%s: allowed %v, %q", c.why, out.Allowed, text)
 		}
 	}
 }

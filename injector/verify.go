@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // Verify returns the webhook that looks at pods when every other webhook is done,
@@ -20,7 +19,7 @@ func (h *Handler) verify(ctx context.Context, r *reviewRequest) (verdict, error)
 		return verdict{}, bad("the review is about %s; this webhook is for v1 Pods", r.Kind.String())
 	}
 	set := h.Templates()
-	if !slices.ContainsFunc(set.All(), func(e templates.Entry) bool { return e.Template != nil && e.Template.Spec().Required }) {
+	if !slices.ContainsFunc(set.All(), isRequired) {
 		return allow(), nil
 	}
 	pod, err := r.pod()

@@ -95,9 +95,20 @@ func Compile(manifest []byte, o Options) (*Template, []Warning, error) {
 	}
 	if len(c.problems) > 0 {
 		slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return nil, c.warnings, &CompileError{Source: o.Source, Template: t.name, Problems: c.problems}
+		return nil, c.warnings, &CompileError{Source: o.Source, Template: t.name, Problems: c.problems, Broken: c.broken(t)}
 	}
 	return t, c.warnings, nil
+}
+
+// broken returns what is known of a template with problems, if its spec was read.
+func (c *compiler) broken(t *Template) *Broken {
+	if c.spec == nil || t.availableTo == nil {
+		return nil
+	}
+	b := &Broken{Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
+	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
+	b.template.spec.Match = t.spec.Match
+	return b
 }
 
 func (c *compiler) problem(at *path, message string) { c.problemAt(at, c.source.line(at), message) }
@@ -216,6 +227,7 @@ func shownAny(v any) string {
 // defaults.
 func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *path) error {
 	if raw == nil {
+		spec.OnConflict, spec.OnError = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny
 		c.problem(at, "is missing")
 		return nil
 	}

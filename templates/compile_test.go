@@ -83,6 +83,8 @@ var mistakes = []struct {
 	{"a field that namespaces do not have", "inject:\n  spec: {nodeName: \"${namespaceObject.metadata.nam}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject.metadata has no field nam; did you mean name?"},
 	{"a map of mixed types", "inject:\n  metadata: {annotations: {a: \"${toJson({'a': 1, 'b': 'c'})}\"}}", 2, "spec.inject.metadata.annotations.a", "wrap its values in dyn()"},
 	{"a mark in a long expression of several lines", "variables:\n- name: a\n  expression: |\n    [1, 2, 3].exists(x, x > 1) &&\n    pod.spec.hostNetwork && [1, 2, 3].all(x, x + nope > 0) && [4, 5, 6].all(x, x > 0) && [7, 8, 9].all(x, x > 0)\ninject: {}", 4, "spec.variables[0].expression", `l(x, x + >>>nope > 0) && [4`},
+	{"a function that is not there", "inject:\n  spec: {nodeName: \"${shelQuote('a')}\"}", 2, "spec.inject.spec.nodeName", "did you mean shellQuote?"},
+	{"container outside of $each", "inject:\n  spec: {nodeName: \"${container.name}\"}", 2, "spec.inject.spec.nodeName", "items with $each"},
 	{"the reserved word namespace", "inject:\n  spec: {nodeName: \"${namespace.metadata.name}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject"},
 	{"a parameter that is not declared", "parameters: [{name: level, type: string}]\ninject:\n  spec: {nodeName: \"${params.levl}\"}", 3, "spec.inject.spec.nodeName", "did you mean level?"},
 	{"a variable before its declaration", "variables:\n- {name: a, expression: variables.b}\n- {name: b, expression: '1'}\ninject: {}", 2, "spec.variables[0].expression", "no variable b is declared before this"},
@@ -289,6 +291,23 @@ func TestPartsOfThePodMayBeInjectedAgain(t *testing.T) {
 	spec["volumes"] = []any{map[string]any{"name": "a", "emptyDir": map[string]any{"medium": "Memory"}}}
 	spec["tolerations"] = []any{map[string]any{"key": "k"}}
 	wantFragment(t, rendered(t, tmpl, Input{Pod: pod}).Fragment, `{"spec":{"tolerations":[{"key":"k"}],"volumes":[{"name":"b","emptyDir":{"medium":"Memory"}}]}}`)
+}
+
+func TestABrokenTemplateTellsWhichPodsWantIt(t *testing.T) {
+	_, _, err := Compile(manifest("match: {namespaceSelector: {matchLabels: {a: b}}}\navailableTo: {namespaceSelector: {matchLabels: {a: b}}}\nrequired: true\ninject: {spec: {nodeNam: x}}"), Options{})
+	var bad *CompileError
+	if !errors.As(err, &bad) || bad.Broken == nil {
+		t.Fatalf("error %v", err)
+	}
+	namespace, _, ok := bad.Broken.Match()
+	if b := bad.Broken; !ok || namespace.String() != "a=b" || !b.Required || b.OnError != "Deny" || b.AvailableTo(nil) || !b.AvailableTo(map[string]string{"a": "b"}) {
+		t.Errorf("broken %+v, matches %v %v", b, namespace, ok)
+	}
+	for _, text := range []string{"", "a: b: c", "[]"} {
+		if _, _, err := Compile([]byte(text), Options{}); !errors.As(err, &bad) || bad.Broken != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }
 
 func TestUnknownFieldsMayBeAllowed(t *testing.T) {

@@ -26,6 +26,8 @@ const (
 	paramsName    = "params"
 	variablesName = "variables"
 	valuesName    = "values"
+	// eachName is what $each binds.
+	eachName = "container"
 )
 
 var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName}

@@ -5,6 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Problem is one mistake in a manifest.
@@ -28,6 +32,25 @@ type CompileError struct {
 	Template string
 	// Problems are at least one.
 	Problems []Problem
+	// Broken is what can be told of the template all the same, or nil.
+	Broken *Broken
+}
+
+// Broken is what a manifest that cannot be used says about which pods want it, so
+// that they are not silently left without.
+type Broken struct {
+	// Required, InjectByDefault, Suspend and OnError are the spec's, with defaults.
+	Required, InjectByDefault, Suspend bool
+	OnError                            v1alpha1.ErrorPolicy
+	template                           Template
+}
+
+// Match is as [Template.Match]. Of selectors that cannot be read there is none.
+func (b *Broken) Match() (namespace, pod labels.Selector, ok bool) { return b.template.Match() }
+
+// AvailableTo is as [Template.AvailableTo].
+func (b *Broken) AvailableTo(namespaceLabels map[string]string) bool {
+	return b.template.AvailableTo(namespaceLabels)
 }
 
 // Error returns one line for each problem:

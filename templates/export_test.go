@@ -36,10 +36,8 @@ func ParameterTypes() (names, words []string) {
 // Functions are what expressions may call, by name, without operators.
 func Functions() []*decls.FunctionDecl {
 	var all []*decls.FunctionDecl
-	for name, f := range baseEnvironment().Functions() {
-		if IsFunction(name) {
-			all = append(all, f)
-		}
+	for _, name := range functionNames() {
+		all = append(all, baseEnvironment().Functions()[name])
 	}
 	slices.SortFunc(all, func(a, b *decls.FunctionDecl) int { return strings.Compare(a.Name(), b.Name()) })
 	return all

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -168,7 +169,7 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 		if shellVariable.MatchString(source) {
 			message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
 		} else {
-			message += didYouMean(name, visibleNames)
+			message += explainName(name)
 		}
 	case reservedIdentifier.MatchString(message):
 		message += "; the namespace is namespaceObject"
@@ -177,6 +178,28 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	}
 	return plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
 }
+
+// explainName ends the message about a name that is neither visible nor a function.
+func explainName(name string) string {
+	if name == eachName {
+		return "; it is there in items with $each"
+	}
+	if near, ok := nearest(name, append(functionNames(), visibleNames...)); ok {
+		return "; did you mean " + near + "?"
+	}
+	return didYouMean(name, visibleNames)
+}
+
+// functionNames are what expressions may call.
+var functionNames = sync.OnceValue(func() []string {
+	var names []string
+	for name := range baseEnvironment().Functions() {
+		if first := name[0]; (first >= 'a' && first <= 'z' || first >= 'A' && first <= 'Z') && !strings.Contains(name, "@") {
+			names = append(names, name)
+		}
+	}
+	return slices.Clip(names)
+})
 
 func explainField(name string, objects *provider) string {
 	switch of := objects.missed[name]; of {

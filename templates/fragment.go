@@ -372,7 +372,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		}
 	}
 	it.each = each(which)
-	return c.bind("container", cel.DynType, typeInPod(containerType()), at, h)
+	return c.bind(eachName, cel.DynType, typeInPod(containerType()), at, h)
 }
 
 // bind makes name visible below.

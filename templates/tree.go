@@ -349,7 +349,7 @@ func renderEach(it *item, s *scope) error {
 }
 
 func extend(it *item, s *scope, list string, container map[string]any) error {
-	v, err := it.node.render(s.bind("container", adapt(container)))
+	v, err := it.node.render(s.bind(eachName, adapt(container)))
 	if err != nil {
 		return err
 	}

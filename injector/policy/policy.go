@@ -22,8 +22,10 @@ type Template struct {
 	// AvailableTo reports whether a namespace with these labels may have it; nil
 	// is every namespace.
 	AvailableTo func(namespaceLabels map[string]string) bool
-	// Broken says why there is no good version, and is nil if there is one.
-	Broken error
+	// Broken says why there is no good version, and is nil if there is one. SkipBroken
+	// admits pods without it, by its onError.
+	Broken     error
+	SkipBroken bool
 }
 
 // Match selects namespaces and pods by their labels.
@@ -388,6 +390,8 @@ func (d *decider) offer(t Template, asked bool) {
 	case !d.available(t):
 		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.why[t.Name], d.request.Namespace)
 	case t.Broken != nil:
+		// Who matches it wants it as much as who names it.
+		o.Asked, o.Deny = true, !t.SkipBroken
 		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.why[t.Name], t.Broken)
 	default:
 		if d.result.Code != "" && t.Required {

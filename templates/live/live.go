@@ -192,7 +192,17 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 }
 
 func sameEntry(a, b templates.Entry) bool {
-	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && errorText(a.Err) == errorText(b.Err)
+	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
+}
+
+// broken is what an error tells of its template: another one whenever the manifest
+// was compiled anew.
+func broken(err error) *templates.Broken {
+	var mistakes *templates.CompileError
+	if errors.As(err, &mistakes) {
+		return mistakes.Broken
+	}
+	return nil
 }
 
 func hash(t *templates.Template) string {

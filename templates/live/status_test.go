@@ -200,6 +200,21 @@ func TestAMissingPermissionForTheStatusIsNamedOnceAndTriedAgain(t *testing.T) {
 	})
 }
 
+func TestABrokenTemplateThatMatchesOtherPodsIsAChange(t *testing.T) {
+	const bad = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}\nspec: {match: {podSelector: {matchLabels: {a: VALUE}}}, inject: {spec: {nodeNam: x}}}\n"
+	l := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	l.states, l.units = make([]SourceStatus, 1), make([][]Unit, 1)
+	matches := func(value string) string {
+		l.take(0, Report{Units: []Unit{{Source: "a.yaml", Data: []byte(strings.ReplaceAll(bad, "VALUE", value))}}})
+		e, _ := l.Snapshot().Get("a")
+		_, pod, _ := broken(e.Err).Match()
+		return pod.String()
+	}
+	if one, two := matches("one"), matches("two"); one != "a=one" || two != "a=two" {
+		t.Errorf("it matches %s, then %s", one, two)
+	}
+}
+
 func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
 	const good = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: NAME}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
 	unit := func(name, text string) Unit {

@@ -73,6 +73,13 @@ func (s *stored) change(f func(*Object)) {
 	}
 }
 
+// status is the newest one.
+func (s *stored) status() v1alpha1.SidecarTemplateStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.object.Status
+}
+
 func (s *stored) counts() (writes, attempts int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +132,7 @@ func TestManyReplicasWriteOneStatusForEachChange(t *testing.T) {
 		if writes != 5 || attempts > 25 {
 			t.Errorf("%d writes and %d attempts by 20 replicas for 5 changes", writes, attempts)
 		}
-		got := s.object.Status
+		got := s.status()
 		ready := meta.FindStatusCondition(got.Conditions, Ready)
 		if got.ObservedGeneration != 5 || got.Hash != "h1" || ready == nil || ready.Status != metav1.ConditionTrue || ready.Reason != Compiled || ready.ObservedGeneration != 5 || ready.LastTransitionTime.IsZero() {
 			t.Errorf("the status is %+v", got)
@@ -141,8 +148,8 @@ func TestAStatusThatSomebodyEditsIsWrittenAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		s.change(func(o *Object) { o.Status = v1alpha1.SidecarTemplateStatus{} })
 		time.Sleep(time.Minute)
-		if s.object.Status.Hash != "h1" {
-			t.Errorf("the status is %+v", s.object.Status)
+		if got := s.status(); got.Hash != "h1" {
+			t.Errorf("the status is %+v", got)
 		}
 	})
 }
@@ -168,7 +175,7 @@ func TestATemplateThatBreaksKeepsItsHashAndSaysWhy(t *testing.T) {
 		s.replica(t, saying("", CompileFailed, strings.Repeat("é", 50_000)))
 		s.change(func(*Object) {})
 		time.Sleep(time.Second)
-		got := s.object.Status
+		got := s.status()
 		ready := meta.FindStatusCondition(got.Conditions, Ready)
 		if got.Hash != "h1" || got.ObservedGeneration != 2 || ready.Status != metav1.ConditionFalse || ready.Reason != CompileFailed || len(ready.Message) > 32768 {
 			t.Errorf("hash %q, generation %d, %s %s with a message of %d bytes", got.Hash, got.ObservedGeneration, ready.Status, ready.Reason, len(ready.Message))

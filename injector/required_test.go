@@ -148,6 +148,30 @@ func TestTheFinalPodIsWhatARequiredTemplateMakesOfIt(t *testing.T) {
 	}
 }
 
+func TestWhatARequiredTemplateTakesAwayStaysAway(t *testing.T) {
+	set := requiredSet(t, "      - $each: App\n", `      - $each: App
+        $unset: [stdin]
+        env: [{$patch: delete, name: DEBUG}]
+`, "$position: First", "$position: {before: migrate}")
+	injected := injectRequired(t, set, podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{
+		"initContainers":[{"name":"migrate","image":"m:1"}],
+		"containers":[{"name":"app","image":"app:1","stdin":true,"env":[{"name":"DEBUG","value":"1"},{"name":"A","value":"b"}]}]}}`))
+	for _, c := range []struct{ change, says string }{
+		{`[]`, ""},
+		{`[{"op":"add","path":"/spec/containers/0/stdin","value":true}]`, "stdin"},
+		{`[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"DEBUG","value":"1"}}]`, "env"},
+	} {
+		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.change, got, c.says)
+		}
+	}
+	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: injected, Namespace: shop, Templates: set})
+	if err != nil || len(out.Operations) != 0 {
+		t.Errorf("a second call: %v, %d operations", err, len(out.Operations))
+	}
+}
+
 func TestWithoutVerifyOnlyTheRenderedImageWillDo(t *testing.T) {
 	set := requiredSet(t, `  verify: {images: ["mirror.example.com/audit:*", "registry.example.com/audit:1*"]}`+"\n", "")
 	injected := injectRequired(t, set, podOf(t, plainPod))

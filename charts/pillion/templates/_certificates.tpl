@@ -3,8 +3,16 @@ The webhook configurations that call Pillion's Service, as JSON: arguments, righ
 and annotations follow from this one list.
 */}}
 {{- define "pillion.webhookConfigurations" -}}
-{{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
+{{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) -}}
+{{- if include "pillion.validates" . -}}
+{{- $own = append $own (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
+{{- end -}}
 {{- concat $own .Values.certs.webhookConfigurations | uniq | toJson -}}
+{{- end -}}
+
+{{/* Whether the chart has validating webhooks: text if so. */}}
+{{- define "pillion.validates" -}}
+{{- if or .Values.clusterTemplates .Values.webhook.required.enabled }}yes{{ end -}}
 {{- end -}}
 
 {{/* The arguments of `pillion serve` that are about certificates. */}}

@@ -48,18 +48,23 @@ func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
 	}{
 		{nil, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
+			"validatingwebhookconfigurations[pillion]: list watch patch",
 		}},
 		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
-			"validatingwebhookconfigurations[final]: list watch patch",
+			"validatingwebhookconfigurations[pillion final]: list watch patch",
 		}},
 		{[]string{"certs.provider=cert-manager"}, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch", "secrets[pillion-serving]: list watch",
+			"validatingwebhookconfigurations[pillion]: list watch",
 		}},
 		{[]string{"certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[pillion-serving]: get list watch update",
+			"validatingwebhookconfigurations[pillion]: list watch patch",
 		}},
-		{[]string{"certs.provider=files", "certs.files.secretName=mine"}, []string{"mutatingwebhookconfigurations[pillion]: list watch"}},
+		{[]string{"certs.provider=files", "certs.files.secretName=mine"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch", "validatingwebhookconfigurations[pillion]: list watch",
+		}},
 	} {
 		if got := about(t, render(t, c.sets...)); !slices.Equal(got, c.want) {
 			t.Errorf("with %q the rules are\n%s\nwant\n%s", c.sets, strings.Join(got, "\n"), strings.Join(c.want, "\n"))

@@ -156,7 +156,7 @@ func (m *merger) claim(s standing, v any, authors bool) {
 func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, at place) (skip string, err error) {
 	wanted, standing := "", ""
 	for _, name := range m.unions[t] {
-		if m.adds(child(t, name), frag[name]) {
+		if ft := child(t, name); m.adds(ft, frag[name]) && !m.blank(ft, frag[name]) {
 			wanted = name
 		} else if o.fields[name] != nil {
 			standing = name

@@ -67,7 +67,8 @@ func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
 	same := equal(s.t, s.value, v)
 	if _, isObject := s.value.(map[string]any); isObject && !same {
 		// What other templates put into it does not make it another value.
-		same = equal(s.t, m.asItCame(s), v)
+		came, gone := m.asItCame(s)
+		same = !gone && equal(s.t, came, v)
 	}
 	switch {
 	case same:
@@ -80,17 +81,14 @@ func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
 	}
 }
 
-// asItCame returns the standing value without what any template put into it.
-func (m *merger) asItCame(s standing) any {
+// asItCame returns the standing value without what any template put into it;
+// gone means that then there is nothing.
+func (m *merger) asItCame(s standing) (came any, gone bool) {
 	root := &undo{}
 	for _, r := range m.records {
 		root.add(r.applied())
 	}
-	was, gone := root.at(s.at.keyed).value(s.value, s.t)
-	if gone {
-		return s.value
-	}
-	return was
+	return root.at(s.at.keyed).value(s.value, s.t)
 }
 
 func (m *merger) settleWithTemplate(s standing, v any, earlier claim) (bool, error) {
@@ -191,16 +189,19 @@ func (m *merger) exchanged(t *podschema.Type, wanted string, at place) (original
 // swap replaces one field of a union by another, or returns the name of the one
 // that is not to be set.
 func (m *merger) swap(t *podschema.Type, o *object, wanted, present string, v any, at place) (skip string, err error) {
-	if m.same && m.record.lists(at.field(wanted).keyed) || at.author && at.owner == "" {
+	if m.same && m.stakes[at.field(wanted).keyed] || at.author && at.owner == "" {
 		return wanted, nil
 	}
 	skip, err = m.choose(t, wanted, map[string]any{present: o.fields[present]}, v, at)
 	if err != nil || skip != "" {
 		return skip, err
 	}
-	there := at.field(present)
-	m.noteOriginal(there.keyed, o.fields[present])
-	m.unset(o, present, there)
+	there := standing{at: at.field(present), t: child(t, present), value: o.fields[present]}
+	if came, gone := m.asItCame(there); !gone && came != nil {
+		m.noteOriginal(there.at.keyed, came)
+	}
+	m.unset(o, present, there.at)
+	m.claimAbsent(there.t, there.at.keyed, true)
 	return "", nil
 }
 
@@ -211,8 +212,14 @@ func (m *merger) choose(t *podschema.Type, wanted string, stands map[string]any,
 	if object, ok := v.(map[string]any); ok {
 		here = here.with(object)
 	}
+	other := at.owner
+	for present := range stands {
+		if other == "" {
+			other = m.wantedByAnother(at.field(present).keyed)
+		}
+	}
 	value := map[string]any{wanted: m.clean(child(t, wanted), v)}
-	write, err := m.conflict(standing{at: here, value: stands}, value, at.owner, "only one of them can be set")
+	write, err := m.conflict(standing{at: here, value: stands}, value, other, "only one of them can be set")
 	if err != nil || !write {
 		return wanted, err
 	}

@@ -429,3 +429,18 @@ func TestUninjectKeepsTheValuesThatSomebodyChanged(t *testing.T) {
 		t.Fatalf("got  %s\nwant %s\n%q", text(back), text(pod), warnings)
 	}
 }
+
+// Each of these was lawful on the first call and not on the second.
+func TestTwoTemplatesStayAtPeace(t *testing.T) {
+	for name, c := range map[string]struct{ pod, a, b string }{
+		"one agrees with the pod, the other extends it": {"spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, args: [a]}]}"},
+		"one empties what is empty, the other fills it": {"spec: {readinessGates: []}", "spec: {$unset: [readinessGates]}", "spec: {readinessGates: [{conditionType: a}]}"},
+		"each wants another handler": {"spec: {containers: [{name: c, image: x, livenessProbe: {exec: {command: [a]}}}]}",
+			"spec: {containers: [{name: c, livenessProbe: {$onConflict: Overwrite, grpc: {port: 1}}}]}", "spec: {containers: [{name: c, livenessProbe: {$onConflict: Overwrite, exec: {command: [b]}}}]}"},
+		"both delete it, a third brings it": {"spec: {nodeSelector: {a: b}}", "spec: {$unset: [nodeSelector]}", "spec: {nodeSelector: {$patch: delete}, hostname: h}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lawful(t, parse(t, c.pod), fragment(t, "a", c.a), fragment(t, "b", c.b))
+		})
+	}
+}

@@ -171,7 +171,11 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place
 	case m.takenAlready(at.keyed) || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
 		return nil
 	}
-	write, err := m.mayRemove(standing{at: at, t: ft, value: current})
+	s := standing{at: at, t: ft, value: current}
+	if came, gone := m.asItCame(s); (gone || came == nil || isEmpty(ft, name, came)) && m.wantedByAnother(at.keyed) == "" {
+		return nil // the pod had nothing there but the place that others filled
+	}
+	write, err := m.mayRemove(s)
 	if err != nil || !write {
 		return err
 	}

@@ -149,13 +149,13 @@ spec:
 		return err
 	})
 	state := func() string {
-		return must(t, "", "kubectl", "-n", n.name, "get", "pod/alone", "-o", "jsonpath={.metadata.resourceVersion}") +
+		return must(t, "", "kubectl", "-n", n.name, "get", "pod/alone", "-o", "jsonpath={.metadata.labels}{.metadata.annotations}{.spec.initContainers}{.spec.containers}{.spec.volumes}") +
 			must(t, "", "kubectl", "-n", n.name, "get", "deployment/web", "-o", "jsonpath= {.metadata.generation}")
 	}
 	before := state()
 	must(t, manifests, "kubectl", apply...)
 	if after := state(); after != before {
-		t.Errorf("resource version and generation were %s, and are %s after the same apply", before, after)
+		t.Errorf("the pod and the Deployment's generation were\n%s\nand are after the same apply\n%s", before, after)
 	}
 	if out, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "-f", "-"); err != nil || out != "" {
 		t.Errorf("kubectl diff: %v\n%s", err, out)

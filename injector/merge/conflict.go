@@ -65,7 +65,7 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 // settleAfresh decides about a value that is the pod's own.
 func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
 	same := equal(s.t, s.value, v)
-	if _, isObject := s.value.(map[string]any); isObject && !same {
+	if _, isObject := s.value.(map[string]any); isObject && !same && (!m.isValue(s.t) || s.t == m.volumes.Elem()) {
 		// What other templates put into it does not make it another value.
 		came, gone := m.asItCame(s)
 		same = !gone && equal(s.t, came, v)

@@ -172,7 +172,7 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place
 		return nil
 	}
 	s := standing{at: at, t: ft, value: current}
-	if came, gone := m.asItCame(s); (gone || came == nil || isEmpty(ft, name, came)) && m.wantedByAnother(at.keyed) == "" {
+	if came, gone := m.asItCame(s); !m.isValue(ft) && (gone || came == nil || isEmpty(ft, name, came)) && m.wantedByAnother(at.keyed) == "" {
 		return nil // the pod had nothing there but the place that others filled
 	}
 	write, err := m.mayRemove(s)

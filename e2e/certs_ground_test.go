@@ -36,7 +36,7 @@ type certsGround struct {
 func newCertsGround(t *testing.T) *certsGround {
 	t.Helper()
 	options := ground.FromEnvironment()
-	options.APIServers, options.Balanced = 2, true
+	options.APIServers, options.Lag, options.Balanced = 2, rotation.Lag, true
 	g, err := ground.StartControlPlane(t.Context(), checkout, options, os.Stderr)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -13,7 +14,7 @@ import (
 
 // startMoreAPIServers starts one kube-apiserver more for each port, with more flags at the
 // end, and writes a kubeconfig for it.
-func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, ports []int, flags []string) error {
+func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, ports []int, flags []string, late time.Duration) error {
 	for i, port := range ports {
 		name := "kube-apiserver-" + strconv.Itoa(i+2)
 		pki := func(name string) string { return g.path("pki", name) }
@@ -23,7 +24,11 @@ func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, po
 			return err
 		}
 		g.more = append(g.more, server)
-		process, err := startProcess(g.fork, name, g.Tool("kube-apiserver"), append(g.apiServerFlags(etcdPort, port), flags...), g.Env(), g.Log(name))
+		lag, err := newLag(g.life, g.address.String(), g.at(etcdPort))
+		if err != nil {
+			return err
+		}
+		process, err := startProcess(g.fork, name, g.Tool("kube-apiserver"), append(g.apiServerFlags(lag.port(), port), flags...), g.Env(), g.Log(name))
 		if err != nil {
 			return err
 		}
@@ -46,6 +51,7 @@ func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, po
 		if err != nil {
 			return err
 		}
+		lag.late.Store(int64(late)) // a start that is late is only slow
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 		}
 	}()
 	began := time.Now()
-	if err := g.start(ctx, max(1, o.APIServers)); err != nil {
+	if err := g.start(ctx, max(1, o.APIServers), o.Lag); err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	fmt.Fprintf(out, "control plane ready in %.1f s, Services in %s\n", time.Since(began).Seconds(), g.services)
@@ -86,7 +86,7 @@ func (g *ControlPlane) stopAll() error {
 	return nil
 }
 
-func (g *ControlPlane) start(ctx context.Context, apiServers int) error {
+func (g *ControlPlane) start(ctx context.Context, apiServers int, late time.Duration) error {
 	ports, err := freePorts(g.address, 2+apiServers)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (g *ControlPlane) start(ctx context.Context, apiServers int) error {
 	if err := g.startAPIServer(ctx, ports[0], ports[2], flags...); err != nil {
 		return err
 	}
-	if err := g.startMoreAPIServers(ctx, ports[0], ports[3:], flags); err != nil {
+	if err := g.startMoreAPIServers(ctx, ports[0], ports[3:], flags, late); err != nil {
 		return err
 	}
 	return g.startControllers(ctx)

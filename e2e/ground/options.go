@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The kinds of grounds.
@@ -36,6 +37,9 @@ type Options struct {
 	// of several machines would (default 1). Each sees a change a moment after the one that
 	// wrote it. A node has one.
 	APIServers int
+	// Lag is how much later than the first one the other kube-apiservers learn what was
+	// written: all that etcd says reaches them late.
+	Lag time.Duration
 	// Balanced has all replicas on a control plane answer behind the ClusterIP: each new
 	// connection goes to the next ready one, as on a node. Without it the first replica
 	// listens on the ClusterIP itself. ControlPlane.Replace needs it.

@@ -112,18 +112,23 @@ type load struct {
 	bad   []outcome
 }
 
-// Eight clients, each with ten pods a second.
+// Each client creates at most ten pods a second. Those of an API server that is late have
+// to wait for it, so there are more of them.
 const (
-	clientsEach = 2
-	pace        = 100 * time.Millisecond
+	clientsFirst, clientsLate = 2, 6
+	pace                      = 100 * time.Millisecond
 )
 
 // run creates pods until ctx ends.
 func (l *load) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range l.clients {
+		each := clientsFirst
+		if i > 0 {
+			each = clientsLate
+		}
 		for _, namespace := range []string{enforcedNamespace, openNamespace} {
-			for range clientsEach {
+			for range each {
 				all.Go(func() {
 					ticker := time.NewTicker(pace)
 					defer ticker.Stop()

@@ -27,6 +27,10 @@ import (
 // Replicas is how many replicas run.
 const Replicas = 3
 
+// Lag is for Options.Lag of the ground: the second API server sees each bundle late, as in
+// a cluster that is busy. A hand-over that does not wait for it fails.
+const Lag = 200 * time.Millisecond
+
 // Values are the chart's values: certificates that live for seconds, so that a minute
 // holds what a cluster meets in years. All else is as it is for everybody.
 func Values() []string {
@@ -204,29 +208,29 @@ func (r *run) damaged(ctx context.Context) error {
 	}
 	client := r.load.clients[0]
 	before := len(r.Heal)
-	for _, damage := range []struct {
+	for _, d := range []struct {
 		what  string
 		times int
-		do    func(n int) (damaged time.Time, err error)
+		do    func(n int) (damage, error)
 	}{
-		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (time.Time, error) {
+		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (damage, error) {
 			bundle := []byte(nil)
 			if n%4 == 3 {
 				bundle = foreign
 			}
 			return setBundles(ctx, client, bundle)
 		}},
-		{"configurations recreated", r.plan.Recreated, func(int) (time.Time, error) { return r.recreate(ctx) }},
-		{"secrets deleted or damaged", r.plan.Secrets, func(n int) (time.Time, error) { return damageSecret(ctx, client, n) }},
+		{"configurations recreated", r.plan.Recreated, func(int) (damage, error) { return r.recreate(ctx) }},
+		{"secrets deleted or damaged", r.plan.Secrets, func(n int) (damage, error) { return damageSecret(ctx, client, n) }},
 	} {
-		for n := range damage.times {
-			if err := r.heal(ctx, damage.what, func() (time.Time, error) { return damage.do(n) }); err != nil {
-				return fmt.Errorf("%s: %w", damage.what, err)
+		for n := range d.times {
+			if err := r.heal(ctx, d.what, func() (damage, error) { return d.do(n) }); err != nil {
+				return fmt.Errorf("%s: %w", d.what, err)
 			}
 		}
 		times := slices.Sorted(slices.Values(r.Heal[before:]))
 		if len(times) > 0 {
-			r.say("damage: %d %s, healed within %s to %s", damage.times, damage.what, times[0].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+			r.say("damage: %d %s, healed within %s to %s", d.times, d.what, times[0].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
 		}
 		before = len(r.Heal)
 	}
@@ -238,29 +242,30 @@ func (r *run) damaged(ctx context.Context) error {
 // webhook configuration.
 const grace = 250 * time.Millisecond
 
+// damage is something that was done to an object: when, and at which revision of etcd.
+type damage struct {
+	at      time.Time
+	version uint64
+}
+
 // heal does a damage, waits until it is healed, and counts what became of the pods.
-func (r *run) heal(ctx context.Context, what string, damage func() (time.Time, error)) error {
+func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) error {
 	r.sort(what, time.Time{}, time.Time{})
 	began := time.Now()
-	damaged, err := damage()
+	done, err := do()
 	if err != nil {
 		return err
 	}
-	healed := damaged
+	healed := done.at
 	for i := range r.observer.clients {
 		err := within(ctx, 10*time.Second, func() error {
-			since, err := r.observer.healthy(ctx, i)
-			switch {
-			case err != nil:
-				return err
-			case since.Before(began):
-				// Every damage is followed by a write to the configuration: the healing one,
-				// or the one that publishes the next CA.
-				return fmt.Errorf("API server %d shows what was before", i+1)
-			case since.After(healed):
+			// Every damage is followed by a write to the configuration: the healing one, or the
+			// one that publishes the next CA.
+			since, err := r.observer.healthy(ctx, i, done.version+1)
+			if err == nil && since.After(healed) {
 				healed = since
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return err
@@ -274,7 +279,7 @@ func (r *run) heal(ctx context.Context, what string, damage func() (time.Time, e
 	if last.After(healed) {
 		healed = last
 	}
-	r.Heal = append(r.Heal, healed.Sub(damaged))
+	r.Heal = append(r.Heal, healed.Sub(done.at))
 	r.observer.handshakes()
 	return nil
 }
@@ -306,9 +311,9 @@ func (r *run) sort(what string, from, to time.Time) (last time.Time) {
 
 // setBundles writes the caBundle of every entry. As the other damages it returns the moment
 // before the API server was told, from which healing counts.
-func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (time.Time, error) {
+func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (damage, error) {
+	var done damage
 	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	var damaged time.Time
 	err := within(ctx, 5*time.Second, func() error {
 		c, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
 		if err != nil {
@@ -317,26 +322,29 @@ func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte)
 		for i := range c.Webhooks {
 			c.Webhooks[i].ClientConfig.CABundle = bundle
 		}
-		damaged = time.Now()
-		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
+		done.at = time.Now()
+		c, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
+		if err == nil {
+			done.version = revision(c.ResourceVersion)
+		}
 		return err
 	})
-	return damaged, err
+	return done, err
 }
 
 // recreate deletes the configuration and makes it anew without a caBundle. Between the two
 // there is no webhook that could inject or refuse anything, so the clients wait until
 // every API server has the new one.
-func (r *run) recreate(ctx context.Context) (time.Time, error) {
+func (r *run) recreate(ctx context.Context) (damage, error) {
 	configurations := r.load.clients[0].AdmissionregistrationV1().MutatingWebhookConfigurations()
 	old, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
 	if err != nil {
-		return time.Time{}, err
+		return damage{}, err
 	}
 	r.load.gate.Lock()
 	defer r.load.gate.Unlock()
 	if err := configurations.Delete(ctx, configurationName, metav1.DeleteOptions{}); err != nil {
-		return time.Time{}, err
+		return damage{}, err
 	}
 	next := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: old.Name, Labels: old.Labels, Annotations: old.Annotations}, Webhooks: old.Webhooks,
@@ -344,42 +352,55 @@ func (r *run) recreate(ctx context.Context) (time.Time, error) {
 	for i := range next.Webhooks {
 		next.Webhooks[i].ClientConfig.CABundle = nil
 	}
-	damaged := time.Now()
-	if _, err := configurations.Create(ctx, next, metav1.CreateOptions{}); err != nil {
-		return time.Time{}, err
+	done := damage{at: time.Now()}
+	made, err := configurations.Create(ctx, next, metav1.CreateOptions{})
+	if err != nil {
+		return damage{}, err
 	}
-	for _, client := range r.load.clients {
+	done.version = revision(made.ResourceVersion)
+	for i, client := range r.load.clients {
 		err := within(ctx, 5*time.Second, func() error {
+			if r.observer.sight(i).version < done.version {
+				return errors.New("an API server does not show the new configuration")
+			}
 			if injected, err := create(ctx, client, enforcedNamespace); err == nil && !injected {
-				return errors.New("an API server does not have the new configuration")
+				return errors.New("an API server does not call the new configuration")
 			}
 			return nil
 		})
 		if err != nil {
-			return damaged, err
+			return done, err
 		}
 	}
-	return damaged, nil
+	return done, nil
 }
 
 // damageSecret deletes the CA's Secret, or makes it useless.
-func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (time.Time, error) {
+func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (damage, error) {
+	var done damage
 	secrets := client.CoreV1().Secrets(ground.Namespace)
-	damaged := time.Now()
-	if n%2 == 0 {
-		return damaged, secrets.Delete(ctx, secretName, metav1.DeleteOptions{})
-	}
 	err := within(ctx, 5*time.Second, func() error {
 		s, err := secrets.Get(ctx, secretName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
+		// A list has the revision of all that was written before.
+		list, err := secrets.List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return err
+		}
+		done = damage{time.Now(), revision(list.ResourceVersion)}
+		if n%2 == 0 {
+			return secrets.Delete(ctx, secretName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
+		}
 		s.Data["tls.key"] = []byte("no key")
-		damaged = time.Now()
-		_, err = secrets.Update(ctx, s, metav1.UpdateOptions{})
+		s, err = secrets.Update(ctx, s, metav1.UpdateOptions{})
+		if err == nil {
+			done.version = revision(s.ResourceVersion)
+		}
 		return err
 	})
-	return damaged, err
+	return done, err
 }
 
 // secretIsSound is nil when the Secret holds a CA and its key.

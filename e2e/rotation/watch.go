@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ const (
 // sight is what one API server shows of the webhook configuration at present.
 type sight struct {
 	uid     string
+	version uint64 // the object's resourceVersion
 	bundles [][]byte
 	since   time.Time // when it came to show this
 }
@@ -108,7 +110,7 @@ func follow(ctx context.Context, name string, start func(context.Context, metav1
 }
 
 func (o *observer) seeConfiguration(apiServer int, kind watch.EventType, c *admissionregistrationv1.MutatingWebhookConfiguration) {
-	s := sight{uid: string(c.UID), since: time.Now()}
+	s := sight{uid: string(c.UID), version: revision(c.ResourceVersion), since: time.Now()}
 	if kind == watch.Deleted {
 		s.uid = ""
 	} else {
@@ -139,12 +141,26 @@ func (o *observer) seeSecret(s *corev1.Secret) {
 	}
 }
 
-// healthy is nil if a new connection is verified by every caBundle that the API server
-// shows now, and not only by some. since is from when on it has shown them.
-func (o *observer) healthy(ctx context.Context, apiServer int) (since time.Time, err error) {
+func (o *observer) sight(apiServer int) sight {
 	o.mu.Lock()
-	s := o.sights[apiServer]
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	return o.sights[apiServer]
+}
+
+// revision is a resourceVersion as a number: that of the whole etcd, greater when later.
+func revision(resourceVersion string) uint64 {
+	n, _ := strconv.ParseUint(resourceVersion, 10, 64) // it always is one
+	return n
+}
+
+// healthy is nil if a new connection is verified by every caBundle that the API server
+// shows now, and not only by some. since is from when on it has shown them. What it showed
+// before the version does not count.
+func (o *observer) healthy(ctx context.Context, apiServer int, version uint64) (since time.Time, err error) {
+	s := o.sight(apiServer)
+	if s.version < version {
+		return s.since, fmt.Errorf("API server %d shows what was before", apiServer+1)
+	}
 	if s.uid == "" || len(s.bundles) == 0 {
 		return s.since, errors.New("there is no webhook configuration")
 	}
@@ -190,7 +206,7 @@ func (o *observer) shake(ctx context.Context, apiServer int) {
 	if !known {
 		return
 	}
-	_, err := o.healthy(ctx, apiServer)
+	_, err := o.healthy(ctx, apiServer, 0)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.shaken++

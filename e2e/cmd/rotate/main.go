@@ -46,7 +46,7 @@ func run(ctx context.Context, plan rotation.Plan) (_ rotation.Result, err error)
 		return rotation.Result{}, err
 	}
 	options := ground.FromEnvironment()
-	options.APIServers, options.Balanced = 2, true
+	options.APIServers, options.Lag, options.Balanced = 2, rotation.Lag, true
 	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
 	if err != nil {
 		return rotation.Result{}, err

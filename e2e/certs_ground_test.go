@@ -150,16 +150,27 @@ func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
 	return bundle, nil
 }
 
-// publish writes the caBundle of every entry.
+// publish writes the caBundle of every entry of both of the chart's configurations.
 func (g *certsGround) publish(ctx context.Context, bundle []byte) error {
-	c, err := g.configuration(ctx)
+	mutating, err := g.configuration(ctx)
 	if err != nil {
 		return err
 	}
-	for i := range c.Webhooks {
-		c.Webhooks[i].ClientConfig.CABundle = bundle
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].ClientConfig.CABundle = bundle
 	}
-	_, err = g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(ctx, c, metav1.UpdateOptions{})
+	api := g.client.AdmissionregistrationV1()
+	if _, err := api.MutatingWebhookConfigurations().Update(ctx, mutating, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	validating, err := api.ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = bundle
+	}
+	_, err = api.ValidatingWebhookConfigurations().Update(ctx, validating, metav1.UpdateOptions{})
 	return err
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -246,6 +247,10 @@ func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatur
 
 func (g *certsGround) testFiles(t *testing.T) {
 	first, second := newIssuer(t), newIssuer(t)
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ground.Namespace}}
+	if _, err := g.client.CoreV1().Namespaces().Create(t.Context(), home, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ground.Namespace, Name: unique("files")},
 		Type:       corev1.SecretTypeTLS, Data: first.sign(t),

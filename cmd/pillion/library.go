@@ -9,10 +9,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/lint"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -130,8 +132,22 @@ func describe(name string) (libraryEntry, error) {
 		return e, fmt.Errorf("with the examples of its parameters: %s", out.Message)
 	}
 	level, err := podSecurityLevel(out.Pod)
-	e.podSecurity, e.ports = string(level), ports(out.Pod)
+	e.podSecurity, e.ports = level, ports(out.Pod)
 	return e, err
+}
+
+// podSecurityLevel is lint.PodSecurity for a pod as raw JSON.
+func podSecurityLevel(pod map[string]any) (string, error) {
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return "", err
+	}
+	var typed corev1.Pod
+	if err := json.Unmarshal(data, &typed); err != nil {
+		return "", fmt.Errorf("reading the pod: %w", err)
+	}
+	level, _ := lint.PodSecurity(&typed)
+	return string(level), nil
 }
 
 // examples returns a parameter's example as annotations.

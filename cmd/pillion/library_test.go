@@ -92,7 +92,7 @@ func TestThePodSecurityLevelIsTheStrictestThatAPodKeepsTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(got)
+		return got
 	}
 	for want, change := range map[string]func(spec, container map[string]any){
 		"restricted": func(_, _ map[string]any) {},

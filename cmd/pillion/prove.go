@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -38,11 +37,9 @@ with --inject=NAMES it asks for these templates.`,
 		Example: `  pillion prove --namespace shop --inject=`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rules := clientcmd.NewDefaultClientConfigLoadingRules()
-			rules.ExplicitPath = kubeconfig
-			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			config, err := clusterConfig(kubeconfig)
 			if err != nil {
-				return fmt.Errorf("finding the cluster: %w", err)
+				return err
 			}
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), proofLimit, fmt.Errorf("no answer after %s", proofLimit))
 			defer cancel()

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // ownLabel is what the chart puts on everything that is Pillion's.
@@ -39,13 +38,10 @@ missing; each such line says what, and on which object.`,
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			rules := clientcmd.NewDefaultClientConfigLoadingRules()
-			rules.ExplicitPath = kubeconfig
-			config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+			config, err := clusterConfig(kubeconfig)
 			if err != nil {
-				return fmt.Errorf("finding the API server: %w", err)
+				return err
 			}
-			config.UserAgent = "pillion/" + version
 			client, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				return fmt.Errorf("making a client: %w", err)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pillion-dev/pillion/templates"
@@ -175,23 +174,16 @@ func (j *judged) placedFirst(name string) {
 // would keep to the strictest.
 // Nothing is said of a template that adds no container and changes no level.
 func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		panic(fmt.Sprintf("lint: preparing the Pod Security checks: %v", err))
+	level, why := PodSecurity(pod)
+	if why != "" {
+		why = "; not " + why
 	}
-	why := ""
-	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
-		results := policy.AggregateCheckResults(evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))
-		if results.Allowed && level == api.LevelRestricted && !adds {
-			return
-		}
-		if results.Allowed {
-			j.about("pod-security", Note, "a restricted pod stays "+string(level)+" by the Pod Security Standards"+why, "", "")
-			return
-		}
-		why = fmt.Sprintf("; not %s: %s", level, results.ForbiddenDetail())
+	switch {
+	case level == api.LevelPrivileged:
+		j.about("pod-security", Warning, "a pod becomes privileged by the Pod Security Standards"+why, "", "")
+	case level != api.LevelRestricted || adds:
+		j.about("pod-security", Note, "a restricted pod stays "+string(level)+" by the Pod Security Standards"+why, "", "")
 	}
-	j.about("pod-security", Warning, "a pod becomes privileged by the Pod Security Standards"+why, "", "")
 }
 
 // invalid returns what the API would refuse of a pod that it took before, as far as

@@ -185,7 +185,7 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 // container before it. The kubelet's probes decide whether that works.
 func TestOnANodeRewrittenProbesAreGreen(t *testing.T) {
 	t.Parallel()
-	template, err := os.ReadFile(checkout.Path("injector", "testdata", "mesh-proxy", "template.yaml"))
+	template, err := os.ReadFile(checkout.Path("injector", "testdata", "templates", "mesh-proxy.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,6 +131,7 @@ func TestFilesOfACAThatIsNotPublishedAreServedOnlyWhenItIs(t *testing.T) {
 	c.inject(first)
 	s := c.runFiles(dir)
 	eventually(t, serves(s, old))
+	eventually(t, s.Ready)
 	mount(t, dir, "2", next)
 	keeps(t, s, pemOf(first), 1500*time.Millisecond)
 	c.inject(second)

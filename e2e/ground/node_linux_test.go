@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // ownSpace makes a node's space and network in a scratch folder below parent, starts a
@@ -77,6 +79,33 @@ func cgroupsOf(t *testing.T, dir string) []string {
 		}
 	}
 	return found
+}
+
+// The kernel takes a wire down when the last process of the node's network has ended, which
+// may be while somebody removes it.
+func TestAWireThatGoesWhileItIsRemovedIsNoError(t *testing.T) {
+	if err := nodeCanRun(); err != nil {
+		t.Skipf("no wire can be made here: %v", err)
+	}
+	dir, name := t.TempDir(), fmt.Sprintf("pilliont%d", os.Getpid()%1_000_000)
+	if err := os.WriteFile(filepath.Join(dir, wireFile), []byte(name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if err := command(t.Context(), here(), "ip", "link", "add", name, "type", "veth", "peer", "name", name+"p"); err != nil {
+			t.Fatal(err)
+		}
+		var removers errgroup.Group
+		for range 4 {
+			removers.Go(func() error { return removeWire(dir) })
+		}
+		if err := removers.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := net.InterfaceByName(name); err == nil {
+			t.Fatalf("%s is still there", name)
+		}
+	}
 }
 
 func TestANodeWhoseOwnerIsKilledLeavesNoProcessAndTheNextOneRemovesTheRest(t *testing.T) {

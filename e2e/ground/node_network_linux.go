@@ -44,10 +44,12 @@ func removeWire(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := net.InterfaceByName(string(name)); err != nil {
+	// Asked first and deleted then, it could go in between.
+	err = command(context.Background(), here(), "ip", "link", "delete", string(name))
+	if _, missing := net.InterfaceByName(string(name)); missing != nil {
 		return nil
 	}
-	return command(context.Background(), here(), "ip", "link", "delete", string(name))
+	return err
 }
 
 // newNetwork lays a wire between this machine and the space, and writes its name to dir.

@@ -167,7 +167,7 @@ func removeCgroups(name string) error {
 // removeCgroup removes a group and those below it. Its files go with it.
 func removeCgroup(dir string) error {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) { // ENODEV: it went while it was read
 		return nil
 	}
 	if err != nil {

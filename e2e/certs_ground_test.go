@@ -19,6 +19,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,7 +31,9 @@ import (
 // three replicas that all get connections.
 type certsGround struct {
 	*ground.ControlPlane
-	client kubernetes.Interface // an admin's, at the first API server
+	// Clients of an admin, at the first API server.
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
 }
 
 func newCertsGround(t *testing.T) *certsGround {
@@ -58,7 +61,11 @@ func newCertsGround(t *testing.T) *certsGround {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &certsGround{g, client}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certsGround{g, client, objects}
 }
 
 // run runs one of the ground's tools, which must succeed.

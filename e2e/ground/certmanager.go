@@ -43,8 +43,15 @@ func (g *ControlPlane) StartCertManager(ctx context.Context) error {
 	if _, err := Run(ctx, g, "kubectl", "apply", "--server-side", "-f", filepath.Join(source, "deploy", "crds")); err != nil {
 		return err
 	}
-	if _, err := Run(ctx, g, "kubectl", "wait", "--for=condition=Established", "--timeout="+certManagerLimit.String(),
-		"crd/issuers.cert-manager.io", "crd/certificates.cert-manager.io", "crd/certificaterequests.cert-manager.io"); err != nil {
+	established, stop := context.WithTimeoutCause(ctx, certManagerLimit, fmt.Errorf("cert-manager's custom resources are not served after %s", certManagerLimit))
+	defer stop()
+	// A CRD that has no conditions yet has null for them, which kubectl takes for an error.
+	err = poll(established, func(ctx context.Context) (bool, error) {
+		_, err := Run(ctx, g, "kubectl", "wait", "--for=condition=Established", "--timeout="+certManagerLimit.String(),
+			"crd/issuers.cert-manager.io", "crd/certificates.cert-manager.io", "crd/certificaterequests.cert-manager.io")
+		return err == nil, err
+	})
+	if err != nil {
 		return err
 	}
 	g.mu.Lock()

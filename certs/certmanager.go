@@ -47,12 +47,9 @@ type certManager struct {
 // NewCertManager prepares the provider. The error names the option that is
 // missing or wrong; nothing is asked of the API server before Run.
 func NewCertManager(o CertManagerOptions) (Source, error) {
-	if err := o.complete(); err != nil {
-		return nil, fmt.Errorf("certificates from cert-manager: %w", err)
-	}
-	client, err := o.connect()
+	client, err := o.open("certificates from cert-manager", o.complete)
 	if err != nil {
-		return nil, fmt.Errorf("certificates from cert-manager: %w", err)
+		return nil, err
 	}
 	return newCertManager(o, client, time.Now)
 }
@@ -65,7 +62,7 @@ func (o *CertManagerOptions) complete() error {
 		return err
 	}
 	if o.LeafDuration == 0 {
-		o.LeafDuration = 7 * 24 * time.Hour
+		o.LeafDuration = defaultLeafDuration
 	}
 	if o.LeafDuration < 0 {
 		return fmt.Errorf("LeafDuration (%s) must be greater than zero", o.LeafDuration)
@@ -79,7 +76,7 @@ func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func(
 		return nil, err
 	}
 	s := &certManager{serving: shared, options: o}
-	s.secret, err = follow[*corev1.Secret](client, client.CoreV1().Secrets(o.Namespace), o.Namespace, o.SecretName, s.changed)
+	s.secret, err = followSecret(client, o.Namespace, o.SecretName, s.changed)
 	return s, err
 }
 

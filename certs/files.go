@@ -32,12 +32,9 @@ type files struct {
 // NewFiles prepares the provider. The error names the option that is missing or
 // wrong; the files are not read before Run.
 func NewFiles(o FilesOptions) (Source, error) {
-	if err := o.complete(); err != nil {
-		return nil, fmt.Errorf("certificates from files: %w", err)
-	}
-	client, err := o.connect()
+	client, err := o.open("certificates from files", o.complete)
 	if err != nil {
-		return nil, fmt.Errorf("certificates from files: %w", err)
+		return nil, err
 	}
 	return newFiles(o, client, time.Now)
 }

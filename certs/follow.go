@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,6 +62,11 @@ func follow[T, L runtime.Object](client kubernetes.Interface, objects lister[L],
 		return nil, fmt.Errorf("following %s: %w", f.key, err)
 	}
 	return f, nil
+}
+
+// followSecret follows a Secret.
+func followSecret(client kubernetes.Interface, namespace, name string, changed func()) (*followed[*corev1.Secret], error) {
+	return follow[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
 }
 
 // run follows the object until ctx ends.

@@ -61,12 +61,9 @@ type write struct {
 // NewSelfSigned prepares the provider. The error names the option that is
 // missing or wrong; nothing is asked of the API server before Run.
 func NewSelfSigned(o SelfSignedOptions) (Source, error) {
-	if err := o.complete(); err != nil {
-		return nil, fmt.Errorf("self-signed certificates: %w", err)
-	}
-	client, err := o.connect()
+	client, err := o.open("self-signed certificates", o.complete)
 	if err != nil {
-		return nil, fmt.Errorf("self-signed certificates: %w", err)
+		return nil, err
 	}
 	return newSelfSigned(o, client, time.Now)
 }
@@ -82,7 +79,7 @@ func (o *SelfSignedOptions) complete() error {
 		o.CADuration = 365 * 24 * time.Hour
 	}
 	if o.LeafDuration == 0 {
-		o.LeafDuration = 7 * 24 * time.Hour
+		o.LeafDuration = defaultLeafDuration
 	}
 	if o.LeafDuration < 0 || o.CADuration <= o.LeafDuration {
 		return fmt.Errorf("CADuration (%s) must be greater than LeafDuration (%s), and both greater than zero", o.CADuration, o.LeafDuration)
@@ -106,7 +103,7 @@ func newSelfSigned(o SelfSignedOptions, client kubernetes.Interface, now func() 
 		return nil, err
 	}
 	s := &selfSigned{serving: shared, options: o}
-	s.secret, err = follow[*corev1.Secret](client, client.CoreV1().Secrets(o.Namespace), o.Namespace, o.SecretName, s.changed)
+	s.secret, err = followSecret(client, o.Namespace, o.SecretName, s.changed)
 	return s, err
 }
 

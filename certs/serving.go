@@ -90,6 +90,22 @@ func required(option, value string) error {
 	return nil
 }
 
+// defaultLeafDuration is how long a leaf is valid where nothing else is said.
+const defaultLeafDuration = 7 * 24 * time.Hour
+
+// open completes a provider's options and makes its client. Errors begin with what the
+// provider gives.
+func (o *Options) open(gives string, complete func() error) (kubernetes.Interface, error) {
+	if err := complete(); err != nil {
+		return nil, fmt.Errorf("%s: %w", gives, err)
+	}
+	client, err := o.connect()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", gives, err)
+	}
+	return client, nil
+}
+
 // connect makes a client with a rate limit of its own.
 func (o *Options) connect() (kubernetes.Interface, error) {
 	if o.RESTConfig == nil {

@@ -42,12 +42,7 @@ standard output unless every pod could be injected.`,
 			if err != nil {
 				return err
 			}
-			var out bytes.Buffer
-			if err := write(&out, results); err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(out.Bytes())
-			return err
+			return write.all(cmd.OutOrStdout(), results)
 		},
 	}
 	o.podFlags(cmd)
@@ -102,7 +97,20 @@ func report(w io.Writer, p workload.Pod, out injector.Outcome) {
 	}
 }
 
-var writers = map[string]func(io.Writer, []result) error{
+// writer writes documents in one of the formats of -o.
+type writer func(io.Writer, []result) error
+
+// all writes the documents to out, or nothing if one of them cannot be written.
+func (write writer) all(out io.Writer, results []result) error {
+	var text bytes.Buffer
+	if err := write(&text, results); err != nil {
+		return err
+	}
+	_, err := out.Write(text.Bytes())
+	return err
+}
+
+var writers = map[string]writer{
 	"yaml": writeYAML, "json": writeJSON, "patch": writePatch, "diff": writeDiff,
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -38,12 +37,7 @@ is printed on standard output unless every pod could be done.`,
 			if err != nil {
 				return err
 			}
-			var out bytes.Buffer
-			if err := write(&out, results); err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(out.Bytes())
-			return err
+			return write.all(cmd.OutOrStdout(), results)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")

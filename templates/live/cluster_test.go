@@ -29,6 +29,8 @@ type cluster struct {
 	// listError and watchError are what those calls give, if not nil.
 	listError, watchError atomic.Pointer[error]
 	calls                 atomic.Int64
+	// open is the watch that was begun last.
+	open atomic.Pointer[watch.FakeWatcher]
 }
 
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
@@ -48,6 +50,18 @@ func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 		return false, nil, nil
 	})
 	return c
+}
+
+// keepWatches has watches say nothing, and keeps the last one for the test to stop.
+func (c *cluster) keepWatches() {
+	c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if err := c.watchError.Load(); err != nil {
+			return true, nil, *err
+		}
+		w := watch.NewFake()
+		c.open.Store(w)
+		return true, w, nil
+	})
 }
 
 func (c *cluster) fail(verb string, err error) {
@@ -210,21 +224,13 @@ func TestMissingPermissionIsNamedAndHoldsReadinessBack(t *testing.T) {
 func TestUnreachableAPIServerKeepsWhatThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
-		var open atomic.Pointer[watch.FakeWatcher]
-		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
-			if err := c.watchError.Load(); err != nil {
-				return true, nil, *err
-			}
-			w := watch.NewFake()
-			open.Store(w)
-			return true, w, nil
-		})
+		c.keepWatches()
 		l, _ := running(t, live.Cluster(c, "pillion.dev"))
 		wait(inForce)
 		away := errors.New("dial tcp: connection refused")
 		c.fail("list", away)
 		c.fail("watch", away)
-		open.Load().Stop()
+		c.open.Load().Stop()
 		wait(time.Minute)
 		if got := value(t, l.Snapshot(), "one"); got != "1" {
 			t.Errorf("without an API server the set gives %q", got)
@@ -248,20 +254,12 @@ func TestUnreachableAPIServerKeepsWhatThereIs(t *testing.T) {
 func TestResourceThatIsGoneForAMomentChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
-		var open atomic.Pointer[watch.FakeWatcher]
-		c.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
-			if err := c.watchError.Load(); err != nil {
-				return true, nil, *err
-			}
-			w := watch.NewFake()
-			open.Store(w)
-			return true, w, nil
-		})
+		c.keepWatches()
 		l, _ := running(t, live.Cluster(c, "pillion.dev"))
 		wait(inForce)
 		c.fail("list", notFound)
 		c.fail("watch", notFound)
-		open.Load().Stop()
+		c.open.Load().Stop()
 		wait(5 * time.Second)
 		if got := value(t, l.Snapshot(), "one"); got != "1" {
 			t.Errorf("after five seconds without the resource the set gives %q", got)

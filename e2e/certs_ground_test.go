@@ -142,16 +142,27 @@ func (g *certsGround) configuration(ctx context.Context) (*admissionregistration
 	return g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
 }
 
-// bundle is the caBundle that all entries have.
+// bundle is the caBundle that all entries of both of the chart's configurations have.
 func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
-	c, err := g.configuration(ctx)
+	mutating, err := g.configuration(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bundle := c.Webhooks[0].ClientConfig.CABundle
-	for _, w := range c.Webhooks {
-		if len(bundle) == 0 || !bytes.Equal(bundle, w.ClientConfig.CABundle) {
-			return nil, fmt.Errorf("entry %s has the caBundle %q, the first one %q", w.Name, w.ClientConfig.CABundle, bundle)
+	validating, err := g.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	bundles := map[string][]byte{}
+	for _, w := range mutating.Webhooks {
+		bundles[w.Name] = w.ClientConfig.CABundle
+	}
+	for _, w := range validating.Webhooks {
+		bundles[w.Name] = w.ClientConfig.CABundle
+	}
+	bundle := mutating.Webhooks[0].ClientConfig.CABundle
+	for name, b := range bundles {
+		if len(bundle) == 0 || !bytes.Equal(bundle, b) {
+			return nil, fmt.Errorf("entry %s has the caBundle %q, another one %q", name, b, bundle)
 		}
 	}
 	return bundle, nil

@@ -159,10 +159,11 @@ func (g *certsGround) testRSA(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.install(t, true, "certs.keyAlgorithm=RSA")
-	bundle, err := g.bundle(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	var bundle []byte
+	eventually(t, soon, func() (err error) {
+		bundle, err = g.bundle(t.Context())
+		return err
+	})
 	replica := g.Replicas(ground.Namespace)[0]
 	for _, c := range []struct {
 		what   string
@@ -475,9 +476,7 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 		}
 		return err
 	}
-	if err := check(); err != nil {
-		t.Error(err)
-	}
+	eventually(t, soon, check)
 	if err := g.publish(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

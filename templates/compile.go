@@ -107,8 +107,18 @@ func (c *compiler) broken(t *Template) *Broken {
 	}
 	b := &Broken{Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
 	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
-	b.template.spec.Match = t.spec.Match
+	if !c.hasProblemIn("spec.match") {
+		b.template.spec.Match = t.spec.Match
+	}
 	return b
+}
+
+// hasProblemIn tells whether something is wrong at a field or inside it.
+func (c *compiler) hasProblemIn(field string) bool {
+	return slices.ContainsFunc(c.problems, func(p Problem) bool {
+		rest, ok := strings.CutPrefix(p.Path, field)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
 }
 
 func (c *compiler) problem(at *path, message string) { c.problemAt(at, c.source.line(at), message) }

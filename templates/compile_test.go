@@ -310,6 +310,29 @@ func TestABrokenTemplateTellsWhichPodsWantIt(t *testing.T) {
 	}
 }
 
+// A selector that lost the part that could not be read selects more than was meant: all
+// pods of the cluster, as a rule.
+func TestABrokenTemplateMatchesNothingByASelectorThatCannotBeRead(t *testing.T) {
+	for _, spec := range []string{
+		"match: {namespaceSelektor: {matchLabels: {team: payments}}}",
+		"match: {namespaceSelector: {matchLabels: [team, payments]}}",
+		"match: {podSelector: {matchLabels: {app: y}}, namespaceSelector: {matchLabels: {a: b}}}",
+		"match: {podSelector: {matchExpressions: [{key: a, operator: Inn, values: [b]}]}}",
+		"match: {podSelector: {matchLabels: {a: b}}, podSelector: {matchLabels: {c: d}}}",
+		"match: [podSelector]",
+		"required: true\nmatch: {podSelectors: {}}",
+	} {
+		_, _, err := Compile(manifest(spec+"\ninject: {spec: {nodeName: x}}"), Options{})
+		var bad *CompileError
+		if !errors.As(err, &bad) || bad.Broken == nil {
+			t.Fatalf("%s: error %v", spec, err)
+		}
+		if namespace, pod, ok := bad.Broken.Match(); ok {
+			t.Errorf("%s: it matches namespaces %q, pods %q", spec, namespace, pod)
+		}
+	}
+}
+
 func TestUnknownFieldsMayBeAllowed(t *testing.T) {
 	tmpl := compiled(t, "allowUnknownFields: true\ninject:\n  spec:\n    newField: {a: [1, {b: \"${'x' + 'y'}\"}]}\n    volumes: \"${[{'name': dyn('a'), 'newSource': dyn({'n': 1})}]}\"")
 	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment,

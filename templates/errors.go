@@ -45,7 +45,8 @@ type Broken struct {
 	template                           Template
 }
 
-// Match is as [Template.Match]. Of selectors that cannot be read there is none.
+// Match is as [Template.Match]. There is none where something in it cannot be read: what
+// is left would select more pods than were meant, as a rule all of the cluster.
 func (b *Broken) Match() (namespace, pod labels.Selector, ok bool) { return b.template.Match() }
 
 // AvailableTo is as [Template.AvailableTo].

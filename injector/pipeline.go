@@ -375,7 +375,7 @@ func (r *run) step(rule, input, result string) {
 }
 
 // stringMap returns a JSON object's string values. The API server has checked
-// that all are strings; offline the rest is left out.
+// that all are strings; offline, workload.CheckMetadata has.
 func stringMap(v any) map[string]string {
 	object, _ := v.(map[string]any)
 	if len(object) == 0 {

@@ -238,6 +238,9 @@ func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
 			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed is Namespace", o.namespaceFile, kind)
 		}
 		ns := injector.NamespaceOf(object)
+		if err := workload.CheckMetadata(object); err != nil {
+			return n, fmt.Errorf("reading namespaces from %s: Namespace/%s: %w", o.namespaceFile, ns.Name, err)
+		}
 		n.known[ns.Name] = ns
 		only = ns.Name
 	}

@@ -58,6 +58,28 @@ func TestInjectDoesWhatTheWebhookDoes(t *testing.T) {
 	}
 }
 
+// The API server refuses such objects. An opt-out that is no text would be none.
+func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
+	for _, c := range []struct{ pod, namespace, says string }{
+		{pod("pillion.dev/inject: false"), shop, `Pod/web: metadata.annotations["pillion.dev/inject"] is a boolean, false; want text: put it in quotes`},
+		{pod(""), strings.Replace(shop, "fluent-bit}", "true}", 1), `Namespace/shop: metadata.annotations["pillion.dev/inject"] is a boolean, true; want text`},
+		{pod("fluent-bit.pillion.dev/port: 2022"), shop, `metadata.annotations["fluent-bit.pillion.dev/port"] is a number, 2022; want text: put it in quotes`},
+		{pod("fluent-bit.pillion.dev/log-level: [debug]"), shop, `metadata.annotations["fluent-bit.pillion.dev/log-level"] is a list; want text`},
+		{strings.Replace(pod(""), "name: web}", "name: web, annotations: [a]}", 1), shop, "metadata.annotations is a list; want an object of texts"},
+		{strings.Replace(pod(""), "name: web}", "name: web, labels: {app: 1}}", 1), shop, `metadata.labels["app"] is a number, 1`},
+	} {
+		for _, command := range []string{"inject", "explain"} {
+			code, out, errs := call(t, c.pod, map[string]string{"ns.yaml": c.namespace}, command, "-f", "-", "--namespace-file", "DIR/ns.yaml")
+			if code != exitError || out != "" || !strings.Contains(errs, c.says) {
+				t.Errorf("%s: exit %d, %q, %q; want %q", command, code, out, errs, c.says)
+			}
+		}
+	}
+	if code, _, errs := call(t, pod("a.example.com/x:"), map[string]string{"ns.yaml": shop}, "inject", "-f", "-"); code != exitDone {
+		t.Errorf("null, which the API server takes for an empty text: exit %d, %s", code, errs)
+	}
+}
+
 func TestAWorkloadsPodTemplateIsInjected(t *testing.T) {
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    spec: {containers: [{name: web, image: nginx}]}\n"
 	code, out, errs := call(t, deployment, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")

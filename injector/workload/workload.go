@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -105,21 +107,68 @@ var templatePaths = [][]string{
 	{"template"},
 }
 
+// CheckMetadata refuses an object (a pod, a pod template, a namespace) whose annotations or
+// labels are not all text, as the API server does: an opt-out without quotes is no opt-out.
+func CheckMetadata(object map[string]any) error {
+	meta, _ := object["metadata"].(map[string]any)
+	for _, field := range []string{"annotations", "labels"} {
+		at := "metadata." + field
+		if meta[field] == nil {
+			continue
+		}
+		entries, ok := meta[field].(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s is %s; want an object of texts", at, kindOf(meta[field]))
+		}
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			switch value := entries[key].(type) {
+			case string, nil:
+			case bool, json.Number:
+				return fmt.Errorf("%s[%q] is %s, %v; want text: put it in quotes", at, key, kindOf(value), value)
+			default:
+				return fmt.Errorf("%s[%q] is %s; want text", at, key, kindOf(value))
+			}
+		}
+	}
+	return nil
+}
+
+// kindOf names the kind of a JSON value.
+func kindOf(v any) string {
+	switch v.(type) {
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "text"
+}
+
 // Change calls change for every pod in object and returns the object with what
-// it returned in the pods' places, and how many there were. The input is not
-// modified.
+// it returned in the pods' places, and how many there were. A pod that does not pass
+// [CheckMetadata] is an error. The input is not modified.
 func Change(object map[string]any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {
 	kind, _ := object["kind"].(string)
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(kind, "List") {
 		return changeItems(object, items, change)
 	}
+	checked := func(p Pod) (map[string]any, error) {
+		if err := CheckMetadata(p.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Owner, err)
+		}
+		return change(p)
+	}
 	if kind == "Pod" {
-		changed, err := change(describe(object, object))
+		changed, err := checked(describe(object, object))
 		return changed, 1, err
 	}
 	for _, path := range templatePaths {
 		if template, ok := podTemplate(object, path); ok {
-			changed, err := change(describe(object, template))
+			changed, err := checked(describe(object, template))
 			if err != nil {
 				return nil, 1, err
 			}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -158,6 +159,10 @@ func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 	}
 	if got, _ := object["kind"].(string); kind != "" && got != kind {
 		c.problem("%s holds an object of kind %q; want %s", name, got, kind)
+		return nil, false
+	}
+	if err := workload.CheckMetadata(object); kind != "" && err != nil {
+		c.problem("%s: %v", name, err)
 		return nil, false
 	}
 	return object, true

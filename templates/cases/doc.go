@@ -21,5 +21,5 @@
 // that the case's annotations name, so that a case does not depend on what else
 // is in the folder.
 //
-// Imports: injector and templates. No network, no clock.
+// Imports: injector, injector/workload and templates. No network, no clock.
 package cases

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
@@ -123,22 +122,13 @@ func writeYAML(w io.Writer, results []result) error {
 			fmt.Fprintln(w, string(bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(r.before.Raw), []byte("---")))))
 			continue
 		}
-		text, err := toYAML(r.after)
+		text, err := workload.YAML(r.after)
 		if err != nil {
 			return err
 		}
 		fmt.Fprint(w, text)
 	}
 	return nil
-}
-
-func toYAML(object map[string]any) (string, error) {
-	encoded, err := json.Marshal(object)
-	if err != nil {
-		return "", err
-	}
-	text, err := yaml.JSONToYAML(encoded)
-	return string(text), err
 }
 
 func writeJSON(w io.Writer, results []result) error {
@@ -180,11 +170,11 @@ func writeDiff(w io.Writer, results []result) error {
 		if !r.changed {
 			continue
 		}
-		before, err := toYAML(r.before.Object)
+		before, err := workload.YAML(r.before.Object)
 		if err != nil {
 			return err
 		}
-		after, err := toYAML(r.after)
+		after, err := workload.YAML(r.after)
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ func TestLintWritesJSONForAMachine(t *testing.T) {
 
 func TestLintTakesTheAuthorsPods(t *testing.T) {
 	files := map[string]string{
-		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    metadata: {annotations: {compile-parameter.pillion.dev/x: y}}\n    spec: {containers: [{name: good, image: 'web:1'}]}\n",
+		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    metadata: {annotations: {compile-parameter.pillion.dev/x: 'y'}}\n    spec: {containers: [{name: good, image: 'web:1'}]}\n",
 		"service.yaml":    "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n",
 	}
 	code, out, errs := call(t, "", files, "lint", mistakes+"good.yaml", "--pod", "DIR/deployment.yaml")

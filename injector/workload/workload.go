@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 )
 
 // Document is one document of a file.
@@ -60,14 +59,11 @@ func decode(raw []byte) ([]map[string]any, error) {
 			return objects, nil
 		}
 	}
-	converted, err := yaml.YAMLToJSONStrict(raw)
-	if err != nil {
+	object, err := fromYAML(raw)
+	if err != nil || object == nil {
 		return nil, err
 	}
-	if bytes.Equal(bytes.TrimSpace(converted), []byte("null")) {
-		return nil, nil
-	}
-	return decodeJSON(converted)
+	return []map[string]any{object}, nil
 }
 
 func decodeJSON(raw []byte) ([]map[string]any, error) {

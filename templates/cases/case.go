@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/workload"
@@ -147,16 +145,15 @@ func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 	if !ok || text == nil {
 		return nil, ok
 	}
-	converted, err := yaml.YAMLToJSONStrict(text)
+	documents, err := workload.Parse(text)
+	if err == nil && len(documents) > 1 {
+		err = fmt.Errorf("%d documents; want one object", len(documents))
+	}
 	if err != nil {
-		c.problem("%s is no YAML: %v", name, err)
+		c.problem("%s cannot be read: %v", name, err)
 		return nil, false
 	}
-	object, err := injector.DecodePod(converted)
-	if err != nil {
-		c.problem("%s holds no object: %v", name, err)
-		return nil, false
-	}
+	object := documents[0].Object
 	if got, _ := object["kind"].(string); kind != "" && got != kind {
 		c.problem("%s holds an object of kind %q; want %s", name, got, kind)
 		return nil, false
@@ -241,14 +238,11 @@ func diff(a, b map[string]any, from, to string) string {
 }
 
 func asYAML(object map[string]any) string {
-	encoded, err := json.Marshal(object)
-	if err == nil {
-		var text []byte
-		if text, err = yaml.JSONToYAML(encoded); err == nil {
-			return string(text)
-		}
+	text, err := workload.YAML(object)
+	if err != nil {
+		return fmt.Sprintf("%v (%v)\n", object, err)
 	}
-	return fmt.Sprintf("%v (%v)\n", object, err)
+	return text
 }
 
 func equal(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }

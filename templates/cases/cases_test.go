@@ -170,7 +170,7 @@ func TestWhatACaseWantsIsHeldAgainstWhatItGets(t *testing.T) {
 		{"values that break the template", map[string]string{"pod.yaml": pod, "want.yaml": want, "values.yaml": "tag: {}\n"}, []string{"with the values of values.yaml the template does not compile"}},
 		{"no pod", map[string]string{"want.yaml": want}, []string{"pod.yaml is missing"}},
 		{"a workload", map[string]string{"pod.yaml": "kind: Deployment\n", "want.yaml": want}, []string{`of kind "Deployment"; want Pod`}},
-		{"no YAML", map[string]string{"pod.yaml": "a: b: c\n", "want.yaml": want}, []string{"pod.yaml is no YAML"}},
+		{"no YAML", map[string]string{"pod.yaml": "a: b: c\n", "want.yaml": want}, []string{"pod.yaml cannot be read"}},
 		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations["a"] is a boolean`}},
 		{"a mistyped file", map[string]string{"pod.yaml": pod, "want.yaml": want, "wants.yaml": ""}, []string{"wants.yaml is no file of a case"}},
 	} {

@@ -338,6 +338,9 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
 	suffixes := map[string]string{}
 	for i, declared := range t.spec.Parameters {
 		here := at.item(i)
+		if declared.Name == "" && c.hasProblemIn(here.field("name").String()) {
+			continue // it has a name that is no text
+		}
 		report := c.problem
 		if value, ok := installers[declared.Name]; ok {
 			var err error

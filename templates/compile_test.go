@@ -16,6 +16,7 @@ var mistakes = []struct {
 }{
 	{"an unknown field of the spec", "suspended: true\ninject: {}", 1, "spec.suspended", "did you mean suspend?"},
 	{"a wrong type in the spec", "order: first\ninject: {}", 1, "spec.order", "is text; want a whole number"},
+	{"a boolean where text is wanted", "parameters: [{name: n, type: string}]\ninject: {}", 1, "spec.parameters[0].name", "is a boolean; want text: put it in quotes (y, n"},
 	{"a number that is too large", "order: 3000000000\ninject: {}", 1, "spec.order", "from -2147483648 to 2147483647"},
 	{"an unknown policy", "onError: Ignore\ninject: {}", 1, "spec.onError", "want one of Deny, Skip"},
 	{"no fragment", "order: 1", 0, "spec.inject", "is missing"},

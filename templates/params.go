@@ -46,10 +46,17 @@ type level struct {
 func (t *Template) resolveParams(in Input) (*resolution, error) {
 	levels := [2]*level{t.namespaceLevel(in.Namespace), t.podLevel(in.Pod)}
 	r := &resolution{values: make(map[string]any, len(t.parameters)), origins: make(map[string]Origin, len(t.parameters))}
+	var missing *parameter
 	for _, p := range t.parameters {
 		if err := t.resolveParam(p, levels, r); err != nil {
 			return nil, err
 		}
+		if _, ok := r.origins[p.decl.Name]; missing == nil && p.decl.Required && !ok {
+			missing = p
+		}
+	}
+	if missing != nil {
+		return nil, t.missing(missing, levels)
 	}
 	for _, l := range levels {
 		r.warnings = append(r.warnings, t.unknownAnnotations(l)...)
@@ -97,17 +104,27 @@ func (t *Template) resolveParam(p *parameter, levels [2]*level, r *resolution) e
 	if err != nil {
 		return err
 	}
-	missing := value == nil && origin == ""
-	if m, ok := value.(map[string]any); ok && p.decl.Type == v1alpha1.Map {
-		missing = len(m) == 0
-	}
-	if missing && p.decl.Required {
-		return t.parameterError(p, "", "", "", fmt.Sprintf("is required by the template %s: set it on %s; want %s", t.name, p.levels(), p.allowed()))
+	if m, ok := value.(map[string]any); ok && p.decl.Type == v1alpha1.Map && p.decl.Required && len(m) == 0 {
+		return nil
 	}
 	if origin != "" {
 		r.values[p.decl.Name], r.origins[p.decl.Name] = value, origin
 	}
 	return nil
+}
+
+// missing is the error for a required parameter without a value. It names the annotation
+// that may have been meant for it.
+func (t *Template) missing(p *parameter, levels [2]*level) error {
+	message := fmt.Sprintf("is required by the template %s: set it on %s; want %s", t.name, p.levels(), p.allowed())
+	for _, l := range levels {
+		for _, suffix := range sortedKeys(l.values) {
+			if _, near := nearest(suffix, []string{p.suffix}); near && !l.used[suffix] {
+				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), t.annotations, plain(suffix), p.suffix)
+			}
+		}
+	}
+	return t.parameterError(p, "", "", "", message)
 }
 
 // resolveOne resolves anything but a map. Without a value the origin is empty.

@@ -170,6 +170,11 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 	if _, err := tmpl.Render(Input{Pod: onePod(t, nil)}); err == nil {
 		t.Error("a required map may be empty")
 	}
+	tmpl = compiled(t, "parameters: [{name: repository, type: string, required: true}, {name: branch, type: string}]\ninject: {}")
+	_, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/repositry": "x", "t.pillion.dev/branch": "y"})})
+	if want := "; the pod has t.pillion.dev/repositry, which is no parameter: did you mean repository?"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("a misspelt one: error %v; want it to end in %q", err, want)
+	}
 }
 
 func TestAnUnknownParameterIsAWarningWithTheNearestName(t *testing.T) {

@@ -49,7 +49,7 @@ func (s *strict) check(v any, t reflect.Type, at *path) any {
 		if _, ok := v.(string); ok {
 			return v
 		}
-		s.report(at, fmt.Sprintf("is %s; want text", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want text%s", kindOf(v), quoteIt(v)))
 	case reflect.Bool:
 		if _, ok := v.(bool); ok {
 			return v
@@ -169,4 +169,15 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// quoteIt says how a value that YAML does not read as text becomes text.
+func quoteIt(v any) string {
+	switch v.(type) {
+	case bool:
+		return ": put it in quotes (y, n, yes, no, on and off are booleans in YAML, too)"
+	case json.Number:
+		return ": put it in quotes"
+	}
+	return ""
 }

@@ -360,7 +360,7 @@ func (r *run) refuse() {
 		}
 		whys = append(whys, why)
 	}
-	r.out.Message = fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml)",
+	r.out.Message = fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml --templates TEMPLATES.yaml)",
 		strings.Join(whys, "; "), r.out.Code)
 }
 

@@ -1,10 +1,14 @@
 package templates
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // mistakes are specs with one mistake each. The line counts from the spec's
@@ -382,6 +386,53 @@ func TestAFileIsSplitIntoItsManifests(t *testing.T) {
 	want := []string{"2:---|a: 1|", "4:--- # second|b: ||  text|  ---- no start||", "11:--- {c: 1}|...|"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// As kubectl get sidecartemplates prints them.
+func TestTheItemsOfAListAreManifestsWithTheirLines(t *testing.T) {
+	const good = "apiVersion: pillion.dev/v1alpha1\n  kind: SidecarTemplate\n  metadata: {name: NAME}\n  spec:\n    ORDER: 1\n    inject:\n      metadata:\n        annotations:\n          a: |\n            text\n\n            # and no comment\n"
+	item := func(name, order string) string {
+		return strings.NewReplacer("NAME", name, "ORDER", order).Replace(good)
+	}
+	asJSON := func(text string) string {
+		converted, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := json.Indent(&out, converted, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	list := "apiVersion: v1\nitems:\n- " + item("a", "order") + "# between\n- " + item("b", "ordr") + "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	indented := "apiVersion: v1\nkind: SidecarTemplateList\nitems:\n" + strings.ReplaceAll("- "+item("a", "order")+"- "+item("b", "ordr"), "\n", "\n  ")
+	indented = strings.Replace(indented, "items:\n- ", "items:\n  - ", 1)
+	for _, c := range []struct {
+		what, text string
+		line       int
+	}{{"block style", list, 20}, {"indented", indented, 20}, {"JSON", asJSON(list), 35}, {"CRLF", strings.ReplaceAll(list, "\n", "\r\n"), 20}, {"a second document", "kind: List\nitems: []\n---\n" + list, 23}} {
+		docs := ParseFile([]byte(c.text))
+		if len(docs) != 2 {
+			t.Errorf("%s: %d manifests\n%s", c.what, len(docs), c.text)
+			continue
+		}
+		tmpl, _, err := Compile(docs[0].Manifest, Options{Source: "f", FirstLine: docs[0].Line})
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		} else if got := rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment; !strings.Contains(fmt.Sprint(got), "text\n\n# and no comment") {
+			t.Errorf("%s: fragment %v", c.what, got)
+		}
+		_, _, err = Compile(docs[1].Manifest, Options{Source: "f", FirstLine: docs[1].Line})
+		if want := fmt.Sprintf("f:%d: template b: spec.ordr: unknown field", c.line); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: error %v; want %s\n%s", c.what, err, want, c.text)
+		}
+	}
+	for _, text := range []string{"kind: List\nitems: {}\n", "kind: List\nitems: [{kind: a}]\n", "kind: Pod\nitems: [] # List\n", "kind: List\nitems: x: y\n", "kind: List # \u2028\u2028\nitems:\n- a: b\n", "kind: List\r\r\ritems:\r- a: b\r"} {
+		if docs := ParseFile([]byte(text)); len(docs) != 1 || string(docs[0].Manifest) != text {
+			t.Errorf("%q: %d manifests", text, len(docs))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/workload"
 )
 
@@ -37,13 +41,16 @@ and its result, and what becomes of each template. Give the pod's namespace with
 					if err != nil {
 						return nil, fmt.Errorf("%s: %w", p.Owner, err)
 					}
-					return p.Object, explain(cmd.OutOrStdout(), p, s.namespaces.of(p.Namespace).Name, out)
+					ns, known := s.namespaces.of(p.Namespace)
+					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, statusKey: o.prefix + "/status"}
+					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {
 					return err
 				}
 				pods += n
 			}
+			s.warnOfTheRest(cmd.ErrOrStderr())
 			if pods == 0 {
 				return fmt.Errorf("reading %s: there is no pod, and nothing with a pod template, in it", o.file)
 			}
@@ -54,40 +61,123 @@ and its result, and what becomes of each template. Give the pod's namespace with
 	return cmd
 }
 
-func explain(w io.Writer, p workload.Pod, namespace string, out injector.Outcome) error {
-	verdict := "admitted as it is"
-	switch {
-	case !out.Allowed:
-		verdict = "refused"
-	case len(out.Operations) > 0:
-		verdict = "injected"
-	case out.Code == "Injected":
-		verdict = "injected already, nothing to change"
-	}
-	fmt.Fprintf(w, "%s in namespace %s: %s (%s)\n", p.Owner, namespace, verdict, out.Code)
+// explanation is what explain says of one pod.
+type explanation struct {
+	pod       workload.Pod
+	namespace string
+	// known is whether the namespace itself was given, not only its name.
+	known     bool
+	out       injector.Outcome
+	statusKey string
+}
+
+func (e explanation) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s in namespace %s: %s (%s)\n", e.pod.Owner, e.namespace, e.verdict(), e.out.Code)
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "  RULE\tINPUT\tRESULT")
-	for _, s := range out.Steps {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Rule, s.Input, s.Result)
+	steps, others := e.steps()
+	for _, s := range steps {
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Rule, cell(s.Input), cell(s.Result))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, t := range out.Templates {
+	if len(others) > 0 {
+		fmt.Fprintf(w, "  nothing asks for %s (%s)\n", strings.Join(others, ", "), reason.NotRequested)
+	}
+	for _, t := range e.out.Templates {
 		if len(t.Params) == 0 {
 			continue
 		}
 		var list []string
 		for _, name := range slices.Sorted(maps.Keys(t.Params)) {
-			list = append(list, fmt.Sprintf("%s=%v (%s)", name, t.Params[name], t.Origins[name]))
+			list = append(list, fmt.Sprintf("%s=%s (%s)", name, shown(t.Params[name]), t.Origins[name]))
 		}
 		fmt.Fprintf(w, "  parameters of %s: %s\n", t.Name, strings.Join(list, ", "))
 	}
-	for _, warning := range out.Warnings {
+	for _, warning := range e.out.Warnings {
 		fmt.Fprintf(w, "  warning: %s\n", warning)
 	}
-	if !out.Allowed {
-		fmt.Fprintf(w, "  refused: %s\n", out.Message)
+	if !e.out.Allowed {
+		fmt.Fprintf(w, "  refused: %s\n", e.out.Message)
+	}
+	for _, note := range e.notes() {
+		fmt.Fprintf(w, "  note: %s\n", note)
 	}
 	return nil
+}
+
+func (e explanation) verdict() string {
+	switch {
+	case !e.out.Allowed:
+		return "refused"
+	case len(e.out.Operations) > 0:
+		return "injected"
+	case e.out.Code == reason.Injected:
+		return "injected already, nothing to change"
+	}
+	return "admitted as it is"
+}
+
+// cell is text for one cell of the table. What is cut off stands in a warning or the
+// refusal.
+func cell(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if runes := []rune(text); len(runes) > maxCell {
+		return string(runes[:maxCell-1]) + "…"
+	}
+	return text
+}
+
+// maxCell is the width of the widest cell, in characters.
+const maxCell = 120
+
+// steps are the rules, and the templates that nothing asks for.
+func (e explanation) steps() (steps []policy.Step, others []string) {
+	for _, s := range e.out.Steps {
+		name, ok := strings.CutPrefix(s.Rule, "template ")
+		switch {
+		case ok && s.Result == string(reason.NotRequested):
+			others = append(others, name)
+			continue
+		case s.Rule == "namespace says" && !e.known:
+			s.Input = "not known: no --namespace-file has it"
+		}
+		steps = append(steps, s)
+	}
+	return steps, others
+}
+
+// notes say what this run cannot know.
+func (e explanation) notes() []string {
+	var notes []string
+	if !e.known {
+		notes = append(notes, fmt.Sprintf("the namespace %s is taken for one without annotations, and without labels but its name: --namespace-file says more", e.namespace))
+	}
+	status, err := merge.ParseStatus(e.pod.Object, e.statusKey)
+	if err != nil {
+		return notes // the run has said so
+	}
+	var lost []string
+	for _, t := range status.Templates {
+		if !slices.ContainsFunc(e.out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == t.Name && o.Code == reason.Injected }) {
+			lost = append(lost, t.Name)
+		}
+	}
+	if len(lost) > 0 {
+		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and with what was given here it would not be: see the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
+	}
+	return notes
+}
+
+// shown is a parameter's value as it is written in an annotation or in JSON.
+func shown(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(encoded)
 }

@@ -81,6 +81,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		}
 		results = append(results, r)
 	}
+	s.warnOfTheRest(cmd.ErrOrStderr())
 	if refused {
 		return nil, errRefused
 	}

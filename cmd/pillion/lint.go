@@ -115,7 +115,8 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]lint.Sample, erro
 		found := len(samples)
 		for _, object := range flatten(documents) {
 			if _, _, err := workload.Change(object, func(p workload.Pod) (map[string]any, error) {
-				samples = append(samples, lint.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: ns.of(p.Namespace)})
+				namespace, _ := ns.of(p.Namespace)
+				samples = append(samples, lint.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {
 				return nil, err

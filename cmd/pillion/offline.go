@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -85,7 +86,7 @@ func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 }
 
 // set compiles the templates that the flags name. A bad one is an entry of the
-// set, so that only whoever asks for it is refused, and a warning.
+// set, so that only whoever asks for it is refused.
 func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	options, err := o.compileOptions(cmd)
 	if err != nil {
@@ -112,9 +113,6 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 			entry := m.compile(options)
 			if entry.Name == "" {
 				return nil, entry.Err
-			}
-			if entry.Err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", entry.Err)
 			}
 			entries[entry.Name] = entry // an own template takes the place of the library's
 		}
@@ -268,8 +266,9 @@ func flatten(documents []workload.Document) []map[string]any {
 	return objects
 }
 
-// of returns the namespace of an object that names it, or the fallback.
-func (n knownNamespaces) of(name string) templates.Namespace {
+// of returns the namespace of an object that names it, or the fallback, and whether more
+// than its name is known.
+func (n knownNamespaces) of(name string) (templates.Namespace, bool) {
 	if name == "" {
 		name = n.fallback
 	}
@@ -277,9 +276,9 @@ func (n knownNamespaces) of(name string) templates.Namespace {
 		name = "default"
 	}
 	if ns, ok := n.known[name]; ok {
-		return ns
+		return ns, true
 	}
-	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}
+	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}, false
 }
 
 // session is everything that an offline run needs.
@@ -288,6 +287,8 @@ type session struct {
 	set        *templates.Set
 	namespaces knownNamespaces
 	documents  []workload.Document
+	// told are the templates whose mistakes a pod that asked for them was told.
+	told map[string]bool
 }
 
 func (o *offline) open(cmd *cobra.Command) (*session, error) {
@@ -303,11 +304,25 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, documents: documents}, nil
+	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, documents: documents, told: map[string]bool{}}, nil
 }
 
 func (s *session) run(p workload.Pod) (injector.Outcome, error) {
-	return s.pipeline.Inject(injector.Request{
-		Operation: "CREATE", Pod: p.Object, Namespace: s.namespaces.of(p.Namespace), Templates: s.set,
-	})
+	ns, _ := s.namespaces.of(p.Namespace)
+	out, err := s.pipeline.Inject(injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set})
+	for _, t := range out.Templates {
+		if t.Code == reason.TemplateBroken {
+			s.told[t.Name] = true
+		}
+	}
+	return out, err
+}
+
+// warnOfTheRest warns of broken templates that no pod asked for.
+func (s *session) warnOfTheRest(w io.Writer) {
+	for _, e := range s.set.All() {
+		if e.Err != nil && !s.told[e.Name] {
+			fmt.Fprintf(w, "warning: %v\n", e.Err)
+		}
+	}
 }

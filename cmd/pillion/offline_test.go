@@ -80,6 +80,35 @@ func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
 	}
 }
 
+func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
+	files := map[string]string{"ns.yaml": shop, "bad.yaml": "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec: {ordr: 1, onConflit: Deny, inject: {}}\n"}
+	_, injected, _ := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	_, out, _ := call(t, injected, files, "explain", "-f", "-")
+	for _, want := range []string{
+		"not known: no --namespace-file has it",
+		"note: the namespace default is taken for one without annotations, and without labels but its name: --namespace-file says more",
+		"note: fluent-bit was injected before (pillion.dev/status), and with what was given here it would not be: see the namespace and --templates",
+		", ca-bundle, environment, pod-defaults (NotRequested)\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, out, _ = call(t, injected, files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if strings.Contains(out, "note:") || strings.Contains(out, "not known") {
+		t.Errorf("with all there is to know:\n%s", out)
+	}
+	_, out, errs := call(t, pod("pillion.dev/inject: bad"), files, "explain", "-f", "-", "--templates", "DIR/bad.yaml")
+	if !strings.Contains(out, "did you mean order?") || errs != "" {
+		t.Errorf("two mistakes of a template that is asked for:\n%s%s", out, errs)
+	}
+	for annotations, want := range map[string]int{"pillion.dev/inject: bad": 0, "pillion.dev/inject: fluent-bit": 1} {
+		if _, _, errs := call(t, pod(annotations), files, "inject", "-f", "-", "--templates", "DIR/bad.yaml"); strings.Count(errs, "warning: ") != want || strings.Count(errs, "ordr") != 1 {
+			t.Errorf("%s: %s\nwant %d warnings, and each mistake once", annotations, errs, want)
+		}
+	}
+}
+
 func TestAWorkloadsPodTemplateIsInjected(t *testing.T) {
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    spec: {containers: [{name: web, image: nginx}]}\n"
 	code, out, errs := call(t, deployment, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")

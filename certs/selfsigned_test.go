@@ -237,7 +237,11 @@ func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
 	s := c.run(nil)
 	readyAndPublished(t, c, s)
 	c.deny("patch mutatingwebhookconfigurations", true)
-	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[1].ClientConfig.CABundle = nil })
+	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
+		for i := range m.Webhooks {
+			m.Webhooks[i].ClientConfig.CABundle = nil
+		}
+	})
 	eventually(t, func() error {
 		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
 			`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true`, "forbidden")

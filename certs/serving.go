@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,6 +136,12 @@ type serving struct {
 	configurations []*configuration
 	wake           chan struct{}
 
+	// verified is whether Ready has been nil once.
+	verified atomic.Bool
+
+	// unverifiable are the configurations of which the log said so last; only run uses it.
+	unverifiable map[WebhookConfiguration]bool
+
 	mu sync.Mutex
 	// problems are what fails at present, by the object that it is about.
 	problems map[string]error
@@ -149,9 +156,9 @@ func newServing(o Options, client kubernetes.Interface, now func() time.Time) (*
 		client: client, log: o.Logger, now: now, settle: o.Settle,
 		service:   service{o.Namespace, o.Service},
 		confirmed: confirmations{},
-		wake:      make(chan struct{}, 1),
-		problems:  map[string]error{subjectStart: errors.New("not started yet")},
-		counts:    Status{Failures: map[string]int{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0}},
+		wake:      make(chan struct{}, 1), unverifiable: map[WebhookConfiguration]bool{},
+		problems: map[string]error{subjectStart: errors.New("not started yet")},
+		counts:   Status{Failures: map[string]int{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0}},
 	}
 	for _, c := range o.WebhookConfigurations {
 		followed, err := followConfiguration(client, c, s.service, s.changed)
@@ -202,6 +209,7 @@ func (s *serving) run(ctx context.Context, permissions []permission, reconcile f
 		round, done := context.WithTimeout(ctx, callTimeout)
 		reconcile(round)
 		done()
+		s.logUnverified()
 		interval := checkInterval
 		if s.handover.served.Load() == nil {
 			interval = startInterval
@@ -394,7 +402,62 @@ func (s *serving) ready(missing func() error) error {
 	if served == nil {
 		return fmt.Errorf("no serving certificate yet: %w", missing())
 	}
-	return s.unverified(served, s.now(), true)
+	err := s.unverified(served, s.now(), true)
+	if err == nil {
+		s.verified.Store(true)
+		return nil
+	}
+	if s.verified.Load() && s.useful(served, s.now()) {
+		return nil
+	}
+	return err
+}
+
+// useful is whether a replica that was ready stays so although something is missing.
+//
+// What is wrong with one configuration is wrong with it for every replica. If they
+// all left the Service for it, the others, which still verify them, would find nobody:
+// pods would be refused, or go without sidecars. So a replica leaves only when there
+// are entries that call it and none of them verifies its leaf.
+func (s *serving) useful(l *leaf, now time.Time) bool {
+	if expired(l.tls.Leaf, now) {
+		return false
+	}
+	calls := false
+	for _, c := range s.configurations {
+		r, _ := c.get()
+		if r == nil {
+			continue
+		}
+		for _, e := range r.entries {
+			if l.verify(e.caBundle, s.service.dnsName(), now) == nil {
+				return true
+			}
+			calls = true
+		}
+	}
+	return !calls
+}
+
+// logUnverified logs when a configuration that verified the served leaf ceases to, and
+// when it does again: readiness may not show it.
+func (s *serving) logUnverified() {
+	served := s.handover.served.Load()
+	if served == nil || !s.verified.Load() {
+		return
+	}
+	now := s.now()
+	for _, c := range s.configurations {
+		err := s.unverifiedBy(c, served, now, true)
+		before := s.unverifiable[c.WebhookConfiguration]
+		s.unverifiable[c.WebhookConfiguration] = err != nil
+		switch {
+		case err != nil && !before:
+			s.log.Warn("API servers that follow this configuration cannot verify the serving certificate", "object", c.String(), "error", err)
+		case err == nil && before:
+			s.log.Info("API servers that follow this configuration can verify the serving certificate again", "object", c.String())
+		}
+	}
 }
 
 // unverified says, for each configuration in which the leaf would not be
@@ -416,7 +479,7 @@ func (s *serving) unverified(l *leaf, now time.Time, all bool) error {
 	return nil
 }
 
-// unverifiedBy is unverified for one configuration.
+// unverifiedBy is unverified for one configuration: it names each entry.
 func (s *serving) unverifiedBy(c *configuration, l *leaf, now time.Time, all bool) error {
 	r, ok := c.get()
 	if !ok {
@@ -431,15 +494,18 @@ func (s *serving) unverifiedBy(c *configuration, l *leaf, now time.Time, all boo
 	if len(r.entries) == 0 && all {
 		return fmt.Errorf("none of its entries calls service %s/%s", s.service.namespace, s.service.name)
 	}
+	var problems []string
 	for _, e := range r.entries {
-		err := l.verify(e.caBundle, s.service.dnsName(), now)
-		if err == nil {
-			continue
+		if err := l.verify(e.caBundle, s.service.dnsName(), now); err != nil {
+			problems = append(problems, fmt.Sprintf("entry %s: %s", e.name, err))
 		}
-		if publishing := s.problem(c.String()); publishing != nil {
-			err = fmt.Errorf("%w (%w)", err, publishing)
-		}
-		return fmt.Errorf("entry %s: %w", e.name, err)
 	}
-	return nil
+	if len(problems) == 0 {
+		return nil
+	}
+	err := errors.New(strings.Join(problems, "; "))
+	if publishing := s.problem(c.String()); publishing != nil {
+		err = fmt.Errorf("%w (%w)", err, publishing)
+	}
+	return err
 }

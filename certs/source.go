@@ -17,7 +17,10 @@ type Source interface {
 	Run(ctx context.Context) error
 
 	// Ready is nil when API servers can verify the certificate that is served
-	// now; otherwise it says in words what is missing, and on which object.
+	// now; otherwise it says in words what is missing, and on which object. Once it
+	// was nil, it is nil until that certificate has ended, or until there are entries
+	// that call the Service and none of them verifies it: Status says what else is
+	// missing.
 	Ready() error
 
 	// Status is how things stand, for metrics.

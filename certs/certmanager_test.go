@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -53,27 +54,29 @@ func (c *cluster) inject(issuer *ca) {
 
 func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testing.T) {
 	t.Parallel()
-	first, second := yearCA(t), yearCA(t)
-	week := 7 * 24 * time.Hour
-	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
-	var replicas []Source
-	for range 3 {
-		replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second }))
-	}
-	for _, s := range replicas {
-		eventually(t, s.Ready)
-	}
-	eventually(t, func() error { return c.published(pemOf(first)) })
-	c.reissue(newLeaf(t, second, testDNSName, week))
-	eventually(t, func() error { return c.published(pemOf(second, first)) })
-	for _, s := range replicas {
-		keeps(t, s, pemOf(first), 500*time.Millisecond)
-	}
-	for _, s := range replicas {
-		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
-	}
-	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-	eventually(t, func() error { return c.published(pemOf(second, first)) })
+	synctest.Test(t, func(t *testing.T) {
+		first, second := yearCA(t), yearCA(t)
+		week := 7 * 24 * time.Hour
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
+		var replicas []Source
+		for range 3 {
+			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second }))
+		}
+		for _, s := range replicas {
+			eventually(t, s.Ready)
+		}
+		eventually(t, func() error { return c.published(pemOf(first)) })
+		c.reissue(newLeaf(t, second, testDNSName, week))
+		eventually(t, func() error { return c.published(pemOf(second, first)) })
+		for _, s := range replicas {
+			keeps(t, s, pemOf(first), 500*time.Millisecond)
+		}
+		for _, s := range replicas {
+			eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+		}
+		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
+		eventually(t, func() error { return c.published(pemOf(second, first)) })
+	})
 }
 
 func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
@@ -94,24 +97,26 @@ func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
 
 func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) {
 	t.Parallel()
-	first, second := yearCA(t), yearCA(t)
-	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
-	for _, verb := range []string{"patch mutatingwebhookconfigurations", "update secrets", "get secrets", "create secrets"} {
-		c.deny(verb, true)
-	}
-	s := c.runCertManager(nil)
-	eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
-	c.inject(first)
-	eventually(t, s.Ready)
-	// cainjector has not yet seen the new Secret: the old leaf is the good one.
-	c.deny("update secrets", false)
-	c.reissue(newLeaf(t, second, testDNSName, time.Hour))
-	keeps(t, s, pemOf(first), 300*time.Millisecond)
-	c.inject(second)
-	eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
-	if c.written() != 0 {
-		t.Error("it published although it was told not to")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		first, second := yearCA(t), yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
+		for _, verb := range []string{"patch mutatingwebhookconfigurations", "update secrets", "get secrets", "create secrets"} {
+			c.deny(verb, true)
+		}
+		s := c.runCertManager(nil)
+		eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
+		c.inject(first)
+		eventually(t, s.Ready)
+		// cainjector has not yet seen the new Secret: the old leaf is the good one.
+		c.deny("update secrets", false)
+		c.reissue(newLeaf(t, second, testDNSName, time.Hour))
+		keeps(t, s, pemOf(first), 300*time.Millisecond)
+		c.inject(second)
+		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+		if c.written() != 0 {
+			t.Error("it published although it was told not to")
+		}
+	})
 }
 
 func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {

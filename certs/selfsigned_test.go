@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,34 +147,38 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 		}},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
-			c := newCluster(t, newConfiguration())
-			s := c.run(nil)
-			current := readyAndPublished(t, c, s)
-			before := c.written()
-			start := time.Now()
-			c.edit(damage.change)
-			eventually(t, func() error { return c.published(pemOf(current)) })
-			if c.written() == before {
-				t.Error("the damage did not need healing")
-			}
-			eventually(t, s.Ready)
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("it took %s", took)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				s := c.run(nil)
+				current := readyAndPublished(t, c, s)
+				before := c.written()
+				start := time.Now()
+				c.edit(damage.change)
+				eventually(t, func() error { return c.published(pemOf(current)) })
+				if c.written() == before {
+					t.Error("the damage did not need healing")
+				}
+				eventually(t, s.Ready)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
 		})
 	}
 }
 
 func TestNothingIsWrittenWhenTheBundleIsRight(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	readyAndPublished(t, c, c.run(nil))
-	before := c.written()
-	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Labels["touched"] = "true" })
-	time.Sleep(1500 * time.Millisecond)
-	if after := c.written(); after != before {
-		t.Errorf("%d patches were written although every caBundle was right", after-before)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		readyAndPublished(t, c, c.run(nil))
+		before := c.written()
+		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Labels["touched"] = "true" })
+		time.Sleep(1500 * time.Millisecond)
+		if after := c.written(); after != before {
+			t.Errorf("%d patches were written although every caBundle was right", after-before)
+		}
+	})
 }
 
 func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
@@ -277,51 +282,56 @@ func TestABundleThatTheAPIServerDoesNotTakeIsNamed(t *testing.T) {
 
 func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T) {
 	t.Parallel()
-	first := dueCA(t)
-	c := newCluster(t, newConfiguration(), secretOf(t, first))
-	settle := func(o *SelfSignedOptions) { o.Settle = 2 * time.Second }
-	s := c.run(settle)
-	var second *ca
-	eventually(t, func() error {
-		stored, err := c.authorities()
-		if err != nil || stored.next == nil {
-			return fmt.Errorf("no CA is staged (%v)", err)
+	synctest.Test(t, func(t *testing.T) {
+		first := dueCA(t)
+		c := newCluster(t, newConfiguration(), secretOf(t, first))
+		settle := func(o *SelfSignedOptions) { o.Settle = 2 * time.Second }
+		s := c.run(settle)
+		var second *ca
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err != nil || stored.next == nil {
+				return fmt.Errorf("no CA is staged (%v)", err)
+			}
+			second = stored.next
+			return c.published(pemOf(first, second))
+		})
+		eventually(t, s.Ready)
+		// A replica that starts now signs with the CA that API servers have known for long.
+		late := c.run(settle)
+		eventually(t, late.Ready)
+		keeps(t, s, pemOf(first), time.Second)
+		keeps(t, late, pemOf(first), 100*time.Millisecond)
+		for _, replica := range []Source{s, late} {
+			eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
 		}
-		second = stored.next
-		return c.published(pemOf(first, second))
+		if err := c.published(pemOf(second, first)); err != nil {
+			t.Errorf("the old CA is gone while other replicas may still serve its leaves: %v", err)
+		}
+		if stored, err := c.authorities(); err != nil || !stored.current.cert.Equal(second.cert) || stored.next != nil {
+			t.Errorf("after the hand-over the Secret holds %+v (%v)", stored, err)
+		}
+		if status := s.Status(); status.Handovers != 1 || status.Rotations != 1 {
+			t.Errorf("the status counts %+v, want one hand-over", status)
+		}
 	})
-	// A replica that starts now signs with the CA that API servers have known for long.
-	late := c.run(settle)
-	eventually(t, late.Ready)
-	keeps(t, s, pemOf(first), time.Second)
-	keeps(t, late, pemOf(first), 100*time.Millisecond)
-	for _, replica := range []Source{s, late} {
-		eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
-	}
-	if err := c.published(pemOf(second, first)); err != nil {
-		t.Errorf("the old CA is gone while other replicas may still serve its leaves: %v", err)
-	}
-	if stored, err := c.authorities(); err != nil || !stored.current.cert.Equal(second.cert) || stored.next != nil {
-		t.Errorf("after the hand-over the Secret holds %+v (%v)", stored, err)
-	}
-	if status := s.Status(); status.Handovers != 1 || status.Rotations != 1 {
-		t.Errorf("the status counts %+v, want one hand-over", status)
-	}
 }
 
 func TestACAThatSomebodyPutsIntoTheSecretIsHandedOverTo(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
-	first, second := readyAndPublished(t, c, s), yearCA(t)
-	c.editSecret(func(data map[string][]byte) {
-		for key, value := range secretOf(t, second).Data {
-			data[key] = value
-		}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
+		first, second := readyAndPublished(t, c, s), yearCA(t)
+		c.editSecret(func(data map[string][]byte) {
+			for key, value := range secretOf(t, second).Data {
+				data[key] = value
+			}
+		})
+		eventually(t, func() error { return c.published(pemOf(second, first)) })
+		keeps(t, s, pemOf(first), 1500*time.Millisecond)
+		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 	})
-	eventually(t, func() error { return c.published(pemOf(second, first)) })
-	keeps(t, s, pemOf(first), 1500*time.Millisecond)
-	eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 }
 
 func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) {
@@ -343,34 +353,36 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 		{"text", func(c *cluster) { c.editSecret(func(data map[string][]byte) { data["tls.crt"] = []byte("x") }) }},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
-			c := newCluster(t, newConfiguration())
-			settle := func(o *SelfSignedOptions) { o.Settle = time.Second }
-			replicas := []Source{c.run(settle), c.run(settle), c.run(settle)}
-			first := readyAndPublished(t, c, replicas[0])
-			for _, s := range replicas {
-				eventually(t, s.Ready)
-			}
-			damage.do(c)
-			var second *ca
-			eventually(t, func() error {
-				stored, err := c.authorities()
-				if err != nil || stored.next == nil {
-					return fmt.Errorf("no CA is staged (%v)", err)
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				settle := func(o *SelfSignedOptions) { o.Settle = time.Second }
+				replicas := []Source{c.run(settle), c.run(settle), c.run(settle)}
+				first := readyAndPublished(t, c, replicas[0])
+				for _, s := range replicas {
+					eventually(t, s.Ready)
 				}
-				second = stored.next
-				return c.published(pemOf(first, second))
+				damage.do(c)
+				var second *ca
+				eventually(t, func() error {
+					stored, err := c.authorities()
+					if err != nil || stored.next == nil {
+						return fmt.Errorf("no CA is staged (%v)", err)
+					}
+					second = stored.next
+					return c.published(pemOf(first, second))
+				})
+				keeps(t, replicas[0], pemOf(first), 500*time.Millisecond)
+				for _, s := range replicas {
+					eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+				}
+				made := 0
+				for _, s := range replicas {
+					made += s.Status().AuthoritiesMade
+				}
+				if made != 2 {
+					t.Errorf("%d CAs were made, want the first and one more", made)
+				}
 			})
-			keeps(t, replicas[0], pemOf(first), 500*time.Millisecond)
-			for _, s := range replicas {
-				eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
-			}
-			made := 0
-			for _, s := range replicas {
-				made += s.Status().AuthoritiesMade
-			}
-			if made != 2 {
-				t.Errorf("%d CAs were made, want the first and one more", made)
-			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,8 +80,9 @@ func podsOf(ctx context.Context, client kubernetes.Interface, namespace string) 
 	var replicas []replica
 	for _, pod := range pods.Items {
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
+			// Not Do: it drops the body of an answer that is not ready, which says why.
 			return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(pod.Name + ":8080").
-				SubResource("proxy").Suffix(path).Do(ctx).Raw()
+				SubResource("proxy").Suffix(path).DoRaw(ctx)
 		}})
 	}
 	return replicas, nil
@@ -121,10 +123,7 @@ func (r replica) ask(ctx context.Context) answers {
 	defer cancel()
 	a := answers{name: r.name}
 	if body, err := r.get(ctx, "/readyz"); err != nil {
-		a.missing = strings.TrimSpace(strings.TrimPrefix(string(body), "not ready:\n"))
-		if a.missing == "" {
-			a.missing = err.Error()
-		}
+		a.missing = notReady(body, err)
 	}
 	body, err := r.get(ctx, "/metrics")
 	if err != nil {
@@ -135,6 +134,19 @@ func (r replica) ask(ctx context.Context) answers {
 		a.missing = strings.TrimPrefix(a.missing+"; reading its metrics: "+err.Error(), "; ")
 	}
 	return a
+}
+
+// notReady is why a question for /readyz has failed: what the replica answered or, if
+// it was an API server that answered in its place, what that said.
+func notReady(body []byte, err error) string {
+	if said, ok := strings.CutPrefix(string(body), "not ready:\n"); ok {
+		return strings.TrimSpace(said)
+	}
+	var said metav1.Status
+	if json.Unmarshal(body, &said) == nil && said.Message != "" {
+		return said.Message
+	}
+	return err.Error()
 }
 
 // value is the sum of a metric's values over those with the labels (NAME=VALUE).

@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -54,15 +55,28 @@ func secretPermissions(namespace, name, value string, verbs ...string) []permiss
 func configurationPermissions(configurations []WebhookConfiguration, provider string, verbs ...string) []permission {
 	var list []permission
 	for _, c := range configurations {
-		value := "webhook.name=" + c.Name
-		if c.Kind == Validating {
-			value = "certs.webhookConfigurations"
-		}
+		value := chartsValue(c, configurations)
 		for _, verb := range verbs {
 			list = append(list, permission{verb, "admissionregistration.k8s.io", c.Kind.resource(), "", c.Name, value + " and " + provider})
 		}
 	}
 	return list
+}
+
+// chartsValue is the value by which the chart has the configuration in the list: its own
+// two have one name, which it gives first; all others were named to it.
+func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
+	own := ""
+	if i := slices.IndexFunc(list, func(c WebhookConfiguration) bool { return c.Kind == Mutating }); i >= 0 {
+		own = list[i].Name
+	}
+	switch {
+	case c.Name != own:
+		return fmt.Sprintf("certs.webhookConfigurations=[{kind: %s, name: %s}]", c.Kind, c.Name)
+	case c.Kind == Validating:
+		return "webhook.name=" + own + " and (webhook.required.enabled=true or clusterTemplates=true)"
+	}
+	return "webhook.name=" + own
 }
 
 // checkPermissions asks the API server whether the process has all of them. The

@@ -156,6 +156,10 @@ func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
 			`create secrets in namespace "` + n.name + `" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
 			`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`,
 		}},
+		{[]string{"--validating-webhook-configuration=pillion", "--validating-webhook-configuration=final"}, []string{
+			`patch validatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and (webhook.required.enabled=true or clusterTemplates=true) and`,
+			`patch validatingwebhookconfigurations.admissionregistration.k8s.io "final" (the chart grants it with rbac.create=true and certs.webhookConfigurations=[{kind: ValidatingWebhookConfiguration, name: final}] and`,
+		}},
 		{[]string{"--certs-provider=cert-manager", "--publish-ca"}, []string{
 			`update secrets "pillion-serving" in namespace "` + n.name + `"`, "certs.certManager.publish=true",
 		}},

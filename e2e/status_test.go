@@ -101,7 +101,7 @@ func TestOnANodeStatusSaysWhyAReplicaIsNotReady(t *testing.T) {
 	again := withoutValidating(t)
 	must(t, "", "kubectl", "-n", ground.Namespace, "scale", "deployment/pillion", "--replicas=2")
 	eventually(t, running, func() error {
-		err := status("not ready: pillion-", "certificates: validatingwebhookconfiguration "+configuration+": not found")
+		err := status("not ready: pillion-", "certificates: validatingwebhookconfiguration "+configuration+": not found", "validatingwebhookconfiguration/"+configuration+"  not found", "0 of 2 replicas")
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 1 {
 			return fmt.Errorf("got %w, want exit code 1", err)

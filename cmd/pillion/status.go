@@ -15,18 +15,20 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// ownLabel is what the chart puts on everything that is Pillion's.
-const ownLabel = "app.kubernetes.io/name=pillion"
+// ownContainer is what the chart calls Pillion's container, whatever the release and the
+// chart are called.
+const ownContainer = "pillion"
 
 // statusTimeout bounds each question to a replica.
 const statusTimeout = 5 * time.Second
 
 func newStatusCommand() *cobra.Command {
-	var kubeconfig, namespace string
+	var kubeconfig, namespace, selector string
 	var urls []string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -34,8 +36,14 @@ func newStatusCommand() *cobra.Command {
 		Long: `Status asks every replica, through the API server, and reads the webhook
 configurations. It needs the rights to list pods in Pillion's namespace, to get
 pods/proxy there, and to list webhook configurations. Exit code 1 if something is
-missing; each such line says what, and on which object.`,
+missing; each such line says what, and on which object.
+
+Replicas are the pods of the namespace that have a container called pillion and run;
+those that are being deleted do not count, and those that do not run are named only.
+Where two releases share a namespace, -l tells their pods apart. Webhook configurations
+are those that the replicas are to be verified by, and others that call their Service.`,
 		Example: `  pillion status
+  pillion status -n sidecars -l app.kubernetes.io/instance=pillion
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +60,7 @@ missing; each such line says what, and on which object.`,
 				replicas = append(replicas, replica{name: url, get: getURL(strings.TrimSuffix(url, "/"))})
 			}
 			if len(urls) == 0 {
-				if replicas, err = podsOf(cmd.Context(), client, namespace); err != nil {
+				if replicas, err = podsOf(cmd.Context(), cmd.OutOrStdout(), client, namespace, selector); err != nil {
 					return err
 				}
 			}
@@ -61,6 +69,7 @@ missing; each such line says what, and on which object.`,
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector of the pods (default: all with a container called "+ownContainer+")")
 	cmd.Flags().StringSliceVar(&urls, "replica", nil, "URL of a replica's admin port, to be asked in place of the pods (repeatable)")
 	return cmd
 }
@@ -72,13 +81,22 @@ type replica struct {
 	get func(ctx context.Context, path string) ([]byte, error)
 }
 
-func podsOf(ctx context.Context, client kubernetes.Interface, namespace string) ([]replica, error) {
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: ownLabel})
+// podsOf are the replicas among the pods of the namespace. It prints a line for each pod
+// of Pillion's that does not run.
+func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace, selector string) ([]replica, error) {
+	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", namespace, err)
 	}
 	var replicas []replica
 	for _, pod := range pods.Items {
+		switch {
+		case pod.DeletionTimestamp != nil || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == ownContainer }):
+			continue
+		case pod.Status.Phase != corev1.PodRunning:
+			fmt.Fprintf(w, "not running: %s: %s\n", pod.Name, strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": "))
+			continue
+		}
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
 			// Not Do: it drops the body of an answer that is not ready, which says why.
 			return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(pod.Name + ":8080").
@@ -86,6 +104,16 @@ func podsOf(ctx context.Context, client kubernetes.Interface, namespace string) 
 		}})
 	}
 	return replicas, nil
+}
+
+// why is what a pod's status says about why it does not run; empty if nothing.
+func why(s corev1.PodStatus) string {
+	for _, c := range s.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return strings.TrimSuffix(s.Reason+": "+s.Message, ": ")
 }
 
 func getURL(base string) func(context.Context, string) ([]byte, error) {
@@ -168,7 +196,7 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 // status asks everybody and prints a section for each part.
 func status(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []replica) error {
 	if len(replicas) == 0 {
-		fmt.Fprintf(w, "no replicas: there are no pods with the label %s in namespace %s; -n names Pillion's namespace\n", ownLabel, namespace)
+		fmt.Fprintf(w, "no replicas: in namespace %s no pod runs that has a container called %s (and the labels of -l, where given); -n names Pillion's namespace\n", namespace, ownContainer)
 		return errRefused
 	}
 	var all []answers
@@ -186,7 +214,7 @@ func status(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, strings.TrimSpace(line))
 		}
 	}
-	complete, err := certificateStatus(ctx, w, client, all, time.Now())
+	complete, err := certificateStatus(ctx, w, client, namespace, all, time.Now())
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +19,7 @@ import (
 
 // certificateStatus prints the part of `pillion status` about certificates. It returns
 // whether nothing is missing.
-func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Interface, replicas []answers, now time.Time) (bool, error) {
+func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []answers, now time.Time) (bool, error) {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
 	for _, a := range replicas {
@@ -34,30 +36,34 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 	if err := table.Flush(); err != nil {
 		return false, err
 	}
-	entries, err := webhookEntries(ctx, client)
+	configurations, err := configurationsOf(ctx, client, namespace, replicas)
 	if err != nil {
 		return false, err
 	}
 	fmt.Fprintln(table, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY")
-	complete := true
-	for _, e := range entries {
-		cas := trustedCAs(e.client.CABundle)
-		trusted := "none: its caBundle is empty"
-		if len(e.client.CABundle) > 0 {
-			trusted = fmt.Sprintf("%d", len(cas))
+	complete := len(configurations) > 0
+	for _, c := range configurations {
+		name := strings.ToLower(c.kind) + "/" + c.name
+		verified, of := c.verified(replicas)
+		complete = complete && verified == of
+		switch {
+		case !c.exists:
+			fmt.Fprintf(table, "%s\tnot found\t\t%d of %d replicas\n", name, verified, of)
+		case len(c.entries) == 0:
+			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%d of %d replicas\n", name, namespace, verified, of)
 		}
-		verified := 0
-		for _, a := range replicas {
-			if value, ok := a.value("pillion_certificate_published", "kind="+e.kind, "configuration="+e.configuration); ok && value == 1 {
-				verified++
+		for _, e := range c.entries {
+			trusted := "none: its caBundle is empty"
+			cas := trustedCAs(e.client.CABundle)
+			if len(e.client.CABundle) > 0 {
+				trusted = fmt.Sprintf("%d", len(cas))
 			}
+			complete = complete && len(cas) > 0
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d replicas\n", name, e.name, trusted, verified, of)
 		}
-		complete = complete && verified == len(replicas) && len(cas) > 0
-		fmt.Fprintf(table, "%s/%s\t%s\t%s\t%d of %d replicas\n", strings.ToLower(e.kind), e.configuration, e.name, trusted, verified, len(replicas))
 	}
-	if len(entries) == 0 {
-		complete = false
-		fmt.Fprintf(table, "none: no webhook configuration has the label %s\n", ownLabel)
+	if len(configurations) == 0 {
+		fmt.Fprintf(table, "none: no replica knows of a webhook configuration, and none calls a Service in namespace %s\n", namespace)
 	}
 	return complete, table.Flush()
 }
@@ -76,35 +82,125 @@ func (a answers) end(name string, now time.Time) string {
 	return fmt.Sprintf("%s (in %s)", end.Format(time.RFC3339), left)
 }
 
-// webhookEntry is one webhook of a configuration.
-type webhookEntry struct {
-	kind, configuration, name string
-	client                    admissionv1.WebhookClientConfig
+// configuration is a webhook configuration, with its entries that call a Service in
+// Pillion's namespace.
+type configuration struct {
+	kind, name string
+	exists     bool
+	entries    []webhookEntry
 }
 
-// webhookEntries are those of the configurations that the chart made.
-func webhookEntries(ctx context.Context, client kubernetes.Interface) ([]webhookEntry, error) {
-	api, own := client.AdmissionregistrationV1(), metav1.ListOptions{LabelSelector: ownLabel}
-	var entries []webhookEntry
-	mutating, err := api.MutatingWebhookConfigurations().List(ctx, own)
+// webhookEntry is one webhook of a configuration.
+type webhookEntry struct {
+	name   string
+	client admissionv1.WebhookClientConfig
+}
+
+// published is the metric by which a replica names the configurations that are to verify
+// it, and tells whether they do.
+const published = "pillion_certificate_published"
+
+// verified is how many replicas the configuration verifies, and how many it should. A
+// replica that answers and does not name it, while others do, belongs to another release.
+func (c configuration) verified(replicas []answers) (verified, of int) {
+	if !c.named(replicas) {
+		return 0, len(replicas)
+	}
+	for _, a := range replicas {
+		value, ok := a.value(published, "kind="+c.kind, "configuration="+c.name)
+		if ok || a.metrics == nil {
+			of++
+		}
+		verified += int(value)
+	}
+	return verified, of
+}
+
+// named is whether a replica says that the configuration is to verify it.
+func (c configuration) named(replicas []answers) bool {
+	return slices.ContainsFunc(replicas, func(a answers) bool {
+		_, ok := a.value(published, "kind="+c.kind, "configuration="+c.name)
+		return ok
+	})
+}
+
+// configurationsOf are those that the replicas name, whether they exist or not, and those
+// that call the same Services without that the replicas know of it: mutating ones first,
+// by name. If no replica names one, they are all that call a Service in the namespace.
+func configurationsOf(ctx context.Context, client kubernetes.Interface, namespace string, replicas []answers) ([]configuration, error) {
+	all, err := callers(ctx, client, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range replicas {
+		for _, m := range a.metrics[published].GetMetric() {
+			var c configuration
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "kind":
+					c.kind = l.GetValue()
+				case "configuration":
+					c.name = l.GetValue()
+				}
+			}
+			if !slices.ContainsFunc(all, func(other configuration) bool { return other.kind == c.kind && other.name == c.name }) {
+				all = append(all, c)
+			}
+		}
+	}
+	services, anyNamed := map[string]bool{}, false
+	for _, c := range all {
+		if !c.named(replicas) {
+			continue
+		}
+		anyNamed = true
+		for _, e := range c.entries {
+			services[e.client.Service.Name] = true
+		}
+	}
+	all = slices.DeleteFunc(all, func(c configuration) bool {
+		calls := slices.ContainsFunc(c.entries, func(e webhookEntry) bool { return !anyNamed || services[e.client.Service.Name] })
+		return !c.named(replicas) && !calls
+	})
+	slices.SortFunc(all, func(a, b configuration) int {
+		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
+	})
+	return all, nil
+}
+
+// callers are all webhook configurations, each with its entries that call a Service in the
+// namespace.
+func callers(ctx context.Context, client kubernetes.Interface, namespace string) ([]configuration, error) {
+	api := client.AdmissionregistrationV1()
+	var all []configuration
+	add := func(c *configuration, name string, client admissionv1.WebhookClientConfig) {
+		if client.Service != nil && client.Service.Namespace == namespace {
+			c.entries = append(c.entries, webhookEntry{name, client})
+		}
+	}
+	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing mutatingwebhookconfigurations: %w", err)
 	}
-	for _, c := range mutating.Items {
-		for _, e := range c.Webhooks {
-			entries = append(entries, webhookEntry{"MutatingWebhookConfiguration", c.Name, e.Name, e.ClientConfig})
+	for _, object := range mutating.Items {
+		c := configuration{kind: "MutatingWebhookConfiguration", name: object.Name, exists: true}
+		for _, e := range object.Webhooks {
+			add(&c, e.Name, e.ClientConfig)
 		}
+		all = append(all, c)
 	}
-	validating, err := api.ValidatingWebhookConfigurations().List(ctx, own)
+	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing validatingwebhookconfigurations: %w", err)
 	}
-	for _, c := range validating.Items {
-		for _, e := range c.Webhooks {
-			entries = append(entries, webhookEntry{"ValidatingWebhookConfiguration", c.Name, e.Name, e.ClientConfig})
+	for _, object := range validating.Items {
+		c := configuration{kind: "ValidatingWebhookConfiguration", name: object.Name, exists: true}
+		for _, e := range object.Webhooks {
+			add(&c, e.Name, e.ClientConfig)
 		}
+		all = append(all, c)
 	}
-	return entries, nil
+	return all, nil
 }
 
 // trustedCAs are the certificates of a caBundle.

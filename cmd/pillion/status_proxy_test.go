@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -30,6 +31,7 @@ func TestStatusThroughTheAPIServerSaysWhyAReplicaIsNotReady(t *testing.T) {
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
 				Items: []corev1.Pod{{
 					ObjectMeta: metav1.ObjectMeta{Name: "pillion-1", Namespace: "own"},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "pillion"}}},
 					Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 				}},
 			}
@@ -51,7 +53,7 @@ func TestStatusThroughTheAPIServerSaysWhyAReplicaIsNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replicas, err := podsOf(t.Context(), client, "own")
+	replicas, err := podsOf(t.Context(), io.Discard, client, "own", "")
 	if err != nil || len(replicas) != 1 {
 		t.Fatalf("%d replicas (%v), want the one pod", len(replicas), err)
 	}

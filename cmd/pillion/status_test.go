@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 )
 
@@ -37,10 +40,39 @@ func newReplica(t *testing.T, missing string, published int) replica {
 }
 
 func ownConfiguration(bundle []byte) *admissionv1.MutatingWebhookConfiguration {
+	return calling("pillion", "own", "pillion", bundle)
+}
+
+// calling has one entry, which calls the Service.
+func calling(name, namespace, service string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
+	client := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: service}, CABundle: bundle}
 	return &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "pillion", Labels: map[string]string{"app.kubernetes.io/name": "pillion"}},
-		Webhooks:   []admissionv1.MutatingWebhook{{Name: "requested.pillion.dev", ClientConfig: admissionv1.WebhookClientConfig{CABundle: bundle}}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks:   []admissionv1.MutatingWebhook{{Name: "requested.pillion.dev", ClientConfig: client}},
 	}
+}
+
+// aBundle is a CA certificate in PEM.
+func aBundle() []byte {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// naming is a replica that is ready and says of each configuration, KIND/NAME, whether it
+// verifies it.
+func naming(name string, configurations map[string]int) replica {
+	return replica{name: name, get: func(_ context.Context, path string) ([]byte, error) {
+		var out bytes.Buffer
+		for c, value := range configurations {
+			kind, name, _ := strings.Cut(c, "/")
+			if path == "/metrics" {
+				fmt.Fprintf(&out, "pillion_certificate_published{configuration=%q,kind=%q} %d\n", name, kind, value)
+			}
+		}
+		return out.Bytes(), nil
+	}}
 }
 
 func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
@@ -58,10 +90,7 @@ func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
 }
 
 func TestStatusIsDoneWhenNothingIsMissing(t *testing.T) {
-	server := httptest.NewUnstartedServer(nil)
-	server.StartTLS()
-	defer server.Close()
-	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	bundle := aBundle()
 	var out bytes.Buffer
 	if err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(bundle)), "own", []replica{newReplica(t, "", 1)}); err != nil {
 		t.Errorf("%v\n%s", err, &out)
@@ -86,5 +115,118 @@ func TestAReplicaThatDoesNotAnswerIsNamed(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "not ready: gone: ") || !strings.Contains(out.String(), "unknown") {
 		t.Errorf("the output is\n%s", &out)
+	}
+}
+
+func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
+	bundle := aBundle()
+	const mutating, validating = "MutatingWebhookConfiguration/", "ValidatingWebhookConfiguration/"
+	one := []replica{naming("a", map[string]int{mutating + "pillion": 1}), naming("b", map[string]int{mutating + "pillion": 1})}
+	for _, test := range []struct {
+		name     string
+		objects  []runtime.Object
+		replicas []replica
+		ok       bool
+		want     []string
+		not      string
+	}{
+		{
+			name:    "another install in another namespace is none of its business",
+			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "other", "pillion", bundle)}, replicas: one,
+			ok: true, want: []string{"/pillion  requested.pillion.dev  1            2 of 2 replicas"}, not: "second",
+		},
+		{
+			name:     "another install in the same namespace has replicas of its own",
+			objects:  []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "own", "second", bundle)},
+			replicas: []replica{naming("a", map[string]int{mutating + "pillion": 1}), naming("b", map[string]int{mutating + "second": 1})},
+			ok:       true, want: []string{"/pillion  requested.pillion.dev  1            1 of 1 replicas", "/second   requested.pillion.dev  1            1 of 1 replicas"},
+		},
+		{
+			name:    "another install in the same namespace whose pods were not asked",
+			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "own", "second", bundle)}, replicas: one,
+			ok: true, want: []string{"2 of 2 replicas"}, not: "second",
+		},
+		{
+			name:    "one that calls the Service, of which the replicas do not know",
+			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("forgotten", "own", "pillion", bundle)}, replicas: one,
+			want: []string{"/forgotten  requested.pillion.dev  1            0 of 2 replicas", "2 of 2 replicas"},
+		},
+		{
+			name:     "one that the replicas know of and that is not there",
+			objects:  []runtime.Object{calling("pillion", "own", "pillion", bundle)},
+			replicas: []replica{naming("a", map[string]int{mutating + "pillion": 1, validating + "pillion": 0})},
+			want:     []string{"1 of 1 replicas", "validatingwebhookconfiguration/pillion  not found                           0 of 1 replicas"},
+		},
+		{
+			name:     "one without any entry for the Service",
+			objects:  []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("mine", "elsewhere", "x", nil)},
+			replicas: []replica{naming("a", map[string]int{mutating + "pillion": 1, mutating + "mine": 0})},
+			want:     []string{"/mine     none calls a Service in own"},
+		},
+		{
+			name: "no replica answers", objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "other", "pillion", bundle)},
+			replicas: []replica{{name: "gone", get: getURL("http://127.0.0.1:1")}},
+			want:     []string{"/pillion  requested.pillion.dev  1            0 of 1 replicas"}, not: "second",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := status(t.Context(), &out, fake.NewClientset(test.objects...), "own", test.replicas)
+			if (err == nil) != test.ok {
+				t.Errorf("got %v, want all well: %t", err, test.ok)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("the output lacks %q", want)
+				}
+			}
+			if test.not != "" && strings.Contains(out.String(), test.not) {
+				t.Errorf("the output has %q", test.not)
+			}
+			if t.Failed() {
+				t.Logf("the output:\n%s", &out)
+			}
+		})
+	}
+}
+
+func TestReplicasArePodsThatRunAndStay(t *testing.T) {
+	pod := func(name, container string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: name, Labels: map[string]string{"app.kubernetes.io/name": "injector", "app.kubernetes.io/instance": name}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: container}}},
+			Status:     corev1.PodStatus{Phase: phase},
+		}
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	waiting := corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}
+	client := fake.NewClientset(
+		pod("running", "pillion", corev1.PodRunning, nil),
+		pod("ending", "pillion", corev1.PodRunning, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }),
+		pod("evicted", "pillion", corev1.PodFailed, func(p *corev1.Pod) { p.Status.Reason = "Evicted" }),
+		pod("pending", "pillion", corev1.PodPending, func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &waiting}}}
+		}),
+		pod("other", "database", corev1.PodRunning, nil),
+	)
+	for selector, want := range map[string]string{"": "running", "app.kubernetes.io/instance=running": "running", "app.kubernetes.io/instance=other": ""} {
+		var out bytes.Buffer
+		replicas, err := podsOf(t.Context(), &out, client, "own", selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, r := range replicas {
+			names = append(names, r.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("with the selector %q the replicas are %q, want %q", selector, got, want)
+		}
+		if selector == "" && out.String() != "not running: evicted: Failed: Evicted\nnot running: pending: Pending: ImagePullBackOff: no such image\n" {
+			t.Errorf("of the others it says\n%s", &out)
+		}
 	}
 }

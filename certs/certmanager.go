@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"time"
 
@@ -98,19 +99,29 @@ func (s *certManager) Ready() error { return s.ready(s.noLeaf) }
 
 // noLeaf says why there is no leaf yet.
 func (s *certManager) noLeaf() error {
-	for _, err := range []error{s.secret.unknown(), s.problem(s.secret.key)} {
+	for _, err := range []error{s.secret.unknown(), s.problem(subject(s.secret)), s.absent()} {
 		if err != nil {
 			return fmt.Errorf("secret %s: %w", s.secret.key, err)
 		}
 	}
-	return fmt.Errorf("secret %s: not found; cert-manager makes it: see `kubectl -n %s describe certificates,issuers`", s.secret.key, s.options.Namespace)
+	return errors.New("it is being read")
+}
+
+// absent says that there is no Secret, and who makes it; nil if there is one.
+func (s *certManager) absent() error {
+	if _, ok := s.secret.get(); ok {
+		return nil
+	}
+	return fmt.Errorf("not found; cert-manager makes it: see `kubectl -n %s describe certificates,issuers`", s.options.Namespace)
 }
 
 // reconcile brings what the Secret remembers, the published bundle and the served
 // leaf one step further.
 func (s *certManager) reconcile(ctx context.Context) {
 	if secret, ok := s.secret.get(); ok {
-		s.note(s.secret.key, failedSecret, s.read(ctx, secret))
+		s.note(subject(s.secret), failedSecret, s.read(ctx, secret))
+	} else if s.candidate != nil {
+		s.note(subject(s.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", s.absent(), timestamp(s.candidate.tls.Leaf.NotAfter)))
 	}
 	if s.candidate == nil {
 		return

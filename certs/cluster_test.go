@@ -87,6 +87,9 @@ func (c *cluster) createSecret(action k8stesting.Action) (bool, runtime.Object, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	secret := action.(k8stesting.CreateAction).GetObject().(*corev1.Secret).DeepCopy()
+	if err := c.forbidden("create", secrets, secret.Name); err != nil {
+		return true, nil, err
+	}
 	secret.ResourceVersion = "1"
 	return true, secret, c.Tracker().Create(secrets, secret, secret.Namespace)
 }

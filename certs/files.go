@@ -54,13 +54,15 @@ func (s *files) Run(ctx context.Context) error {
 	return s.run(ctx, permissions, s.reconcile)
 }
 
-// subjectFiles is the subject of problems with the pair of files.
-const subjectFiles = "files"
+// subject is the object of problems with the pair of files.
+func (s *files) subject() string {
+	return "files " + s.options.CertFile + " and " + s.options.KeyFile
+}
 
 // Ready follows [Source].
 func (s *files) Ready() error {
 	return s.ready(func() error {
-		if err := s.problem(subjectFiles); err != nil {
+		if err := s.problem(s.subject()); err != nil {
 			return err
 		}
 		return errors.New("not read yet")
@@ -77,7 +79,7 @@ func (s *files) reconcile(context.Context) {
 	case err == nil && (s.candidate == nil || !s.candidate.same(next)):
 		s.candidate = next
 	}
-	s.note(subjectFiles, failedFiles, err)
+	s.note(s.subject(), failedFiles, err)
 	if s.candidate != nil {
 		s.offer(s.candidate)
 	}

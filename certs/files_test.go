@@ -108,7 +108,7 @@ func TestAHalfWrittenPairKeepsTheLastGoodOneAndSaysSo(t *testing.T) {
 			if n := s.Status().Failures[failedFiles]; n <= i {
 				return fmt.Errorf("%d failures are counted", n)
 			}
-			return mentions(s.(*files).problem(subjectFiles), corev1.TLSCertKey, "the last good pair stays in use")
+			return mentions(s.(*files).problem(s.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
 		})
 		if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
 			t.Error(err)

@@ -69,6 +69,9 @@ func followSecret(client kubernetes.Interface, namespace, name string, changed f
 	return follow[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
 }
 
+// subject is the object of problems with a Secret that is followed.
+func subject(secret *followed[*corev1.Secret]) string { return "secret " + secret.key }
+
 // run follows the object until ctx ends.
 func (f *followed[T]) run(ctx context.Context) {
 	f.informer.RunWithContext(ctx)

@@ -12,7 +12,7 @@ import (
 type metrics struct {
 	status func() Status
 
-	expires, caExpires, published, rotations, handovers, made, failures *prometheus.Desc
+	expires, caExpires, published, problem, rotations, handovers, made, failures *prometheus.Desc
 }
 
 // NewCollector gives the metrics of a source.
@@ -25,6 +25,7 @@ func NewCollector(source Source) prometheus.Collector {
 		expires:   desc("expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none."),
 		caExpires: desc("authority_expiry_timestamp_seconds", "When the CA of the serving certificate expires, in seconds since 1970; 0 while it is not known."),
 		published: desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration"),
+		problem:   desc("problem", "1 for each thing that fails at present, by what it is about and by operation (as in failures_total); the log says why.", "object", "operation"),
 		rotations: desc("rotations_total", "Serving certificates that took the place of another one."),
 		handovers: desc("handovers_total", "Serving certificates among those that another CA signed."),
 		made:      desc("authorities_made_total", "CAs that this replica made and stored."),
@@ -34,7 +35,7 @@ func NewCollector(source Source) prometheus.Collector {
 
 // Describe follows prometheus.Collector.
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.published, m.rotations, m.handovers, m.made, m.failures} {
+	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.published, m.problem, m.rotations, m.handovers, m.made, m.failures} {
 		out <- d
 	}
 }
@@ -56,6 +57,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			value = 1
 		}
 		gauge(m.published, value, string(c.Kind), c.Name)
+	}
+	for _, p := range status.Problems {
+		gauge(m.problem, 1, p.Object, p.Operation)
 	}
 	counter(m.rotations, status.Rotations)
 	counter(m.handovers, status.Handovers)

@@ -21,6 +21,11 @@ type permission struct {
 
 // String names verb, resource and object, and the chart's values that grant it.
 func (p permission) String() string {
+	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.what(), p.value)
+}
+
+// what names verb, resource and object.
+func (p permission) what() string {
 	var b strings.Builder
 	b.WriteString(p.verb + " " + p.resource)
 	if p.group != "" {
@@ -32,7 +37,6 @@ func (p permission) String() string {
 	if p.namespace != "" {
 		fmt.Fprintf(&b, " in namespace %q", p.namespace)
 	}
-	fmt.Fprintf(&b, " (the chart grants it with rbac.create=true and %s)", p.value)
 	return b.String()
 }
 
@@ -79,13 +83,22 @@ func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
 	return "webhook.name=" + own
 }
 
-// checkPermissions asks the API server whether the process has all of them. The
-// error names all that are missing.
+// missingError names what is missing.
+func missingError(list ...permission) error {
+	var names []string
+	for _, p := range list {
+		names = append(names, p.String())
+	}
+	return fmt.Errorf("missing permission: %s", strings.Join(names, "; "))
+}
+
+// missingPermissions asks the API server which of them the process has not. The error
+// says that it could not be asked.
 //
 // Following an object without the permission retries for ever and only logs it:
 // so the question comes first.
-func checkPermissions(ctx context.Context, client kubernetes.Interface, list []permission) error {
-	var missing []string
+func missingPermissions(ctx context.Context, client kubernetes.Interface, list []permission) ([]permission, error) {
+	var missing []permission
 	for _, p := range list {
 		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -93,14 +106,11 @@ func checkPermissions(ctx context.Context, client kubernetes.Interface, list []p
 			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			return fmt.Errorf("asking the API server whether it is allowed to %s: %w", p, err)
+			return nil, fmt.Errorf("asking the API server whether it is allowed to %s: %w", p, err)
 		}
 		if !review.Status.Allowed {
-			missing = append(missing, p.String())
+			missing = append(missing, p)
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("missing permission: %s", strings.Join(missing, "; "))
-	}
-	return nil
+	return missing, nil
 }

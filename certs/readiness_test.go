@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -150,4 +152,102 @@ func TestAReplicaThatWasNeverReadyWaitsForAllConfigurations(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// problems are those of the status, one "OBJECT (OPERATION): ERROR" each.
+func problems(s Source) string {
+	var lines []string
+	for _, p := range s.Status().Problems {
+		lines = append(lines, fmt.Sprintf("%s (%s): %s", p.Object, p.Operation, p.Err))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestARightThatIsTakenAwayLaterIsNamedThoughNothingNeedsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(nil)
+		eventually(t, s.Ready)
+		if got := problems(s); got != "" {
+			t.Errorf("when all is well the problems are\n%s", got)
+		}
+		c.deny("update secrets", true)
+		time.Sleep(2 * permissionInterval)
+		want := `update secrets "pillion-ca" in namespace "pillion-system" (permission): missing permission: update secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`
+		if got := problems(s); got != want {
+			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
+		}
+		if n := s.Status().Failures[failedPermission]; n != 1 {
+			t.Errorf("%d failures are counted, want that the same one counts once", n)
+		}
+		if err := s.Ready(); err != nil {
+			t.Errorf("it costs readiness: %v", err)
+		}
+		c.deny("update secrets", false)
+		time.Sleep(2 * permissionInterval)
+		if got := problems(s); got != "" {
+			t.Errorf("after it was granted again the problems are\n%s", got)
+		}
+	})
+}
+
+func TestWhatFailsWhileALeafIsServedStaysNamed(t *testing.T) {
+	t.Parallel()
+	remove := func(c *cluster) {
+		if err := c.Tracker().Delete(secrets, testNamespace, testSecret); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, c *cluster) (s Source, damage func())
+		want []string
+	}{
+		{"self-signed: the CA's Secret cannot be made again", func(t *testing.T, c *cluster) (Source, func()) {
+			return c.run(nil), func() {
+				c.deny("create secrets", true)
+				remove(c)
+			}
+		}, []string{"secret pillion-system/pillion-ca (secret): writing it: missing permission: create secrets"}},
+		{"cert-manager: the serving Secret is deleted", func(t *testing.T, c *cluster) (Source, func()) {
+			issuer := yearCA(t)
+			if err := c.Tracker().Add(servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))); err != nil {
+				t.Fatal(err)
+			}
+			c.inject(issuer)
+			return c.runCertManager(nil), func() { remove(c) }
+		}, []string{"secret pillion-system/pillion-ca (secret): not found; cert-manager makes it", "the last certificate stays in use, which ends at "}},
+		{"files: a key that does not fit", func(t *testing.T, c *cluster) (Source, func()) {
+			issuer, dir := yearCA(t), t.TempDir()
+			mount(t, dir, "1", newLeaf(t, issuer, testDNSName, time.Hour))
+			c.inject(issuer)
+			return c.runFiles(dir), func() {
+				broken := newLeaf(t, issuer, testDNSName, time.Hour)
+				broken.tls.PrivateKey = newLeaf(t, issuer, testDNSName, time.Hour).tls.PrivateKey
+				mount(t, dir, "2", broken)
+			}
+		}, []string{"tls.key (files): ", "the last good pair stays in use"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				s, damage := test.run(t, c)
+				eventually(t, s.Ready)
+				damage()
+				time.Sleep(time.Minute)
+				if err := mentions(errors.New(problems(s)), test.want...); err != nil {
+					t.Error(err)
+				}
+				if err := s.Ready(); err != nil {
+					t.Errorf("it costs readiness: %v", err)
+				}
+				registry := prometheus.NewPedanticRegistry()
+				registry.MustRegister(NewCollector(s))
+				if n, err := testutil.GatherAndCount(registry, "pillion_certificate_problem"); n != 1 || err != nil {
+					t.Errorf("%d problems are among the metrics (%v), want 1", n, err)
+				}
+			})
+		})
+	}
 }

@@ -121,7 +121,7 @@ func (s *selfSigned) Ready() error { return s.ready(s.noCA) }
 
 // noCA says why there is no leaf yet.
 func (s *selfSigned) noCA() error {
-	for _, err := range []error{s.secret.unknown(), s.problem(s.secret.key), s.problem(subjectLeaf)} {
+	for _, err := range []error{s.secret.unknown(), s.problem(subject(s.secret)), s.problem(subjectLeaf)} {
 		if err != nil {
 			return fmt.Errorf("secret %s: %w", s.secret.key, err)
 		}
@@ -142,7 +142,7 @@ func (s *selfSigned) reconcile(ctx context.Context) {
 	if s.secret.unknown() != nil {
 		return
 	}
-	s.note(s.secret.key, failedSecret, s.keepSecret(ctx))
+	s.note(subject(s.secret), failedSecret, s.keepSecret(ctx))
 	if s.authorities.current == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,10 @@ const (
 
 	// startInterval takes its place while there is no leaf yet.
 	startInterval = 100 * time.Millisecond
+
+	// permissionInterval is how often it is asked again whether the process may do
+	// what it has to: rights that are needed seldom would else be missed only then.
+	permissionInterval = 2 * time.Minute
 
 	// callTimeout bounds each round of requests to the API server.
 	callTimeout = 5 * time.Second
@@ -144,8 +149,14 @@ type serving struct {
 
 	mu sync.Mutex
 	// problems are what fails at present, by the object that it is about.
-	problems map[string]error
+	problems map[string]failure
 	counts   Status
+}
+
+// failure is what fails with an object.
+type failure struct {
+	operation string
+	err       error
 }
 
 // subjectStart is the object of problems that keep the process from starting.
@@ -157,7 +168,7 @@ func newServing(o Options, client kubernetes.Interface, now func() time.Time) (*
 		service:   service{o.Namespace, o.Service},
 		confirmed: confirmations{},
 		wake:      make(chan struct{}, 1), unverifiable: map[WebhookConfiguration]bool{},
-		problems: map[string]error{subjectStart: errors.New("not started yet")},
+		problems: map[string]failure{subjectStart: {err: errors.New("not started yet")}},
 		counts:   Status{Failures: map[string]int{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0}},
 	}
 	for _, c := range o.WebhookConfigurations {
@@ -199,6 +210,7 @@ func (s *serving) run(ctx context.Context, permissions []permission, reconcile f
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	running.Go(func() { s.watchPermissions(ctx) })
 	for _, f := range follow {
 		running.Go(func() { f(ctx) })
 	}
@@ -230,9 +242,10 @@ func (s *serving) run(ctx context.Context, permissions []permission, reconcile f
 // when ctx ends before. What is missing is what Ready says in the meantime.
 func (s *serving) awaitPermissions(ctx context.Context) bool {
 	for {
-		call, cancel := context.WithTimeout(ctx, callTimeout)
-		err := checkPermissions(call, s.client, s.permissions)
-		cancel()
+		missing, err := s.missingPermissions(ctx)
+		if len(missing) > 0 {
+			err = missingError(missing...)
+		}
 		s.note(subjectStart, failedPermission, err)
 		if err == nil {
 			return true
@@ -245,6 +258,38 @@ func (s *serving) awaitPermissions(ctx context.Context) bool {
 	}
 }
 
+// watchPermissions asks again now and then, until ctx ends. A right that is missing then
+// costs nobody readiness: what is served stays served.
+func (s *serving) watchPermissions(ctx context.Context) {
+	ticker := time.NewTicker(permissionInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		missing, err := s.missingPermissions(ctx)
+		if err != nil {
+			s.log.Debug("it is not known which rights are missing", "error", err)
+			continue
+		}
+		for _, p := range s.permissions {
+			var err error
+			if slices.Contains(missing, p) {
+				err = missingError(p)
+			}
+			s.note(p.what(), failedPermission, err)
+		}
+	}
+}
+
+func (s *serving) missingPermissions(ctx context.Context) ([]permission, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return missingPermissions(ctx, s.client, s.permissions)
+}
+
 // forbidden names the permission that is missing, if that is what the error of a
 // request is about: it may have been taken away after the start.
 func (s *serving) forbidden(err error, verb, resource, name string) error {
@@ -253,7 +298,7 @@ func (s *serving) forbidden(err error, verb, resource, name string) error {
 	}
 	for _, p := range s.permissions {
 		if p.verb == verb && p.resource == resource && (p.name == name || p.name == "") {
-			return fmt.Errorf("missing permission: %s: %w", p, err)
+			return fmt.Errorf("%w: %w", missingError(p), err)
 		}
 	}
 	return err
@@ -342,22 +387,25 @@ func (s *serving) note(subject, operation string, err error) {
 	if err == nil {
 		delete(s.problems, subject)
 	} else {
-		s.problems[subject] = err
+		s.problems[subject] = failure{operation, err}
 	}
-	changed := err != nil && (before == nil || before.Error() != err.Error())
+	changed := err != nil && (before.err == nil || before.err.Error() != err.Error())
 	if changed {
 		s.counts.Failures[operation]++
 	}
 	s.mu.Unlock()
-	if changed {
+	switch {
+	case changed:
 		s.log.Warn("certificates", "object", subject, "error", err)
+	case err == nil && before.err != nil && subject != subjectStart:
+		s.log.Info("certificates: well again", "object", subject)
 	}
 }
 
 func (s *serving) problem(subject string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.problems[subject]
+	return s.problems[subject].err
 }
 
 func (s *serving) count(change func(*Status)) {
@@ -371,6 +419,11 @@ func (s *serving) Status() Status {
 	s.mu.Lock()
 	status := s.counts
 	status.Failures = maps.Clone(s.counts.Failures)
+	for _, subject := range slices.Sorted(maps.Keys(s.problems)) {
+		if p := s.problems[subject]; subject != subjectStart { // that is what Ready says
+			status.Problems = append(status.Problems, Problem{subject, p.operation, p.err})
+		}
+	}
 	s.mu.Unlock()
 	served := s.handover.served.Load()
 	if served != nil {

@@ -44,8 +44,24 @@ type Status struct {
 	// publish, files.
 	Failures map[string]int
 
+	// Problems are what fails at present, by object.
+	Problems []Problem
+
 	// Configurations are the webhook configurations, in the order of the options.
 	Configurations []ConfigurationStatus
+}
+
+// Problem is one thing that fails at present. It need not cost readiness: what is served
+// stays served.
+type Problem struct {
+	// Object is what it is about, such as "secret NAMESPACE/NAME" or, for a right that is
+	// missing, what the process may not do.
+	Object string
+
+	// Operation is one of those of Status.Failures.
+	Operation string
+
+	Err error
 }
 
 // ConfigurationStatus is how a webhook configuration stands.

@@ -214,6 +214,12 @@ func status(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, strings.TrimSpace(line))
 		}
 	}
+	for _, a := range all {
+		for _, p := range a.problems() {
+			missing = true
+			fmt.Fprintf(w, "failing: %s: %s; its log says why\n", a.name, p)
+		}
+	}
 	complete, err := certificateStatus(ctx, w, client, namespace, all, time.Now())
 	if err != nil {
 		return err

@@ -68,6 +68,22 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 	return complete, table.Flush()
 }
 
+// problems are what fails at the replica, though it may be ready.
+func (a answers) problems() []string {
+	var list []string
+	for _, m := range a.metrics["pillion_certificate_problem"].GetMetric() {
+		labels := map[string]string{}
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = l.GetValue()
+		}
+		if m.GetGauge().GetValue()+m.GetUntyped().GetValue() > 0 {
+			list = append(list, labels["operation"]+": "+labels["object"])
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
 // end is the time that a metric gives, and how far away it is.
 func (a answers) end(name string, now time.Time) string {
 	seconds, ok := a.value("pillion_certificate_" + name)

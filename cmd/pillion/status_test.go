@@ -190,6 +190,23 @@ func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
 	}
 }
 
+func TestStatusNamesWhatFailsAtAReplicaThatIsReady(t *testing.T) {
+	failing := naming("one", map[string]int{"MutatingWebhookConfiguration/pillion": 1})
+	well := failing.get
+	failing.get = func(ctx context.Context, path string) ([]byte, error) {
+		body, err := well(ctx, path)
+		if path == "/metrics" {
+			body = append(body, "# TYPE pillion_certificate_problem gauge\npillion_certificate_problem{object=\"secret own/pillion-ca\",operation=\"secret\"} 1\n"...)
+		}
+		return body, err
+	}
+	var out bytes.Buffer
+	err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(aBundle())), "own", []replica{failing})
+	if want := "failing: one: secret: secret own/pillion-ca; its log says why\n"; !errors.Is(err, errRefused) || !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %v, want that it fails and begins with\n%s\n%s", err, want, &out)
+	}
+}
+
 func TestReplicasArePodsThatRunAndStay(t *testing.T) {
 	pod := func(name, container string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{

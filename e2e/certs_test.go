@@ -483,7 +483,6 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 	if took := eventually(t, soon, check); took > healBound {
 		t.Errorf("an emptied caBundle was healed after %s", took)
 	}
-	time.Sleep(time.Second) // until the API server that sees everything late has seen it
 	g.testLostSecret(t)
 }
 

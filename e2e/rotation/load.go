@@ -44,24 +44,76 @@ func create(ctx context.Context, client kubernetes.Interface, namespace string) 
 	return false, nil
 }
 
-// makeNamespaces makes both, and waits until pods can be created in them.
-func makeNamespaces(ctx context.Context, client kubernetes.Interface) error {
+// makeNamespaces makes both, and returns when every API server has pods injected in both.
+func makeNamespaces(ctx context.Context, clients []kubernetes.Interface) error {
 	for name, labels := range map[string]map[string]string{enforcedNamespace: {"pillion.dev/enforce": "true"}, openNamespace: nil} {
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"pillion.dev/inject": sidecar}}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-		if err := within(ctx, 30*time.Second, func() error {
-			injected, err := create(ctx, client, name)
-			if err == nil && !injected {
-				err = fmt.Errorf("a pod in %s is not injected", name)
-			}
-			return err
-		}); err != nil {
+		if _, err := clients[0].CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
+	want, err := configurationVersions(ctx, clients[0], metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i, client := range clients {
+		if err := within(ctx, 30*time.Second, func() error { return knows(ctx, client, want) }); err != nil {
+			return fmt.Errorf("API server %d: %w", i+1, err)
+		}
+	}
+	time.Sleep(grace)
+	for i, client := range clients {
+		for _, name := range []string{enforcedNamespace, openNamespace} {
+			err := within(ctx, 30*time.Second, func() error {
+				injected, err := create(ctx, client, name)
+				if err == nil && !injected {
+					err = fmt.Errorf("a pod in %s is not injected", name)
+				}
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("API server %d: %w", i+1, err)
+			}
+		}
+	}
 	return nil
+}
+
+// knows is nil if the API server's own cache, by which it calls webhooks, has the
+// configurations in these versions or later ones. A pod that it has injected does not
+// tell: it may be about to learn of a damage that is healed for the others.
+func knows(ctx context.Context, client kubernetes.Interface, want map[string]uint64) error {
+	versions, err := configurationVersions(ctx, client, metav1.ListOptions{ResourceVersion: "0"})
+	for kind, version := range want {
+		if err == nil && versions[kind] < version {
+			err = fmt.Errorf("the %s webhook configuration %s is shown in version %d, and is in version %d", kind, configurationName, versions[kind], version)
+		}
+	}
+	return err
+}
+
+// configurationVersions are the resourceVersions of Pillion's configurations by their kind.
+func configurationVersions(ctx context.Context, client kubernetes.Interface, o metav1.ListOptions) (map[string]uint64, error) {
+	mutating, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	validating, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]uint64{}
+	for _, c := range mutating.Items {
+		if c.Name == configurationName {
+			versions["mutating"] = revision(c.ResourceVersion)
+		}
+	}
+	for _, c := range validating.Items {
+		if c.Name == configurationName {
+			versions["validating"] = revision(c.ResourceVersion)
+		}
+	}
+	return versions, nil
 }
 
 // within calls try every 20 ms until it returns nil, and gives up after limit with its

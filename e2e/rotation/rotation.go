@@ -125,7 +125,7 @@ func newRun(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Write
 		}
 		clients = append(clients, client)
 	}
-	if err := makeNamespaces(ctx, clients[0]); err != nil {
+	if err := makeNamespaces(ctx, clients); err != nil {
 		return nil, err
 	}
 	observer, err := newObserver(ctx, clients)

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -111,14 +114,36 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 
 func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t, nil, nil).name
-	user := unique("editor")
-	must(t, "", "kubectl", "-n", namespace, "create", "rolebinding", user, "--clusterrole=edit", "--user="+user)
-	for verb, want := range map[string]string{"create": "no\n", "patch": "no\n", "delete": "no\n"} {
-		// The exit code says the same as the word.
-		got, _, _ := run(t, "", "kubectl", "auth", "can-i", verb, "sidecartemplates.pillion.dev", "--as="+user)
-		if got != want {
-			t.Errorf("an editor of a namespace may %s templates: %q, want %q", verb, got, want)
+	// In the whole cluster: in a namespace no role would give a right on templates, which
+	// are in none.
+	for _, role := range []string{"view", "edit", "admin"} {
+		user := unique(role)
+		must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole="+role, "--user="+user)
+		t.Cleanup(func() {
+			if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrolebinding", user); err != nil {
+				t.Error(err)
+			}
+		})
+		can := func(verb, resource string, more ...string) string {
+			out, _, _ := run(t, "", "kubectl", append([]string{"auth", "can-i", verb, resource, "--as=" + user}, more...)...) // the exit code says the same as the word
+			return strings.TrimSpace(out)
+		}
+		// Aggregation is a controller's work, and rights are cached.
+		eventually(t, soon, func() error {
+			if got := can("list", "sidecartemplates.pillion.dev"); got != "yes" {
+				return fmt.Errorf("whoever is bound to %s in the whole cluster may list templates: %q, want yes", role, got)
+			}
+			return nil
+		})
+		if got, want := can("create", "pods"), map[string]string{"view": "no", "edit": "yes", "admin": "yes"}[role]; got != want {
+			t.Errorf("whoever is bound to %s may create pods: %q, want %q, or else this shows nothing", role, got, want)
+		}
+		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+			for _, subresource := range []string{"", "status"} {
+				if got := can(verb, "sidecartemplates.pillion.dev", "--subresource="+subresource); got != "no" {
+					t.Errorf("whoever is bound to %s may %s templates (subresource %q): %q, want no", role, verb, subresource, got)
+				}
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
 // Not in parallel: it starts more replicas, and measures.
@@ -62,7 +63,7 @@ func TestAChangeOfATemplateIsInForceOnEveryReplicaWithinASecond(t *testing.T) {
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	p50, p99 := took[changes/2], took[changes*99/100]
+	p50, p99 := rotation.Percentile(took, 50), rotation.Percentile(took, 99)
 	t.Logf("from a change of a template to its effect on all of %d replicas, over %d changes: p50 %s, p99 %s, longest %s", len(replicas), changes, p50.Round(time.Millisecond), p99.Round(time.Millisecond), took[changes-1].Round(time.Millisecond))
 	t.Attr("template-change-to-effect-p50", p50.Round(time.Millisecond).String())
 	t.Attr("template-change-to-effect-p99", p99.Round(time.Millisecond).String())

@@ -69,11 +69,15 @@ type Result struct {
 }
 
 // Percentile of the times to heal.
-func (r Result) Percentile(p int) time.Duration {
-	if len(r.Heal) == 0 {
+func (r Result) Percentile(p int) time.Duration { return Percentile(r.Heal, p) }
+
+// Percentile is the least of the sorted times that at least p percent of them do not
+// exceed; 0 if there are none.
+func Percentile(sorted []time.Duration, p int) time.Duration {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return r.Heal[min(len(r.Heal)-1, len(r.Heal)*p/100)]
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }
 
 // String is the line that `make rotate` ends with.

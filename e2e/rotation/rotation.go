@@ -66,6 +66,37 @@ type Result struct {
 	// CAs were made, Signed of them came to sign, Leaves were seen.
 	CAs, Signed, Leaves, Starts int
 	Handshakes, BrokenPlanned   int
+	// Rate is how many pods a second were tried in the planned part.
+	Rate float64
+}
+
+// What is promised of a whole run: pods a second in the planned part, or else it shows
+// little, and how long a damage may last.
+const (
+	leastRate = 50
+	healLimit = time.Second
+)
+
+// Wrong is what is not as promised.
+func (r Result) Wrong() []string {
+	var wrong []string
+	for what, n := range map[string]int{
+		"pods that were refused although nothing was damaged":          r.Failed,
+		"pods that were created without their sidecar":                 r.Uninjected,
+		"connections that were not verified while nothing was damaged": r.BrokenPlanned,
+	} {
+		if n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s, want none", n, what))
+		}
+	}
+	if p := r.Percentile(99); p >= healLimit {
+		wrong = append(wrong, fmt.Sprintf("a damage lasted %s, want less than %s", p.Round(time.Millisecond), healLimit))
+	}
+	if r.Rate < leastRate {
+		wrong = append(wrong, fmt.Sprintf("%.0f pods a second in the planned part, want at least %d: this machine is too busy to show anything", r.Rate, leastRate))
+	}
+	slices.Sort(wrong)
+	return wrong
 }
 
 // Percentile of the times to heal.
@@ -199,8 +230,9 @@ func (r *run) planned(ctx context.Context) error {
 	_, tried := r.load.take()
 	cas, signed, leaves := r.observer.counts()
 	seconds := time.Since(began).Seconds()
+	r.Rate = float64(tried) / seconds
 	r.say("planned: in %.0f s %d times another CA came to sign, %d CAs were made, %d leaves served, %d replicas started together %d times", seconds, signed-1, cas, leaves, Replicas, r.Starts)
-	r.say("planned: %d pods (%.0f a second): %d failed, %d not injected; %d new connections, each verified as an API server does: %d failed", tried, float64(tried)/seconds, r.Failed, r.Uninjected, r.Handshakes, r.BrokenPlanned)
+	r.say("planned: %d pods (%.0f a second): %d failed, %d not injected; %d new connections, each verified as an API server does: %d failed", tried, r.Rate, r.Failed, r.Uninjected, r.Handshakes, r.BrokenPlanned)
 	return nil
 }
 
@@ -261,18 +293,22 @@ func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) 
 		return err
 	}
 	healed := done.at
+	var steps []string
 	for i := range r.observer.clients {
+		var shown time.Time
 		err := within(ctx, 10*time.Second, func() error {
 			// Every damage is followed by a write to the configuration: the healing one, or the
 			// one that publishes the next CA.
-			since, err := r.observer.healthy(ctx, i, done.version+1)
-			if err == nil && since.After(healed) {
-				healed = since
-			}
+			var err error
+			shown, err = r.observer.healthy(ctx, i, done.version+1)
 			return err
 		})
 		if err != nil {
 			return err
+		}
+		steps = append(steps, fmt.Sprintf("API server %d showed mutatingwebhookconfiguration %s healed after %s", i+1, configurationName, shown.Sub(done.at).Round(time.Millisecond)))
+		if shown.After(healed) {
+			healed = shown
 		}
 	}
 	if err := within(ctx, 10*time.Second, func() error { return secretIsSound(ctx, r.load.clients[0]) }); err != nil {
@@ -282,8 +318,10 @@ func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) 
 	last := r.sort(what, began, healed.Add(grace))
 	if last.After(healed) {
 		healed = last
+		steps = append(steps, fmt.Sprintf("the last pod that it cost was answered after %s", last.Sub(done.at).Round(time.Millisecond)))
 	}
 	r.Heal = append(r.Heal, healed.Sub(done.at))
+	r.explain(what, done.at, healed.Sub(done.at), steps)
 	r.observer.handshakes()
 	return nil
 }

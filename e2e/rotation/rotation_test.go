@@ -1,6 +1,8 @@
 package rotation
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,5 +20,43 @@ func TestAPercentileIsTheNearestRank(t *testing.T) {
 		if got := Percentile(sorted, c.p); got != time.Duration(c.want) {
 			t.Errorf("the %dth percentile of 1 to %d is %d, want %d", c.p, c.n, got, c.want)
 		}
+	}
+}
+
+func TestAResultThatIsNotAsPromisedSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	good := Result{Tried: 9000, RefusedDamaged: 40, LetThrough: 20, Heal: []time.Duration{time.Millisecond, 999 * time.Millisecond}, Rate: 50}
+	if wrong := good.Wrong(); len(wrong) > 0 {
+		t.Errorf("a good one: %q", wrong)
+	}
+	for want, change := range map[string]func(*Result){
+		"1 pods that were refused":   func(r *Result) { r.Failed = 1 },
+		"2 pods that were created":   func(r *Result) { r.Uninjected = 2 },
+		"3 connections":              func(r *Result) { r.BrokenPlanned = 3 },
+		"a damage lasted 1s":         func(r *Result) { r.Heal = append(r.Heal, time.Second) },
+		"49 pods a second":           func(r *Result) { r.Rate = 49 },
+		"0 pods a second in the pla": func(r *Result) { r.Rate = 0 },
+	} {
+		bad := good
+		bad.Heal = slices.Clone(good.Heal)
+		change(&bad)
+		if wrong := bad.Wrong(); len(wrong) != 1 || !strings.HasPrefix(wrong[0], want) {
+			t.Errorf("wrong is %q, want one that begins with %q", wrong, want)
+		}
+	}
+}
+
+func TestWhoHealedIsReadFromTheReplicasLog(t *testing.T) {
+	t.Parallel()
+	const log = `{"time":"2026-01-02T03:04:05.1Z","level":"INFO","msg":"published the CA bundle","configuration":"mutatingwebhookconfiguration pillion","entries":2}
+no JSON
+{"time":"2026-01-02T03:04:06.3Z","level":"INFO","msg":"published the CA bundle","configuration":"mutatingwebhookconfiguration pillion","entries":2}
+{"time":"2026-01-02T03:04:06.4Z","level":"INFO","msg":"wrote the CA's secret","secret":"pillion-system/pillion-ca","made":true}
+{"time":"2026-01-02T03:04:06.5Z","level":"INFO","msg":"serving a new certificate"}
+`
+	got := writes(strings.NewReader(log), "pillion-0", time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC))
+	want := []string{"pillion-0 wrote mutatingwebhookconfiguration pillion after 300ms", "pillion-0 wrote secret pillion-system/pillion-ca after 400ms"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -119,10 +120,52 @@ func TestCertificateValuesThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"certs.provider=files"}, "certs.files.secretName is required"},
 		{[]string{"certs.keyAlgorithm=DSA"}, "keyAlgorithm"},
 		{[]string{"certs.webhookConfigurations[0].kind=Pod", "certs.webhookConfigurations[0].name=x"}, "kind"},
+		{[]string{"certs.provider=files", "certs.files.secretName=Bad_Name"}, "Bad_Name"},
+		{[]string{"certs.caDuration=null"}, "caDuration"},
+		{[]string{"certs.leafDuration=9000h"}, "certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"},
+		{[]string{"certs.leafDuration=8760h"}, "less than certs.caDuration"},
+		{[]string{"certs.leafDuration=2.9s"}, "allowed is from 3s"},
+		{[]string{"certs.caDuration=0s"}, "certs.caDuration, which is 0s"},
+		{[]string{"certs.settle=3000h"}, "certs.settle is 3000h: allowed is at most a quarter of certs.caDuration, which is 8760h"},
+		{[]string{"certs.caDuration=12s", "certs.leafDuration=3s", "certs.settle=3.1s"}, "certs.settle is 3.1s"},
+		{[]string{"certs.provider=cert-manager", "certs.leafDuration=59m"}, "cert-manager issues certificates of at least 1h"},
 	} {
 		_, stderr, err := run(t, "", "helm", append([]string{"template", "x", checkout.Chart()}, flags(c.sets)...)...)
 		if err == nil || !strings.Contains(stderr, c.want) {
 			t.Errorf("%q: %v, want an error with %q", c.sets, err, c.want)
+		}
+	}
+}
+
+// The arguments that the chart renders at the limits are accepted by Pillion itself, and
+// those beyond them are not: otherwise the chart would refuse what works.
+func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ca, leaf, settle string
+		ok               bool
+	}{
+		{"12s", "3s", "3s", true},
+		{"1.5h30m", "1h59m59s", "30m", true},
+		{"3600s", "59m59s", "0s", true},
+		{"1h", "2.9s", "5m", false},
+		{"1h", "3600s", "5m", false},
+		{"12s", "3s", "3001ms", false},
+	} {
+		about := []string{"--ca-duration=" + c.ca, "--leaf-duration=" + c.leaf, "--ca-settle=" + c.settle}
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		// It ends at the next step: there is no such kubeconfig.
+		out, err := exec.CommandContext(ctx, checkout.Pillion(), append([]string{"serve", "--namespace=x", "--kubeconfig=" + filepath.Join(t.TempDir(), "none")}, about...)...).CombinedOutput()
+		if said := strings.Contains(string(out), "finding the API server"); err == nil || said != c.ok {
+			t.Errorf("pillion serve %q: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
+		}
+		if strings.HasSuffix(c.settle, "ms") {
+			continue // the schema knows no milliseconds
+		}
+		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", "certs.caDuration="+c.ca, "--set", "certs.leafDuration="+c.leaf, "--set", "certs.settle="+c.settle)
+		if (err == nil) != c.ok {
+			t.Errorf("the chart with %q: %v, want them accepted: %t", about, stderr, c.ok)
 		}
 	}
 }

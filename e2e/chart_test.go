@@ -94,7 +94,7 @@ func TestTheChartLints(t *testing.T) {
 
 func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31"} {
+	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "webhook.requested=null", "log.level=null"} {
 		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set)
 		if err == nil {
 			t.Errorf("--set %s is accepted", set)
@@ -104,6 +104,54 @@ func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 		if last := key[strings.LastIndex(key, ".")+1:]; !strings.Contains(stderr, last) {
 			t.Errorf("the error for --set %s does not name it:\n%s", set, stderr)
 		}
+	}
+}
+
+func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
+	t.Parallel()
+	container := only[appsv1.Deployment](t, render(t, "extraArgs={--max-in-flight=9,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]
+	if n := len(container.Args); !slices.Equal(container.Args[n-2:], []string{"--max-in-flight=9", "--templates=/more"}) {
+		t.Errorf("the arguments are %q", container.Args)
+	}
+	for _, set := range []string{"extraArgs={--log-level=loud}", "extraArgs={--max-in-flight=9,--log-level,debug}", "extraArgs={--library=fluent-bit}"} {
+		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set, "--set", "library={environment}")
+		if err == nil || !strings.Contains(stderr, "the chart gives --l") {
+			t.Errorf("--set %s: %v", set, err)
+		}
+	}
+}
+
+// A null takes a value of the chart away, as helm's documentation says.
+func TestAListThatIsNullIsEmpty(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{"library", "excludedNamespaces", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs"} {
+		empty := must(t, "", "helm", "template", "x", checkout.Chart(), "--set-json", list+"=[]")
+		if null := must(t, "", "helm", "template", "x", checkout.Chart(), "--set", list+"=null"); null != empty {
+			t.Errorf("%s=null renders\n%s\nand empty\n%s", list, null, empty)
+		}
+	}
+}
+
+// API servers allow 64 conditions of an entry, and the chart adds one of its own.
+func TestAsManyMatchConditionsAsTheChartTakesAreAcceptedByTheAPIServer(t *testing.T) {
+	t.Parallel()
+	conditions := func(n int) string {
+		var text strings.Builder
+		text.WriteString("webhook: {name: many, matchConditions: [")
+		for i := range n {
+			fmt.Fprintf(&text, "{name: condition-%d, expression: 'true'},", i)
+		}
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, []byte(text.String()+"]}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	out := must(t, "", "helm", "template", "many", checkout.Chart(), "-f", conditions(63),
+		"--show-only", "templates/webhook.yaml", "--show-only", "templates/validatingwebhook.yaml")
+	must(t, out, "kubectl", "create", "--dry-run=server", "-f", "-")
+	if _, stderr, err := run(t, "", "helm", "template", "many", checkout.Chart(), "-f", conditions(64)); err == nil || !strings.Contains(stderr, "63") {
+		t.Errorf("64 conditions: %v, want an error that says how many are allowed", err)
 	}
 }
 

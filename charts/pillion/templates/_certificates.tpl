@@ -7,7 +7,7 @@ and annotations follow from this one list.
 {{- if include "pillion.validates" . -}}
 {{- $own = append $own (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
 {{- end -}}
-{{- concat $own .Values.certs.webhookConfigurations | uniq | toJson -}}
+{{- concat $own (default list .Values.certs.webhookConfigurations) | uniq | toJson -}}
 {{- end -}}
 
 {{/* Whether the chart has validating webhooks: text if so. */}}
@@ -15,8 +15,36 @@ and annotations follow from this one list.
 {{- if or .Values.clusterTemplates .Values.webhook.required.enabled }}yes{{ end -}}
 {{- end -}}
 
+{{/*
+A duration in nanoseconds. Templates have no function for it, but moments can be moved by
+one: the text is read by the same Go function as in Pillion.
+*/}}
+{{- define "pillion.nanoseconds" -}}
+{{- $start := toDate "2006-01-02" "2000-01-01" -}}
+{{- ((mustDateModify . $start).Sub $start).Nanoseconds -}}
+{{- end -}}
+
+{{/* Fails where Pillion would not start with the durations, or cert-manager not issue. */}}
+{{- define "pillion.checkDurations" -}}
+{{- $certs := .Values.certs -}}
+{{- $ca := include "pillion.nanoseconds" $certs.caDuration | int64 -}}
+{{- $leaf := include "pillion.nanoseconds" $certs.leafDuration | int64 -}}
+{{- $settle := include "pillion.nanoseconds" $certs.settle | int64 -}}
+{{- $hour := include "pillion.nanoseconds" "1h" | int64 -}}
+{{- if or (lt $leaf (include "pillion.nanoseconds" "3s" | int64)) (ge $leaf $ca) -}}
+{{- fail (printf "certs.leafDuration is %s: allowed is from 3s to less than certs.caDuration, which is %s" $certs.leafDuration $certs.caDuration) -}}
+{{- end -}}
+{{- if gt $settle (div $ca 4) -}}
+{{- fail (printf "certs.settle is %s: allowed is at most a quarter of certs.caDuration, which is %s" $certs.settle $certs.caDuration) -}}
+{{- end -}}
+{{- if and (eq $certs.provider "cert-manager") (lt $leaf $hour) -}}
+{{- fail (printf "certs.leafDuration is %s: cert-manager issues certificates of at least 1h" $certs.leafDuration) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The arguments of `pillion serve` that are about certificates. */}}
 {{- define "pillion.certificateArgs" -}}
+{{- include "pillion.checkDurations" . -}}
 {{- $certs := .Values.certs -}}
 {{- range include "pillion.webhookConfigurations" . | fromJsonArray }}
 - --{{ if eq .kind "ValidatingWebhookConfiguration" }}validating-{{ end }}webhook-configuration={{ .name }}

@@ -53,7 +53,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
 {{- define "pillion.excludedNamespaces" -}}
-{{- append .Values.excludedNamespaces .Release.Namespace | uniq | toJson -}}
+{{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
+{{- end -}}
+
+{{/* The arguments of `pillion serve`. */}}
+{{- define "pillion.args" -}}
+- --listen=:8443
+- --admin-listen=:8080
+- --service={{ include "pillion.fullname" . }}
+{{ include "pillion.certificateArgs" . | trim }}
+- --annotation-prefix={{ .Values.annotationPrefix }}
+- --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
+- --cluster-templates={{ .Values.clusterTemplates }}
+{{- with .Values.library }}
+- --library={{ join "," . }}
+{{- end }}
+{{- if .Values.templates }}
+- --templates=/etc/pillion/templates
+{{- end }}
+{{- if .Values.values }}
+- --values=/etc/pillion/values/values.yaml
+{{- end }}
+- --log-level={{ .Values.log.level }}
+- --log-format={{ .Values.log.format }}
+- --shutdown-delay={{ .Values.shutdown.delaySeconds }}s
+- --shutdown-timeout={{ .Values.shutdown.timeoutSeconds }}s
+{{- end -}}
+
+{{/* Your own arguments. One that the chart gives as well would go before it, unchecked. */}}
+{{- define "pillion.extraArgs" -}}
+{{- $own := list -}}
+{{- range include "pillion.args" . | fromYamlArray -}}
+{{- $own = append $own (splitList "=" . | first) -}}
+{{- end -}}
+{{- range .Values.extraArgs -}}
+{{- $flag := splitList "=" . | first -}}
+{{- if has $flag $own -}}
+{{- fail (printf "extraArgs: %s: the chart gives %s itself; set the value that it is made of" . $flag) -}}
+{{- end }}
+- {{ . | quote }}
+{{- end -}}
 {{- end -}}
 
 {{/* The files of the templates ConfigMap. */}}

@@ -51,6 +51,33 @@ func FromEnvironment() Options {
 	return Options{Kind: os.Getenv("GROUND"), Kubernetes: os.Getenv("K8S"), Helm: os.Getenv("HELM")}
 }
 
+// String names the ground that the options choose, when all three are set.
+func (o Options) String() string {
+	return fmt.Sprintf("%s, Kubernetes %s, Helm %s", o.Kind, o.Kubernetes, o.Helm)
+}
+
+// Chosen are the options of a ground of that kind that was started with o.
+func (o Options) Chosen(kind string) (Options, error) {
+	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
+	helm, helmErr := choose("HELM", o.Helm, helmVersions)
+	o.Kind, o.Kubernetes, o.Helm = kind, kubernetes, helm
+	return o, errors.Join(kubernetesErr, helmErr)
+}
+
+// Differ tells what o asks for explicitly and a ground with the chosen options is not, as
+// settings; empty if that ground will do.
+func (o Options) Differ(chosen Options) []string {
+	var differ []string
+	for _, setting := range []struct{ name, asked, is string }{
+		{"GROUND", o.Kind, chosen.Kind}, {"K8S", o.Kubernetes, chosen.Kubernetes}, {"HELM", o.Helm, chosen.Helm},
+	} {
+		if setting.asked != "" && setting.asked != setting.is {
+			differ = append(differ, setting.name+"="+setting.asked)
+		}
+	}
+	return differ
+}
+
 // Kinds are the kinds of grounds that can run on this machine.
 func Kinds() []string {
 	if nodeCanRun() != nil {

@@ -59,7 +59,8 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 
 // raise starts the ground that the environment asks for, and installs Pillion on it.
 func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer) (_ ground.Ground, err error) {
-	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), out)
+	asked := ground.FromEnvironment()
+	g, err := ground.Start(ctx, checkout, asked, out)
 	if err != nil {
 		return nil, err
 	}
@@ -71,5 +72,5 @@ func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer
 	if err := ground.Install(ctx, g, checkout, "--set", "library={fluent-bit}"); err != nil {
 		return nil, err
 	}
-	return g, s.publish(g)
+	return g, s.publish(g, checkout, asked)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ func stateOf(checkout ground.Checkout) state { return state(checkout.Path(".cach
 func (s state) kubeconfig() string      { return filepath.Join(string(s), "kubeconfig") }
 func (s state) bin() string             { return filepath.Join(string(s), "bin") }
 func (s state) log() string             { return filepath.Join(string(s), "log") }
+func (s state) options() string         { return filepath.Join(string(s), "options.json") }
 func (s state) tool(name string) string { return filepath.Join(s.bin(), name) }
 func (s state) holder() string          { return string(s) + ".holder" }
 
@@ -38,18 +40,43 @@ func (s state) remove() error {
 	return errors.Join(os.RemoveAll(string(s)), err)
 }
 
-// publish makes the ground's kubeconfig and tools known.
-func (s state) publish(g ground.Ground) error {
+// publish makes known what the ground is, its kubeconfig, its tools and Pillion's own.
+func (s state) publish(g ground.Ground, checkout ground.Checkout, asked ground.Options) error {
+	tools := map[string]string{"pillion": checkout.Pillion()}
 	for _, tool := range []string{"kubectl", "helm"} {
-		if err := os.Symlink(g.Tool(tool), s.tool(tool)); err != nil {
+		tools[tool] = g.Tool(tool)
+	}
+	for name, path := range tools {
+		if err := os.Symlink(path, s.tool(name)); err != nil {
 			return err
 		}
+	}
+	chosen, err := asked.Chosen(g.Kind())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(chosen)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.options(), text, 0o600); err != nil {
+		return err
 	}
 	config, err := os.ReadFile(g.Kubeconfig())
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(s.kubeconfig(), config, 0o600)
+}
+
+// chosen is what the ground is that was published.
+func (s state) chosen() (ground.Options, error) {
+	var chosen ground.Options
+	text, err := os.ReadFile(s.options())
+	if err == nil {
+		err = json.Unmarshal(text, &chosen)
+	}
+	return chosen, err
 }
 
 // holder is the process that has the ground, if one has.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,7 +21,8 @@ const (
 )
 
 // up starts a holder, which has the ground as long as it lives, and returns when the
-// ground is ready. A holder that runs already is left alone.
+// ground is ready. A holder that runs already is left alone; it is an error if it has
+// another ground than the one that is asked for.
 func up(ctx context.Context, checkout ground.Checkout) error {
 	if pid, held, err := holder(checkout); err != nil {
 		return err
@@ -60,16 +62,30 @@ func up(ctx context.Context, checkout ground.Checkout) error {
 	return errors.New("the ground did not start")
 }
 
+// errBusy is what up says where it finds a holder without a ground that answers.
+var errBusy = errors.New("a ground is being started or ended, or is broken (`make down` removes it)")
+
 // welcome checks that the API server answers, and says how to use the ground.
 func welcome(ctx context.Context, checkout ground.Checkout, state string) error {
 	s := stateOf(checkout)
+	chosen, err := s.chosen()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBusy, err)
+	}
+	if differ := ground.FromEnvironment().Differ(chosen); len(differ) > 0 {
+		return fmt.Errorf("%s: %s; it is not the one that %s asks for: `make down` removes it", state, chosen, strings.Join(differ, " "))
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	kubectl := exec.CommandContext(ctx, s.tool("kubectl"), "--kubeconfig", s.kubeconfig(), "get", "--raw", "/readyz")
 	if out, err := kubectl.CombinedOutput(); err != nil {
-		return fmt.Errorf("a ground is being started or ended, or is broken (`make down` removes it): %w\n%s", err, out)
+		return fmt.Errorf("%w: %w\n%s", errBusy, err, out)
 	}
-	fmt.Printf("%s\nexport KUBECONFIG=%s PATH=%s:$PATH\n", state, s.kubeconfig(), s.bin())
+	fmt.Printf("%s: %s\n", state, chosen)
+	if chosen.Kind == ground.KindControlPlane {
+		fmt.Println("pods are created here and never run, so `pillion status` and `helm test`, which need running ones, fail")
+	}
+	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", s.kubeconfig(), s.bin())
 	return nil
 }
 

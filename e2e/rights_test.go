@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -90,6 +91,7 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "create", group: registration, resource: "validatingwebhookconfigurations"},
 		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: "another"},
 		{verb: "delete", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
+		{verb: "get", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "update", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "delete", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
@@ -126,7 +128,8 @@ func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
 		})
 		can := func(verb, resource string, more ...string) string {
 			out, _, _ := run(t, "", "kubectl", append([]string{"auth", "can-i", verb, resource, "--as=" + user}, more...)...) // the exit code says the same as the word
-			return strings.TrimSpace(out)
+			answer, _, _ := strings.Cut(strings.TrimSpace(out), " ")                                                          // what comes after it is about roles that others are deleting
+			return answer
 		}
 		// Aggregation is a controller's work, and rights are cached.
 		eventually(t, soon, func() error {
@@ -146,4 +149,66 @@ func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Templates are in no namespace, so whoever may view one only may not read them, unless
+// the chart is told to let everybody.
+func TestEverybodyMayReadTemplatesWhereTheChartSaysSo(t *testing.T) {
+	t.Parallel()
+	const prefix = "readers.example.com" // a group of its own: other tests ask about pillion.dev
+	namespace := newNamespace(t, nil, nil).name
+	user := unique("viewer")
+	must(t, "", "kubectl", "-n", namespace, "create", "rolebinding", user, "--clusterrole=view", "--user="+user)
+	// Not by kubectl, which asks about kinds that the API server serves only.
+	may := func(user, verb string) bool {
+		t.Helper()
+		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: user, Groups: []string{"system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: prefix, Resource: "sidecartemplates"},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.Allowed
+	}
+	apply := func(sets ...string) {
+		t.Helper()
+		args := append([]string{"template", "readers", checkout.Chart(), "-n", namespace, "--show-only", "templates/rbac.yaml", "--set", "annotationPrefix=" + prefix}, flags(sets)...)
+		must(t, must(t, "", "helm", args...), "kubectl", "apply", "-f", "-")
+	}
+	t.Cleanup(func() {
+		for _, kind := range []string{"clusterrolebinding", "clusterrole"} {
+			if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", kind, "-l", "app.kubernetes.io/instance=readers"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	apply()
+	// When this right is in force, so is what else was applied.
+	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole=readers-pillion-"+namespace+"-view", "--user="+user+"-of-all")
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrolebinding", user); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, soon, func() error {
+		if !may(user+"-of-all", "list") {
+			return errors.New("whoever is bound to the view role in the whole cluster may not list templates")
+		}
+		return nil
+	})
+	if may(user, "list") {
+		t.Error("a viewer of one namespace may list templates")
+	}
+	apply("rbac.everyoneReadsTemplates=true")
+	eventually(t, soon, func() error {
+		for verb, want := range map[string]bool{"get": true, "list": true, "watch": true, "create": false, "patch": false, "delete": false} {
+			if got := may(user, verb); got != want {
+				return fmt.Errorf("everybody may %s templates: %t, want %t", verb, got, want)
+			}
+		}
+		return nil
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,9 @@ func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
 	}
 }
 
+// servingLine is what Pillion's log says of its admin port.
+var servingLine = regexp.MustCompile(`msg=serving .*admin=(127\.0\.0\.1:[0-9]+)`)
+
 // Pillion as a service account that nobody has given any right.
 func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
 	t.Parallel()
@@ -210,14 +214,24 @@ func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
 	} {
 		t.Run(c.args[0], func(t *testing.T) {
 			t.Parallel()
-			admin := freeAddress(t)
-			args := append([]string{"serve", "--kubeconfig=" + path, "--namespace=" + n.name, "--webhook-configuration=pillion", "--listen=" + freeAddress(t), "--admin-listen=" + admin}, c.args...)
+			args := append([]string{"serve", "--kubeconfig=" + path, "--namespace=" + n.name, "--webhook-configuration=pillion", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}, c.args...)
 			cmd := exec.CommandContext(t.Context(), checkout.Pillion(), args...)
 			cmd.Env = shared.Env() // no proxy
+			var log lines
+			cmd.Stderr = &log
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+			var admin string
+			eventually(t, soon, func() error {
+				found := servingLine.FindStringSubmatch(log.String())
+				if found == nil {
+					return fmt.Errorf("the log does not say where it serves:\n%s", log.String())
+				}
+				admin = found[1]
+				return nil
+			})
 			eventually(t, soon, func() error {
 				said, err := readyz(admin)
 				if err != nil {

@@ -249,17 +249,6 @@ func mountOf(r ground.Replica, argument string) (string, error) {
 	return "", fmt.Errorf("%s has no argument %s", r.Name, argument)
 }
 
-// freeAddress is an address of this machine on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // readyz is what the admin port at the address says, whether ready or not.
 func readyz(address string) (string, error) {
 	response, err := http.Get("http://" + address + "/readyz")

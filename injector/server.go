@@ -52,18 +52,24 @@ func NewServer(o ServerOptions) *Server { return &Server{options: o} }
 // Run serves until ctx ends, and then stops in order: not ready at once, still
 // answering for the delay, then no new connections, then what is in flight.
 func (s *Server) Run(ctx context.Context) error {
-	o := s.options
-	webhook, err := net.Listen("tcp", o.Listen)
+	webhook, err := net.Listen("tcp", s.options.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for reviews: %w", err)
 	}
-	admin, err := net.Listen("tcp", o.AdminListen)
+	admin, err := net.Listen("tcp", s.options.AdminListen)
 	if err != nil {
 		_ = webhook.Close()
 		return fmt.Errorf("listening for probes and metrics: %w", err)
 	}
+	return s.serve(ctx, webhook, admin)
+}
+
+// serve is Run on listeners that are there; it closes them.
+func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
+	o := s.options
 	reviews := s.reviewServer()
 	probes := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
+	defer func() { _, _ = reviews.Close(), probes.Close() }()
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
 	go func() { failed <- probes.Serve(admin) }()
@@ -76,15 +82,19 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.stopping.Store(true)
 	o.Logger.Info("stopping", "delay", o.ShutdownDelay, "timeout", o.ShutdownTimeout)
-	time.Sleep(o.ShutdownDelay)
+	var broken error
+	select {
+	case <-time.After(o.ShutdownDelay):
+	case err := <-failed: // nobody new can be answered; those in flight still are
+		broken = fmt.Errorf("serving while stopping: %w", err)
+	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTimeout)
 	defer cancel()
-	err = reviews.Shutdown(last)
-	_ = probes.Close()
+	err := reviews.Shutdown(last)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("stopping: reviews were still being answered after %s", o.ShutdownTimeout)
+		err = fmt.Errorf("stopping: reviews were still being answered after %s", o.ShutdownTimeout)
 	}
-	return err
+	return errors.Join(broken, err)
 }
 
 func (s *Server) reviewServer() *http.Server {

@@ -3,6 +3,7 @@ package injector
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,15 +15,37 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// freeAddress is a loopback address that nobody listens on.
-func freeAddress(t *testing.T) string {
+// startServer has a server answer "ok" on addresses of its own, and stop with ctx; Run's
+// error comes when it has.
+func startServer(t *testing.T, ctx context.Context, o ServerOptions) (s *Server, webhook, admin net.Listener, ended chan error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	t.Cleanup(certificate.Close)
+	o.Review = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	o.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.TLS.Certificates[0], nil }
+	o.Gatherer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	s = NewServer(o)
+	var listeners [2]net.Listener
+	for i := range listeners {
+		var err error
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	ended = make(chan error, 1)
+	go func() { ended <- s.serve(ctx, listeners[0], listeners[1]) }()
+	return s, listeners[0], listeners[1], ended
+}
+
+// awaitStopping returns when the server has taken note that it is to stop.
+func awaitStopping(t *testing.T, s *Server) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); s.Ready() == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is ready although it is to stop")
+		}
+	}
 }
 
 // A review that an API server sends on a kept connection in the moment in which the
@@ -30,24 +53,12 @@ func freeAddress(t *testing.T) string {
 // has to end with its answer.
 func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	t.Parallel()
-	certificate := httptest.NewUnstartedServer(nil)
-	certificate.StartTLS()
-	defer certificate.Close()
-	s := NewServer(ServerOptions{
-		Listen: freeAddress(t), AdminListen: freeAddress(t),
-		Review:         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.TLS.Certificates[0], nil },
-		Gatherer:       prometheus.NewRegistry(),
-		ShutdownDelay:  2 * time.Second, ShutdownTimeout: 10 * time.Second,
-		Logger: slog.New(slog.DiscardHandler),
-	})
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 2 * time.Second, ShutdownTimeout: 10 * time.Second})
 
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	post := func() (closes bool, err error) {
-		response, err := client.Post("https://"+s.options.Listen+"/mutate", "application/json", nil)
+		response, err := client.Post("https://"+webhook.Addr().String()+"/mutate", "application/json", nil)
 		if err != nil {
 			return false, err
 		}
@@ -64,9 +75,7 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 		}
 	}
 	stop()
-	for s.Ready() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	awaitStopping(t, s)
 	for range 3 { // the kept connection, and new ones
 		if closes, err := post(); err != nil || !closes {
 			t.Errorf("while stopping: %v (the connection is closed: %v), want an answer that closes it", err, closes)
@@ -74,5 +83,25 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// Who does not listen any more gives no last answers.
+func TestAListenerThatIsGoneEndsTheDelayOfStopping(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: time.Hour, ShutdownTimeout: time.Second})
+	stop()
+	awaitStopping(t, s)
+	if err := webhook.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("it ends with %v, want an error about the listener", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits on for the whole delay")
 	}
 }

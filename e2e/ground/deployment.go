@@ -256,7 +256,6 @@ func (g *ControlPlane) programsOf(ctx context.Context, object *appsv1.Deployment
 			client:    g.client,
 			namespace: object.Namespace,
 			podName:   object.Name + "-" + strconv.Itoa(i),
-			podIP:     g.net.replica(i).String(),
 			dir:       g.path(object.Namespace, strconv.Itoa(i)),
 		}
 		p, err := s.program(ctx, &object.Spec.Template.Spec)

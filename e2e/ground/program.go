@@ -8,11 +8,9 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -28,13 +26,13 @@ type program struct {
 
 // surroundings are what a container can ask its kubelet about itself.
 type surroundings struct {
-	client                    kubernetes.Interface
-	namespace, podName, podIP string
-	dir                       string // where its volumes stand
+	client             kubernetes.Interface
+	namespace, podName string
+	dir                string // where its volumes stand
 }
 
 // program makes a program of the pod's only container. What it cannot do as a kubelet
-// would (other kinds of volumes, of references) is an error.
+// would (parts of volumes, references, variables in texts) is an error.
 func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program, error) {
 	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
 		return program{}, fmt.Errorf("%d containers and %d init containers; the ground runs exactly one container", len(pod.Containers), len(pod.InitContainers))
@@ -45,7 +43,7 @@ func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program
 	if err != nil {
 		return program{}, err
 	}
-	env, err := s.environment(ctx, pod, container)
+	env, err := s.environment(container)
 	if err != nil {
 		return program{}, err
 	}
@@ -53,7 +51,10 @@ func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program
 		p.Env = append(p.Env, name+"="+paths.Replace(env[name]))
 	}
 	for _, arg := range s.arguments(container) {
-		p.Args = append(p.Args, paths.Replace(expand(arg, env)))
+		if err := literal(arg); err != nil {
+			return program{}, fmt.Errorf("argument: %w", err)
+		}
+		p.Args = append(p.Args, paths.Replace(arg))
 	}
 	return p, nil
 }
@@ -91,158 +92,70 @@ func (s surroundings) mount(ctx context.Context, pod *corev1.PodSpec, container 
 	return strings.NewReplacer(pairs...), nil
 }
 
-// volume is the content of a volume, by path inside it.
+// volume is the content of a volume, by key.
 func (s surroundings) volume(ctx context.Context, v *corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case v.EmptyDir != nil:
 		return nil, nil
-	case v.ConfigMap != nil:
+	case v.ConfigMap != nil && len(v.ConfigMap.Items) == 0 && v.ConfigMap.Optional == nil:
 		object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
-		if absent(err, v.ConfigMap.Optional) {
-			return nil, nil
-		}
 		if err != nil {
 			return nil, err
 		}
-		data := maps.Clone(object.BinaryData)
-		if data == nil {
-			data = map[string][]byte{}
-		}
+		data := map[string][]byte{}
+		maps.Copy(data, object.BinaryData)
 		for key, text := range object.Data {
 			data[key] = []byte(text)
 		}
-		return project(data, v.ConfigMap.Items)
-	case v.Secret != nil:
+		return data, nil
+	case v.Secret != nil && len(v.Secret.Items) == 0 && v.Secret.Optional == nil:
 		object, err := s.client.CoreV1().Secrets(s.namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
-		if absent(err, v.Secret.Optional) {
-			return nil, nil
-		}
 		if err != nil {
 			return nil, err
 		}
-		return project(object.Data, v.Secret.Items)
+		return object.Data, nil
 	}
-	return nil, fmt.Errorf("the ground mounts emptyDir, configMap and secret volumes only")
+	return nil, fmt.Errorf("the ground mounts emptyDir, and configMap and secret volumes as a whole, only")
 }
 
-func absent(err error, optional *bool) bool {
-	return optional != nil && *optional && apierrors.IsNotFound(err)
-}
-
-// project chooses and renames keys, as a volume's items say; all keys without items.
-func project(data map[string][]byte, items []corev1.KeyToPath) (map[string][]byte, error) {
-	if len(items) == 0 {
-		return data, nil
-	}
-	chosen := map[string][]byte{}
-	for _, item := range items {
-		value, ok := data[item.Key]
-		if !ok {
-			return nil, fmt.Errorf("no key %q", item.Key)
-		}
-		chosen[item.Path] = value
-	}
-	return chosen, nil
-}
-
-// environment resolves the container's variables in order: a later one may use $(EARLIER).
-func (s surroundings) environment(ctx context.Context, pod *corev1.PodSpec, container *corev1.Container) (map[string]string, error) {
+// environment is the container's variables.
+func (s surroundings) environment(container *corev1.Container) (map[string]string, error) {
 	if len(container.EnvFrom) > 0 {
-		return nil, fmt.Errorf("envFrom: the ground resolves env only")
+		return nil, fmt.Errorf("envFrom: the ground knows env only")
 	}
 	env := map[string]string{}
 	for _, v := range container.Env {
-		value := expand(v.Value, env)
+		value, err := v.Value, literal(v.Value)
 		if v.ValueFrom != nil {
-			var err error
-			if value, err = s.reference(ctx, pod, container, v.ValueFrom); err != nil {
-				return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
-			}
+			value, err = s.reference(v.ValueFrom)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
 		}
 		env[v.Name] = value
 	}
 	return env, nil
 }
 
-func (s surroundings) reference(ctx context.Context, pod *corev1.PodSpec, container *corev1.Container, from *corev1.EnvVarSource) (string, error) {
-	switch {
-	case from.FieldRef != nil:
-		return s.field(pod, from.FieldRef.FieldPath)
-	case from.ResourceFieldRef != nil:
-		return limit(container, from.ResourceFieldRef)
-	case from.ConfigMapKeyRef != nil:
-		object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, from.ConfigMapKeyRef.Name, metav1.GetOptions{})
-		if err != nil {
-			return "", err
-		}
-		value, ok := object.Data[from.ConfigMapKeyRef.Key]
-		if !ok {
-			return "", fmt.Errorf("ConfigMap %s has no key %q", object.Name, from.ConfigMapKeyRef.Key)
-		}
-		return value, nil
+func (s surroundings) reference(from *corev1.EnvVarSource) (string, error) {
+	if from.FieldRef == nil {
+		return "", fmt.Errorf("the ground resolves fieldRef only")
 	}
-	return "", fmt.Errorf("the ground resolves fieldRef, resourceFieldRef and configMapKeyRef only")
-}
-
-func (s surroundings) field(pod *corev1.PodSpec, name string) (string, error) {
-	switch name {
+	switch from.FieldRef.FieldPath {
 	case "metadata.name":
 		return s.podName, nil
 	case "metadata.namespace":
 		return s.namespace, nil
-	case "spec.serviceAccountName":
-		return pod.ServiceAccountName, nil
-	case "spec.nodeName":
-		return "controlplane", nil
-	case "status.podIP", "status.podIPs":
-		return s.podIP, nil
 	}
-	return "", fmt.Errorf("the ground does not know the field %s", name)
+	return "", fmt.Errorf("the ground does not know the field %s", from.FieldRef.FieldPath)
 }
 
-// limit is what a resourceFieldRef gives: the resource in units of the divisor, rounded up.
-func limit(container *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
-	kind, name, _ := strings.Cut(ref.Resource, ".")
-	list := container.Resources.Limits
-	if kind == "requests" {
-		list = container.Resources.Requests
+// literal is an error where a kubelet would put a variable's value into the text.
+func literal(text string) error {
+	if strings.Contains(text, "$(") || strings.Contains(text, "$$") {
+		return fmt.Errorf("%q: the ground does not expand variables", text)
 	}
-	quantity, ok := list[corev1.ResourceName(name)]
-	if !ok {
-		return "", fmt.Errorf("the container has no %s", ref.Resource)
-	}
-	divisor := ref.Divisor.MilliValue()
-	if divisor == 0 {
-		divisor = 1000
-	}
-	return strconv.FormatInt((quantity.MilliValue()+divisor-1)/divisor, 10), nil
-}
-
-// expand replaces $(NAME) by the variable of that name, as a kubelet does: an unknown one
-// stays, and $$ is a literal $.
-func expand(text string, env map[string]string) string {
-	var out strings.Builder
-	for {
-		before, after, found := strings.Cut(text, "$")
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-		text = after
-		if strings.HasPrefix(after, "$") {
-			out.WriteByte('$')
-			text = after[1:]
-			continue
-		}
-		name, rest, closed := strings.Cut(strings.TrimPrefix(after, "("), ")")
-		value, known := env[name]
-		if !strings.HasPrefix(after, "(") || !closed || !known {
-			out.WriteByte('$')
-			continue
-		}
-		out.WriteString(value)
-		text = rest
-	}
+	return nil
 }
 
 // writeFiles makes the program's folder, with the files in it, from scratch.

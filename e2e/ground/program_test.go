@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -25,14 +24,12 @@ func TestAContainerBecomesTheProgramThatAKubeletWouldRun(t *testing.T) {
 		ServiceAccountName: "account",
 		Containers: []corev1.Container{{
 			Command: []string{"/pillion"},
-			Args:    []string{"serve", "--templates=/etc/t", "--crt=/etc/t/keys/tls.crt", "--name=$(NAME)", "--cost=$$(NAME)$(NOBODY)"},
+			Args:    []string{"serve", "--templates=/etc/t", "--crt=/etc/t/keys/tls.crt", "--cost=$5"},
 			Env: []corev1.EnvVar{
 				{Name: "NAME", ValueFrom: field("metadata.name")},
-				{Name: "WHERE", Value: "$(NAME).ns:/etc/t"},
-				{Name: "ACCOUNT", ValueFrom: field("spec.serviceAccountName")},
-				{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}},
+				{Name: "WHERE", Value: "ns:/etc/t"},
+				{Name: "HOME", ValueFrom: field("metadata.namespace")},
 			},
-			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Ki")}},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "files", MountPath: "/etc/t"},
 				{Name: "keys", MountPath: "/etc/t/keys"},
@@ -40,25 +37,25 @@ func TestAContainerBecomesTheProgramThatAKubeletWouldRun(t *testing.T) {
 			},
 		}},
 		Volumes: []corev1.Volume{
-			{Name: "files", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "files"}, Items: []corev1.KeyToPath{{Key: "a.yaml", Path: "x.yaml"}}}}},
+			{Name: "files", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "files"}}}},
 			{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}},
 			{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		},
 	}
-	s := surroundings{client: client, namespace: "ns", podName: "p-0", podIP: "127.0.0.9", dir: "/d"}
+	s := surroundings{client: client, namespace: "ns", podName: "p-0", dir: "/d"}
 	p, err := s.program(t.Context(), pod)
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := filepath.Join("/d", "volumes", "files")
 	keys := filepath.Join("/d", "volumes", "keys")
-	if want := []string{"serve", "--templates=" + files, "--crt=" + keys + "/tls.crt", "--name=p-0", "--cost=$(NAME)$(NOBODY)"}; !slices.Equal(p.Args, want) {
+	if want := []string{"serve", "--templates=" + files, "--crt=" + keys + "/tls.crt", "--cost=$5"}; !slices.Equal(p.Args, want) {
 		t.Errorf("arguments %q, want %q", p.Args, want)
 	}
-	if want := []string{"ACCOUNT=account", "GOMEMLIMIT=1024", "NAME=p-0", "WHERE=p-0.ns:" + files}; !slices.Equal(p.Env, want) {
+	if want := []string{"HOME=ns", "NAME=p-0", "WHERE=ns:" + files}; !slices.Equal(p.Env, want) {
 		t.Errorf("environment %q, want %q", p.Env, want)
 	}
-	if got, want := slices.Sorted(maps.Keys(p.Files)), []string{files + "/x.yaml", keys + "/tls.crt"}; !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(p.Files)), []string{files + "/a.yaml", files + "/b.yaml", keys + "/tls.crt"}; !slices.Equal(got, want) {
 		t.Errorf("files %q, want %q", got, want)
 	}
 }
@@ -76,6 +73,15 @@ func TestWhatTheGroundCannotRunAsAKubeletWouldIsRefused(t *testing.T) {
 			p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
 			p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
 		}, "volume v"},
+		{"a part of a volume", func(p *corev1.PodSpec) {
+			p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
+			p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: []corev1.KeyToPath{{Key: "k", Path: "p"}}}}}}
+		}, "as a whole"},
+		{"a variable in an argument", func(p *corev1.PodSpec) { p.Containers[0].Args = []string{"--name=$(NAME)"} }, "--name=$(NAME)"},
+		{"a variable in a variable", func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X", Value: "$$5"}} }, "variable X"},
+		{"a reference to a resource", func(p *corev1.PodSpec) {
+			p.Containers[0].Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}}}
+		}, "fieldRef only"},
 		{"a field it does not know", func(p *corev1.PodSpec) {
 			p.Containers[0].Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
 		}, "metadata.uid"},

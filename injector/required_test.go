@@ -206,6 +206,28 @@ func TestAForgedStatusHidesNothingFromARequiredTemplate(t *testing.T) {
 	}
 }
 
+// A mirror pod that a node made is a picture of what runs there already: nothing can be
+// injected, and nothing is missing. Whoever else writes the annotation gets around
+// nothing by it.
+func TestOnlyAMirrorPodOfANodeStaysAsItIs(t *testing.T) {
+	set := requiredSet(t)
+	mirror := patched(t, podOf(t, plainPod), `[{"op":"add","path":"/metadata/annotations","value":{"kubernetes.io/config.mirror":"x"}}]`)
+	for fromNode, verified := range map[bool]string{true: "", false: "the container audit is not among"} {
+		r := Request{Operation: "CREATE", FromNode: fromNode, Pod: mirror, Namespace: shop, Templates: set}
+		out, err := NewPipeline(Config{}).Inject(r)
+		if err != nil || !out.Allowed || (named(itemsOf(out.Pod, "initContainers"), "audit") != nil) == fromNode || named(itemsOf(out.Pod, "containers"), "helper") != nil {
+			t.Errorf("from a node %v: %v %s %v", fromNode, err, out.Message, out.Pod)
+		}
+		if got := verifyRequired(t, set, r, nil); verified == "" && got != "" || !strings.Contains(got, verified) {
+			t.Errorf("from a node %v: verified %q; want %q", fromNode, got, verified)
+		}
+		r.Pod = out.Pod
+		if got := verifyRequired(t, set, r, nil); got != "" {
+			t.Errorf("from a node %v: the final pod: %s", fromNode, got)
+		}
+	}
+}
+
 func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
 	set := requiredSet(t)
 	e, _ := set.Get("audit")

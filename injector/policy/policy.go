@@ -152,7 +152,7 @@ func (d *decider) decidedByRequest() bool {
 		return whole(reason.NotAPodCreation, fmt.Sprintf("operation %s on pods%s", r.Operation, slashed(r.Subresource)))
 	case r.Excluded:
 		return whole(reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace))
-	case d.isMirror() && !(r.FromNode && d.anyRequired()):
+	case d.isMirror() && (r.FromNode || !d.anyRequired()):
 		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
 	}
 	d.step("request", "CREATE of a pod", "goes on")
@@ -224,7 +224,12 @@ func (d *decider) deny(level Level, err error) Decision {
 // choose fills wanted by the table of [Decide].
 func (d *decider) choose(pod, ns Ask) {
 	if d.isMirror() {
-		return // from a node: for required only
+		// No node sent it, so it mirrors nothing: by the annotation alone it cannot
+		// get around what is required.
+		why := "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"
+		d.takeAllOff(reason.MirrorPod, why)
+		d.result.Code, d.result.Why = reason.MirrorPod, why
+		return
 	}
 	switch pod.Mode {
 	case Out:

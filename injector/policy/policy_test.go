@@ -154,8 +154,8 @@ func TestFactsOfTheRequestComeFirst(t *testing.T) {
 		"an update":                 {func(r *Request) { r.Operation = "UPDATE" }, reason.NotAPodCreation, ""},
 		"a subresource":             {func(r *Request) { r.Subresource = "resize" }, reason.NotAPodCreation, ""},
 		"an excluded namespace":     {func(r *Request) { r.Excluded = true }, reason.NamespaceExcluded, ""},
-		"a mirror pod by hand":      {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x" }, reason.MirrorPod, ""},
-		"a mirror pod from a node":  {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x"; r.FromNode = true }, "", "must"},
+		"a mirror pod by hand":      {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x" }, "", "must"},
+		"a mirror pod from a node":  {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x"; r.FromNode = true }, reason.MirrorPod, ""},
 		"a pod creation by a human": {func(*Request) {}, "", "a must"},
 	} {
 		r := request("a", "-")
@@ -163,6 +163,21 @@ func TestFactsOfTheRequestComeFirst(t *testing.T) {
 		d := Decide(r, catalogue())
 		if d.Code != c.code || strings.Join(d.Inject, " ") != c.want {
 			t.Errorf("%s: code %q, injected %v, want %q %q", name, d.Code, d.Inject, c.code, c.want)
+		}
+	}
+}
+
+func TestWithoutAnythingRequiredAMirrorPodStaysAsItIsWhoeverSendsIt(t *testing.T) {
+	plain := []Template{{Name: "a"}, {Name: "auto", Match: everything()}}
+	elsewhere := labels.SelectorFromSet(labels.Set{"team": "other"})
+	for _, templates := range [][]Template{plain, append(plain, Template{Name: "must", Required: true, Match: &Match{Namespace: elsewhere, Pod: labels.Everything()}})} {
+		for _, fromNode := range []bool{false, true} {
+			r := request("a", "-")
+			r.PodAnnotations[mirrorAnnotation], r.FromNode = "x", fromNode
+			d := Decide(r, templates)
+			if o := outcome(t, d, "auto"); d.Code != reason.MirrorPod || len(d.Inject) > 0 || d.Deny || o.Code != reason.MirrorPod {
+				t.Errorf("%d templates, from a node %v: %+v", len(templates), fromNode, d)
+			}
 		}
 	}
 }

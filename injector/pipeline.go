@@ -172,31 +172,73 @@ func brokenChoice(e templates.Entry) policy.Template {
 	return c
 }
 
-// inject renders and merges what was decided. A template that fails and says
-// onError: Skip is left out; when it is the merge that fails, the others are
-// merged again without it.
+// inject renders and merges what was decided: again, when the result shows that a
+// required template was not shown what it has to see.
 func (r *run) inject() error {
 	status, err := merge.ParseStatus(r.request.Pod, r.pipeline.statusKey)
 	if err != nil {
 		r.out.Warnings = append(r.out.Warnings, err.Error())
 	}
-	bases := r.bases(merge.Base(r.request.Pod, status))
-	rendered := map[string]TemplateOutcome{}
-	for _, name := range r.decision.Inject {
-		if err := r.render(name, bases.of(r.template(name)), rendered); err != nil {
+	v := r.views(status)
+	for {
+		before := *r
+		rendered, err := r.renderAll(v)
+		if err != nil {
 			return err
 		}
+		fragments := slices.Clone(r.fragments)
+		result, err := r.merge(status, rendered)
+		if err != nil || len(r.refusals) > 0 {
+			return err
+		}
+		if !v.reveal(fragments, result.Pod) {
+			return r.complete(v, result, rendered)
+		}
+		*r = before
 	}
+}
+
+// complete refuses a pod in which a forged status keeps a required template from doing
+// its work, as the verification of the final pod would. Where there is no such
+// verification, as on the command line, nothing else would tell.
+func (r *run) complete(v *views, result merge.Result, rendered map[string]TemplateOutcome) error {
+	missing, err := r.missing(v, result.Pod)
+	if err != nil {
+		return err
+	}
+	for _, out := range missing {
+		r.failed(out, v1alpha1.ErrorDeny)
+	}
+	if len(missing) > 0 {
+		return nil
+	}
+	return r.finish(result, rendered)
+}
+
+func (r *run) renderAll(v *views) (map[string]TemplateOutcome, error) {
+	rendered := map[string]TemplateOutcome{}
+	for _, name := range r.decision.Inject {
+		if err := r.render(name, v, rendered); err != nil {
+			return nil, err
+		}
+	}
+	return rendered, nil
+}
+
+// merge merges what was rendered. A template that fails and says onError: Skip is
+// left out; when it is the merge that fails, the others are merged again without it.
+// There is no result if the pod is refused.
+func (r *run) merge(status merge.Status, rendered map[string]TemplateOutcome) (merge.Result, error) {
 	for len(r.refusals) == 0 {
 		result, err := merge.Merge(r.request.Pod, status, r.fragments, merge.Options{StatusKey: r.pipeline.statusKey})
 		if err == nil {
-			return r.finish(result, rendered)
+			return result, nil
 		}
 		if err := r.mergeFailed(err, rendered); err != nil {
-			return err
+			return merge.Result{}, err
 		}
 	}
-	return nil
+	return merge.Result{}, nil
 }
 
 // template returns one that was decided to be injected.
@@ -205,10 +247,10 @@ func (r *run) template(name string) *templates.Template {
 	return entry.Template
 }
 
-func (r *run) render(name string, base map[string]any, rendered map[string]TemplateOutcome) error {
+func (r *run) render(name string, v *views, rendered map[string]TemplateOutcome) error {
 	t := r.template(name)
 	out := TemplateOutcome{Name: name, Hash: t.Hash(), Asked: true}
-	result, err := t.Render(templates.Input{Pod: base, Namespace: r.request.Namespace})
+	result, err := v.render(name)
 	if err != nil {
 		out.Code = renderCode(err)
 		if out.Code == reason.InternalError {
@@ -229,10 +271,7 @@ func (r *run) render(name string, base map[string]any, rendered map[string]Templ
 	}
 	out.Code = reason.NothingToInject
 	rendered[name] = out
-	r.fragments = append(r.fragments, merge.Fragment{
-		Template: name, Hash: t.Hash(), Params: result.ParamsHash, Object: result.Fragment,
-		OnConflict: string(t.Spec().OnConflict), Overridable: t.Spec().Overridable,
-	})
+	r.fragments = append(r.fragments, fragmentOf(t, result))
 	return nil
 }
 
@@ -262,22 +301,7 @@ func renderCode(err error) reason.Code {
 // mergeFailed records whose fault a failed merge is, and takes that template's
 // fragment away.
 func (r *run) mergeFailed(err error, rendered map[string]TemplateOutcome) error {
-	var conflict *merge.ConflictError
-	var fragment *merge.FragmentError
-	var pod *merge.PodError
-	var name string
-	code := reason.RenderFailed
-	switch {
-	case errors.As(err, &conflict):
-		name, code = conflict.Template, reason.Conflict
-	case errors.As(err, &fragment):
-		name = fragment.Template
-		if errors.Is(err, merge.ErrStatusTooLarge) {
-			code = reason.TemplateTooExpensive
-		}
-	case errors.As(err, &pod):
-		name = pod.Template
-	}
+	name, code := faultOf(err)
 	out, ok := rendered[name]
 	if !ok {
 		return fmt.Errorf("merging into the pod: %w", err)
@@ -287,6 +311,24 @@ func (r *run) mergeFailed(err error, rendered map[string]TemplateOutcome) error 
 	out.Code, out.Why = code, err.Error()
 	r.failed(out, r.template(name).Spec().OnError)
 	return nil
+}
+
+// faultOf returns the template whose fault a failed merge is.
+func faultOf(err error) (template string, code reason.Code) {
+	var conflict *merge.ConflictError
+	var fragment *merge.FragmentError
+	var pod *merge.PodError
+	switch {
+	case errors.As(err, &conflict):
+		return conflict.Template, reason.Conflict
+	case errors.Is(err, merge.ErrStatusTooLarge) && errors.As(err, &fragment):
+		return fragment.Template, reason.TemplateTooExpensive
+	case errors.As(err, &fragment):
+		return fragment.Template, reason.RenderFailed
+	case errors.As(err, &pod):
+		return pod.Template, reason.RenderFailed
+	}
+	return "", reason.RenderFailed
 }
 
 // failed applies a template's onError.

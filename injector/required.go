@@ -16,75 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// bases are the pods that templates see.
-type bases struct {
-	// byStatus is the pod without what its status lists.
-	byStatus map[string]any
-	// byNames, for required templates, is the pod without what the templates of this
-	// request render, by name. A status can be forged: by it, a pod could hide its
-	// containers from a template that must see them.
-	byNames map[string]any
-}
-
-func (b bases) of(t *templates.Template) map[string]any {
-	if t.Spec().Required {
-		return b.byNames
-	}
-	return b.byStatus
-}
-
-// bases returns what the templates that were decided upon see.
-func (r *run) bases(byStatus map[string]any) bases {
-	b := bases{byStatus: byStatus, byNames: byStatus}
-	if !slices.ContainsFunc(r.decision.Inject, func(name string) bool { return r.template(name).Spec().Required }) {
-		return b
-	}
-	var fragments []map[string]any
-	for _, name := range r.decision.Inject {
-		// What fails here fails again where it is rendered to be used.
-		if rendered, err := r.template(name).Render(templates.Input{Pod: byStatus, Namespace: r.request.Namespace}); err == nil {
-			fragments = append(fragments, rendered.Fragment)
-		}
-	}
-	b.byNames = withoutNames(r.request.Pod, r.pipeline.statusKey, fragments)
-	return b
-}
-
-// ownedLists are the lists of a pod's spec whose items are known by their names.
-var ownedLists = []string{"initContainers", "containers", "volumes"}
-
-// withoutNames returns the pod without the status annotation and without the
-// sidecars and volumes that the fragments add. It shares what is the same.
-func withoutNames(pod map[string]any, statusKey string, fragments []map[string]any) map[string]any {
-	spec, _ := pod["spec"].(map[string]any)
-	spec = maps.Clone(spec)
-	for _, list := range ownedLists {
-		items, _ := spec[list].([]any)
-		owned := map[string]bool{}
-		for _, f := range fragments {
-			for _, item := range itemsOf(f, list) {
-				if list == "volumes" || item["image"] != nil {
-					owned[nameOf(item)] = true
-				}
-			}
-		}
-		if len(items) == 0 || len(owned) == 0 {
-			continue
-		}
-		left := slices.DeleteFunc(slices.Clone(items), func(v any) bool { item, _ := v.(map[string]any); return owned[nameOf(item)] })
-		if len(left) == 0 {
-			delete(spec, list)
-			continue
-		}
-		spec[list] = left
-	}
-	base := dropStatus(pod, statusKey)
-	if spec != nil {
-		base["spec"] = spec
-	}
-	return base
-}
-
 // dropStatus returns the pod without its status annotation.
 func dropStatus(pod map[string]any, statusKey string) map[string]any {
 	pod = maps.Clone(pod)
@@ -96,30 +27,6 @@ func dropStatus(pod map[string]any, statusKey string) map[string]any {
 		metadata["annotations"], pod["metadata"] = annotations, metadata
 	}
 	return pod
-}
-
-// itemsOf returns the objects in a list of the spec of a pod or fragment.
-func itemsOf(object map[string]any, list string) []map[string]any {
-	spec, _ := object["spec"].(map[string]any)
-	values, _ := spec[list].([]any)
-	var items []map[string]any
-	for _, v := range values {
-		if item, ok := v.(map[string]any); ok {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-func nameOf(item map[string]any) string { name, _ := item["name"].(string); return name }
-
-func named(items []map[string]any, name string) map[string]any {
-	for _, item := range items {
-		if nameOf(item) == name {
-			return item
-		}
-	}
-	return nil
 }
 
 // Verify says in which ways the final pod is not what the required templates make
@@ -139,32 +46,47 @@ func (p *Pipeline) Verify(req Request, old map[string]any) ([]string, error) {
 		}
 	}
 	status, _ := merge.ParseStatus(req.Pod, p.statusKey) // a bad one counts as none
-	bases := r.bases(merge.Base(req.Pod, status))
+	v := r.views(status)
+	for v.reveal(v.fragments(), req.Pod) {
+	}
+	missing, err := r.missing(v, req.Pod)
+	for _, o := range missing {
+		wrong = append(wrong, o.Why)
+	}
+	return wrong, err
+}
+
+// missing says for each required template in which ways the pod is not what it makes
+// of it.
+func (r *run) missing(v *views, pod map[string]any) ([]TemplateOutcome, error) {
+	var missing []TemplateOutcome
 	for _, name := range r.decision.Inject {
-		t := r.template(name)
-		if !t.Spec().Required {
+		if !v.isRequired(name) {
 			continue
 		}
-		rendered, err := t.Render(templates.Input{Pod: bases.byNames, Namespace: req.Namespace})
+		out := TemplateOutcome{Name: name, Hash: r.template(name).Hash(), Code: reason.RequiredMissing, Asked: true}
+		rendered, err := v.render(name)
 		if err != nil {
 			if renderCode(err) == reason.InternalError {
 				return nil, fmt.Errorf("rendering template %s: %w", name, err)
 			}
-			wrong = append(wrong, err.Error())
+			out.Why = err.Error()
+			missing = append(missing, out)
 			continue
 		}
 		if rendered.Unmet != nil || rendered.Fragment == nil {
 			continue
 		}
-		found, err := p.differences(t, rendered.Fragment, req.Pod)
+		found, err := r.pipeline.differences(r.template(name), rendered.Fragment, pod)
 		if err != nil {
 			return nil, fmt.Errorf("comparing the pod with template %s: %w", name, err)
 		}
-		for _, d := range found {
-			wrong = append(wrong, "template "+name+": "+d)
+		if len(found) > 0 {
+			out.Why = "template " + name + ": " + strings.Join(found, "; ")
+			missing = append(missing, out)
 		}
 	}
-	return wrong, nil
+	return missing, nil
 }
 
 // isRequired tells whether an entry's template is required, as far as that is known.
@@ -179,6 +101,9 @@ func isRequired(e templates.Entry) bool {
 // entrypoint are the fields of a container that decide what runs in it. One that
 // the template leaves to the image, the pod may not set either.
 var entrypoint = []string{"command", "args", "workingDir", "lifecycle", "restartPolicy"}
+
+// probes run programs in a container, too, if they say exec.
+var probes = []string{"livenessProbe", "readinessProbe", "startupProbe"}
 
 // differences says what of a required fragment is not in the pod. What other
 // webhooks and the API server add to a sidecar is none; nor is an image that
@@ -208,6 +133,11 @@ func (p *Pipeline) differences(t *templates.Template, fragment, pod map[string]a
 			if got, _ := has["image"].(string); !acceptable(t, image, got) {
 				wrong = append(wrong, fmt.Sprintf("the container %s has the image %q; %s", nameOf(item), clip(got), wantedImage(t, image)))
 			}
+			for _, probe := range probes {
+				if has, _ := has[probe].(map[string]any); item[probe] == nil && has["exec"] != nil {
+					wrong = append(wrong, fmt.Sprintf("the container %s has %s.exec, and the template has no %s", nameOf(item), probe, probe))
+				}
+			}
 			for _, field := range entrypoint {
 				if _, sets := item[field]; !sets && has[field] != nil {
 					wrong = append(wrong, fmt.Sprintf("the container %s has %s, which the template leaves alone", nameOf(item), field))
@@ -232,6 +162,31 @@ func (p *Pipeline) differences(t *templates.Template, fragment, pod map[string]a
 // unmerged merges a fragment into a pod that should have it all, and says what that
 // would change.
 func (p *Pipeline) unmerged(t *templates.Template, fragment, pod map[string]any) ([]string, error) {
+	edits, refusal, err := p.edits(t, fragment, pod)
+	if err != nil || refusal != "" {
+		return nonEmpty(refusal), err
+	}
+	var wrong []string
+	for _, e := range edits {
+		what := "is not as it renders it"
+		if e.Op == "add" {
+			what = "is missing"
+		}
+		wrong = append(wrong, fmt.Sprintf("%s %s", p.describe(pod, e.Path), what))
+	}
+	return wrong, nil
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// edits are what merging a fragment would change in a pod, besides the status. Refusal
+// says why it cannot be merged.
+func (p *Pipeline) edits(t *templates.Template, fragment, pod map[string]any) (edits []merge.Edit, refusal string, err error) {
 	result, err := merge.Merge(dropStatus(pod, p.statusKey), merge.Status{}, []merge.Fragment{{
 		Template: t.Name(), Hash: t.Hash(), Object: fragment, OnConflict: string(t.Spec().OnConflict),
 	}}, merge.Options{StatusKey: p.statusKey})
@@ -240,26 +195,17 @@ func (p *Pipeline) unmerged(t *templates.Template, fragment, pod map[string]any)
 	var malformed *merge.PodError
 	switch {
 	case errors.As(err, &conflict), errors.As(err, &unfit), errors.As(err, &malformed):
-		return []string{err.Error()}, nil
+		return nil, err.Error(), nil
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	}
-	var wrong []string
-	for _, e := range result.Edits {
+	edits = slices.DeleteFunc(result.Edits, func(e merge.Edit) bool {
 		at := e.Path
-		if value, _ := e.Value.(map[string]any); len(at) == 2 && at[1] == "annotations" && len(value) == 1 && value[p.statusKey] != nil {
-			continue
-		}
-		if len(at) == 3 && at[1] == "annotations" && at[2] == p.statusKey {
-			continue
-		}
-		what := "is not as it renders it"
-		if e.Op == "add" {
-			what = "is missing"
-		}
-		wrong = append(wrong, fmt.Sprintf("%s %s", p.describe(pod, at), what))
-	}
-	return wrong, nil
+		value, _ := e.Value.(map[string]any)
+		return len(at) == 2 && at[1] == "annotations" && len(value) == 1 && value[p.statusKey] != nil ||
+			len(at) == 3 && at[1] == "annotations" && at[2] == p.statusKey
+	})
+	return edits, "", nil
 }
 
 // describe writes the path of an edit with names in place of indexes.
@@ -360,7 +306,7 @@ func (p *Pipeline) verifyUpdate(req Request, old map[string]any) []string {
 		rendered, err := e.Template.Render(templates.Input{Pod: base, Namespace: req.Namespace, IgnoreConditions: true})
 		if err == nil {
 			// Once more, as the template saw the pod when it was made.
-			hidden := withoutNames(req.Pod, p.statusKey, []map[string]any{rendered.Fragment})
+			hidden := without(base, itemsAdded(rendered.Fragment))
 			rendered, err = e.Template.Render(templates.Input{Pod: hidden, Namespace: req.Namespace, IgnoreConditions: true})
 		}
 		if err != nil {
@@ -372,6 +318,43 @@ func (p *Pipeline) verifyUpdate(req Request, old map[string]any) []string {
 		for _, d := range changedSidecars(e.Template, rendered.Fragment, req, changed) {
 			wrong = append(wrong, "template "+e.Name+": "+d)
 		}
+		for _, d := range p.changedUnreached(e.Template, rendered.Fragment, req, changed) {
+			wrong = append(wrong, "template "+e.Name+": "+d)
+		}
+	}
+	return wrong
+}
+
+// changedUnreached judges containers that the template left alone when the pod was
+// made, because another template's sidecar is not its business: what they run may not
+// become anything else. A pod in which no container has what the template gives was made
+// without it.
+func (p *Pipeline) changedUnreached(t *templates.Template, fragment map[string]any, req Request, changed map[string]bool) []string {
+	if req.Subresource == "resize" {
+		return nil
+	}
+	var wrong []string
+	reached := false
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, extension := range itemsOf(fragment, list) {
+			if extension["image"] != nil || named(itemsOf(req.Pod, list), nameOf(extension)) == nil {
+				continue
+			}
+			edits, refusal, err := p.edits(t, map[string]any{"spec": map[string]any{list: []any{extension}}}, req.Pod)
+			// Labels may have changed since, and with them what is rendered: only what
+			// is not there at all tells.
+			lacks := err != nil || refusal != "" || slices.ContainsFunc(edits, func(e merge.Edit) bool { return e.Op == "add" })
+			switch {
+			case !lacks:
+				reached = true
+			case changed[path.Join(list, nameOf(extension))]:
+				wrong = append(wrong, fmt.Sprintf("the container %s would have another image, without what the template gives to it; "+
+					"a pod's other fields cannot change any more: make a new pod", nameOf(extension)))
+			}
+		}
+	}
+	if !reached {
+		return nil
 	}
 	return wrong
 }

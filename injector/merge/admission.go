@@ -40,9 +40,9 @@ const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 // withoutToken is the container v as its author wrote it, without the plugin's mount;
 // anything that is no container is itself. A pod whose status was dropped on the way, as
 // `kubectl debug --copy-to` drops all annotations, has sidecars that only differ in that.
-func (m *merger) withoutToken(t *podschema.Type, v any) any {
+func (s *shapes) withoutToken(t *podschema.Type, v any) any {
 	container, ok := v.(map[string]any)
-	if !ok || t != m.container {
+	if !ok || t != s.container {
 		return v
 	}
 	mounts, _ := container["volumeMounts"].([]any)

@@ -1,0 +1,439 @@
+package injector
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// egress reaches every container. The others add one of their own each, and treat a
+// pod's container of its name in every way there is.
+var hostileTemplates = map[string]string{
+	"egress": `
+  required: true
+  match: {podSelector: {}}
+  inject: {spec: {containers: [{$each: All, env: [{name: HTTPS_PROXY, value: "http://egress:3128", $onConflict: Overwrite}], securityContext: {runAsNonRoot: true, $onConflict: Overwrite}}]}}`,
+	"audit": `
+  required: true
+  match: {podSelector: {}}
+  inject: {spec: {initContainers: [{name: audit, image: "audit:1", restartPolicy: Always, volumeMounts: [{name: audit, mountPath: /audit}]}], volumes: [{name: audit, emptyDir: {}}]}}`,
+	"deny": `
+  inject: {spec: {initContainers: [{name: deny, image: "deny:1", restartPolicy: Always, command: [run], volumeMounts: [{name: conf, mountPath: /conf}]}], volumes: [{name: conf, configMap: {name: conf}}]}}`,
+	"over": `
+  overridable: true
+  inject: {spec: {containers: [{name: over, image: "over:1"}]}}`,
+	"keep": `
+  onConflict: KeepPod
+  inject: {spec: {containers: [{name: keep, image: "keep:1", env: [{name: A, value: b}]}]}}`,
+	"write": `
+  onConflict: Overwrite
+  inject: {spec: {containers: [{name: write, image: "write:1"}]}}`,
+	"skip": `
+  onError: Skip
+  inject: {spec: {containers: [{name: skip, image: "skip:1"}]}}`,
+	"each": `
+  inject: {spec: {initContainers: [{$for: c in pod.spec.containers, name: "for-${c.name}", image: "for:1"}]}}`,
+}
+
+func hostileSet(t testing.TB, edit ...string) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for _, name := range slices.Sorted(maps.Keys(hostileTemplates)) {
+		text := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.NewReplacer(edit...).Replace(hostileTemplates[name]) + "\n"
+		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: tmpl})
+	}
+	return templates.NewSet(entries)
+}
+
+// asRendered are the containers of hostileTemplates that $each of egress leaves alone.
+func asRendered(list string, c map[string]any) bool {
+	want := map[string]string{
+		"initContainers/audit": `{"name":"audit","image":"audit:1","restartPolicy":"Always","volumeMounts":[{"name":"audit","mountPath":"/audit"}]}`,
+		"initContainers/deny":  `{"name":"deny","image":"deny:1","restartPolicy":"Always","command":["run"],"volumeMounts":[{"name":"conf","mountPath":"/conf"}]}`,
+		"containers/over":      `{"name":"over","image":"over:1"}`,
+		"containers/keep":      `{"name":"keep","image":"keep:1","env":[{"name":"A","value":"b"}]}`,
+		"containers/write":     `{"name":"write","image":"write:1"}`,
+		"containers/skip":      `{"name":"skip","image":"skip:1"}`,
+	}[list+"/"+nameOf(c)]
+	if list == "initContainers" && strings.HasPrefix(nameOf(c), "for-") {
+		want = fmt.Sprintf(`{"name":%q,"image":"for:1"}`, nameOf(c))
+	}
+	if env, ok := c["env"].([]any); ok && len(env) == 0 {
+		c = maps.Clone(c)
+		delete(c, "env")
+	}
+	var wanted map[string]any
+	return want != "" && json.Unmarshal([]byte(want), &wanted) == nil && reflect.DeepEqual(c, wanted)
+}
+
+// unreached names the containers that are not as rendered and lack what egress gives.
+func unreached(pod map[string]any) []string {
+	var names []string
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range itemsOf(pod, list) {
+			security, _ := c["securityContext"].(map[string]any)
+			env, _ := c["env"].([]any)
+			proxied := slices.ContainsFunc(env, func(v any) bool {
+				return reflect.DeepEqual(v, map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"})
+			})
+			if !asRendered(list, c) && (!proxied || security["runAsNonRoot"] != true) {
+				names = append(names, list+"/"+nameOf(c))
+			}
+		}
+	}
+	return names
+}
+
+func forgedStatus(t testing.TB, applied ...merge.Applied) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"v": 1, "templates": applied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func hostilePod(t testing.TB, asks, status string, spec string) map[string]any {
+	t.Helper()
+	annotations := map[string]any{"pillion.dev/inject": asks}
+	if status != "" {
+		annotations["pillion.dev/status"] = status
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "annotations": annotations}, "spec": json.RawMessage(spec),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return podOf(t, string(text))
+}
+
+func admitHostile(t testing.TB, set *templates.Set, pod map[string]any) (Outcome, string) {
+	t.Helper()
+	r := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}
+	out, err := NewPipeline(Config{}).Inject(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Pod = out.Pod
+	wrong, err := NewPipeline(Config{}).Verify(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, strings.Join(wrong, "; ")
+}
+
+func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *testing.T) {
+	set := hostileSet(t)
+	listed := func(template string, paths ...string) string {
+		e, _ := set.Get(template)
+		return forgedStatus(t, merge.Applied{Name: template, Hash: e.Template.Hash(), Items: paths})
+	}
+	for _, c := range []struct{ why, asks, status, spec string }{
+		{"a container that the status lists", "deny", listed("deny", "/spec/initContainers/name=deny"),
+			`{"initContainers":[{"name":"deny","image":"evil:1","restartPolicy":"Always","securityContext":{"runAsUser":0}}],"containers":[{"name":"web","image":"i"}]}`},
+		{"with its volume", "deny", listed("deny", "/spec/initContainers/name=deny", "/spec/volumes/name=conf"),
+			`{"initContainers":[{"name":"deny","image":"evil:1","restartPolicy":"Always","securityContext":{"privileged":true}}],"containers":[{"name":"web","image":"i"}]}`},
+		{"another volume under the rendered container", "deny", listed("deny", "/spec/initContainers/name=deny", "/spec/volumes/name=conf"),
+			`{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always","command":["run"],"volumeMounts":[{"name":"conf","mountPath":"/conf"}]}],"containers":[{"name":"web","image":"i"}],"volumes":[{"name":"conf","persistentVolumeClaim":{"claimName":"evil"}}]}`},
+		{"another entrypoint", "deny", listed("deny", "/spec/initContainers/name=deny"),
+			`{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always","command":["evil"]}],"containers":[{"name":"web","image":"i"}]}`},
+		{"a probe that runs something", "deny", listed("deny", "/spec/initContainers/name=deny"),
+			`{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always","command":["run"],"volumeMounts":[{"name":"conf","mountPath":"/conf"}],"livenessProbe":{"exec":{"command":["evil"]}}}],"containers":[{"name":"web","image":"i"}]}`},
+		{"a program mounted over the rendered one", "deny", listed("deny", "/spec/initContainers/name=deny"),
+			`{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always","command":["run"],"volumeMounts":[{"name":"conf","mountPath":"/conf"},{"name":"evil","mountPath":"/bin"}]}],"containers":[{"name":"web","image":"i"}],"volumes":[{"name":"evil","emptyDir":{}}]}`},
+		{"an overridable sidecar", "over", "", `{"containers":[{"name":"over","image":"evil:1"},{"name":"web","image":"i"}]}`},
+		{"an overridable sidecar of the rendered image", "over", "", `{"containers":[{"name":"over","image":"auto","command":["evil"]},{"name":"web","image":"i"}]}`},
+		{"a template that keeps the pod's", "keep", "", `{"containers":[{"name":"keep","image":"evil:1"},{"name":"web","image":"i"}]}`},
+		{"a template that is skipped", "skip", "", `{"containers":[{"name":"skip","image":"evil:1"},{"name":"web","image":"i"}]}`},
+		{"all containers", "over,keep", "", `{"containers":[{"name":"over","image":"evil:1"},{"name":"keep","image":"evil:1"}]}`},
+		{"a sidecar that is rendered for a container of the forged base", "each", forgedStatus(t, merge.Applied{Name: "gone", Hash: "h", Removed: map[string][]merge.Removed{"/spec/containers": {{Value: map[string]any{"name": "x", "image": "x"}}}}}),
+			`{"initContainers":[{"name":"for-x","image":"evil:1"}],"containers":[{"name":"web","image":"i"}]}`},
+		{"an original that another template wrote over", "deny", forgedStatus(t, merge.Applied{Name: "gone", Hash: "h", Overwrote: map[string]any{"/spec/containers/name=web/env/name=HTTPS_PROXY": map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}}}),
+			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}]}]}`},
+		{"what egress is said to have given", "deny", listed("egress", "/spec/containers/name=web", "/spec/containers/name=web/env/name=HTTPS_PROXY", "/spec/containers/name=web/securityContext/runAsNonRoot"),
+			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}],"securityContext":{"runAsNonRoot":false}}]}`},
+	} {
+		pod := hostilePod(t, c.asks, c.status, c.spec)
+		out, wrong := admitHostile(t, set, pod)
+		if out.Allowed && (len(unreached(out.Pod)) > 0 || wrong != "") {
+			t.Errorf("%s: not reached: %v; verified: %q", c.why, unreached(out.Pod), wrong)
+		}
+		if !out.Allowed && !strings.Contains(out.Message, "template ") {
+			t.Errorf("%s: refused: %s", c.why, out.Message)
+		}
+		// The same pod, had it come by an injection that did not see it.
+		found, err := NewPipeline(Config{}).Verify(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}, nil)
+		if err != nil || !strings.Contains(strings.Join(found, "; "), "template egress: ") {
+			t.Errorf("%s: verified as it came: %v %q", c.why, err, found)
+		}
+	}
+}
+
+// object reads JSON that is known to be good.
+func object(text string) map[string]any {
+	o, err := DecodePod([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// hostile draws a pod of a tenant who knows the templates and writes what they like.
+func hostile(t *rapid.T, set *templates.Set) map[string]any {
+	names := []string{"web", "audit", "deny", "over", "keep", "write", "skip", "for-web", "for-x"}
+	one := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
+	container := func(name string) map[string]any {
+		rendered := map[string]string{"audit": "audit:1", "deny": "deny:1", "over": "over:1", "keep": "keep:1", "write": "write:1", "skip": "skip:1", "for-web": "for:1", "for-x": "for:1"}[name]
+		c := map[string]any{"name": name, "image": one("image", "evil:1", "auto", rendered, rendered)}
+		if c["image"] == "" {
+			c["image"] = "web:1"
+		}
+		if name == "deny" || name == "audit" {
+			c["restartPolicy"] = "Always"
+		}
+		for _, field := range rapid.SliceOfN(rapid.SampledFrom([]string{
+			`{"command":["run"]}`, `{"command":["evil"]}`, `{"args":["evil"]}`, `{"env":[{"name":"HTTPS_PROXY","value":"evil"}]}`, `{"env":[{"name":"A","value":"b"}]}`,
+			`{"env":[{"name":"HTTPS_PROXY","value":"http://egress:3128"}],"securityContext":{"runAsNonRoot":true}}`, `{"securityContext":{"runAsNonRoot":false,"privileged":true}}`,
+			`{"volumeMounts":[{"name":"conf","mountPath":"/conf"}]}`, `{"volumeMounts":[{"name":"audit","mountPath":"/audit"}]}`, `{"livenessProbe":{"exec":{"command":["evil"]}}}`,
+		}), 0, 3).Draw(t, "fields") {
+			maps.Copy(c, object(field))
+		}
+		return c
+	}
+	spec := map[string]any{"containers": []any{container("web")}}
+	used := map[string]bool{"web": true}
+	for _, name := range rapid.SliceOfN(rapid.SampledFrom(names), 0, 4).Draw(t, "others") {
+		list := one("list", "containers", "initContainers")
+		if items, _ := spec[list].([]any); !used[name] {
+			used[name], spec[list] = true, append(items, container(name))
+		}
+	}
+	for _, volume := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"conf", "audit"}), 0, 2, rapid.ID).Draw(t, "volumes") {
+		items, _ := spec["volumes"].([]any)
+		source := object(one("source", `{"emptyDir":{}}`, `{"configMap":{"name":"conf"}}`, `{"persistentVolumeClaim":{"claimName":"evil"}}`))
+		source["name"] = volume
+		spec["volumes"] = append(items, source)
+	}
+	paths := []string{"/spec/initContainers", "/spec/containers", "/spec", "/metadata/annotations/pillion.dev~1inject", "/spec/volumes/name=conf", "/spec/volumes/name=audit"}
+	for _, name := range names {
+		for _, list := range []string{"containers", "initContainers"} {
+			at := "/spec/" + list + "/name=" + name
+			paths = append(paths, at, at, at+"/env", at+"/env/name=HTTPS_PROXY", at+"/securityContext", at+"/securityContext/runAsNonRoot", at+"/image")
+		}
+	}
+	values := []any{nil, "x", map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}, map[string]any{"name": "x", "image": "x"}, map[string]any{"name": "deny", "image": "deny:1"}, true}
+	var applied []merge.Applied
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"egress", "audit", "deny", "over", "keep", "write", "skip", "each", "gone"}), 0, 4, rapid.ID).Draw(t, "records") {
+		a := merge.Applied{Name: name, Hash: "0000000000000000", Items: rapid.SliceOfN(rapid.SampledFrom(paths), 0, 6).Draw(t, "items")}
+		if e, ok := set.Get(name); ok && rapid.IntRange(0, 3).Draw(t, "hash") > 0 {
+			a.Hash = e.Template.Hash()
+		}
+		a.Created = rapid.SliceOfN(rapid.SampledFrom(paths), 0, 2).Draw(t, "created")
+		a.Overwrote = rapid.MapOfN(rapid.SampledFrom(paths), rapid.SampledFrom(values), 0, 2).Draw(t, "overwrote")
+		for _, at := range rapid.SliceOfN(rapid.SampledFrom(paths), 0, 1).Draw(t, "removed") {
+			a.Removed = map[string][]merge.Removed{at: {{Value: rapid.SampledFrom(values).Draw(t, "value")}}}
+		}
+		applied = append(applied, a)
+	}
+	annotations := map[string]any{}
+	if asks := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"deny", "over", "keep", "write", "skip", "each"}), 0, 4, rapid.ID).Draw(t, "asks"); len(asks) > 0 {
+		annotations["pillion.dev/inject"] = strings.Join(asks, ",")
+	}
+	if len(applied) > 0 {
+		text, _ := json.Marshal(map[string]any{"v": 1, "templates": applied})
+		annotations["pillion.dev/status"] = string(text)
+	}
+	if rapid.IntRange(0, 9).Draw(t, "mirror") == 0 {
+		annotations["kubernetes.io/config.mirror"] = "x"
+	}
+	text, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "annotations": annotations}, "spec": spec})
+	return object(string(text))
+}
+
+// TestNoTenantGetsPastARequiredTemplate: whatever the pod and its status say, each
+// container of an admitted pod either is as a template renders it or has what the
+// required template gives to all, and verification knows a pod of which that is not true.
+func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
+	set := hostileSet(t)
+	var admitted, refused int
+	rapid.Check(t, func(rt *rapid.T) {
+		pod := hostile(rt, set)
+		r := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}
+		verify := func(pod map[string]any) []string {
+			r := r
+			r.Pod = pod
+			wrong, err := NewPipeline(Config{}).Verify(r, nil)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			return wrong
+		}
+		if len(unreached(pod)) > 0 && len(verify(pod)) == 0 {
+			rt.Fatalf("verification passes a pod as it came, with %v", unreached(pod))
+		}
+		out, err := NewPipeline(Config{}).Inject(r)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if !out.Allowed {
+			refused++
+			return
+		}
+		admitted++
+		if got := unreached(out.Pod); len(got) > 0 {
+			rt.Fatalf("not reached: %v", got)
+		}
+		forged := pod["metadata"].(map[string]any)["annotations"].(map[string]any)["pillion.dev/status"] != nil
+		if wrong := verify(out.Pod); len(wrong) > 0 && !forged {
+			rt.Fatalf("verification of what injection made: %q", wrong)
+		}
+		later := changedLater(rt, out.Pod)
+		if len(unreached(later)) > 0 && len(verify(later)) == 0 {
+			rt.Fatalf("verification passes a later container: %v", unreached(later))
+		}
+	})
+	if admitted == 0 || refused == 0 {
+		t.Errorf("%d admitted, %d refused: the law is not tried", admitted, refused)
+	}
+}
+
+// changedLater changes or adds one container of an injected pod.
+func changedLater(t *rapid.T, pod map[string]any) map[string]any {
+	text, _ := json.Marshal(pod)
+	pod = object(string(text))
+	spec := pod["spec"].(map[string]any)
+	list := rapid.SampledFrom([]string{"containers", "initContainers"}).Draw(t, "later in")
+	items, _ := spec[list].([]any)
+	i := rapid.IntRange(0, len(items)).Draw(t, "later")
+	if i == len(items) {
+		spec[list] = append(items, map[string]any{"name": rapid.SampledFrom([]string{"late", "for-late"}).Draw(t, "name"), "image": "evil:1"})
+		return pod
+	}
+	change := rapid.SampledFrom([]string{`{"image":"evil:1"}`, `{"command":["evil"]}`, `{"env":[]}`, `{"securityContext":{"privileged":true}}`, `{"env":[{"name":"HTTPS_PROXY","value":"evil"}]}`}).Draw(t, "change")
+	maps.Copy(items[i].(map[string]any), object(change))
+	return pod
+}
+
+// TestHonestPodsPassARequiredTemplate: sidecars of other templates, changed by other
+// webhooks or left by an older version of their template, are kept, and calls after
+// that change nothing.
+func TestHonestPodsPassARequiredTemplate(t *testing.T) {
+	token := map[string]any{"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}
+	mounted := func(pod map[string]any) map[string]any {
+		text, _ := json.Marshal(pod)
+		pod = podOf(t, string(text))
+		for _, list := range []string{"initContainers", "containers"} {
+			for _, c := range itemsOf(pod, list) {
+				mounts, _ := c["volumeMounts"].([]any)
+				c["volumeMounts"] = append(mounts, token)
+				c["terminationMessagePath"], c["imagePullPolicy"] = "/dev/termination-log", "IfNotPresent"
+			}
+		}
+		return pod
+	}
+	mirrored := func(pod map[string]any) map[string]any {
+		pod = mounted(pod)
+		for _, c := range itemsOf(pod, "initContainers") {
+			if nameOf(c) != "audit" {
+				c["image"] = "mirror.example.com/" + c["image"].(string)
+			}
+		}
+		return pod
+	}
+	asItIs := func(pod map[string]any) map[string]any { return pod }
+	for _, c := range []struct {
+		why      string
+		change   func(map[string]any) map[string]any
+		later    *templates.Set
+		image    string
+		proxied  bool // deny's sidecar is reached by egress
+		unedited bool // the second call changes nothing
+	}{
+		{"nothing happens in between", asItIs, hostileSet(t), "deny:1", false, true},
+		{"the API server mounts tokens and sets defaults", mounted, hostileSet(t), "deny:1", false, true},
+		{"images come from a mirror", mirrored, hostileSet(t), "mirror.example.com/deny:1", true, false},
+		{"the template has a newer version", mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", false, false},
+		{"the status is lost", func(pod map[string]any) map[string]any {
+			return patched(t, pod, `[{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}]`)
+		}, hostileSet(t), "deny:1", false, false},
+	} {
+		pod := hostilePod(t, "deny,over,keep,write,each", "", `{"initContainers":[{"name":"migrate","image":"m:1"}],"containers":[{"name":"web","image":"i"},{"name":"over","image":"own:1"}]}`)
+		first, wrong := admitHostile(t, hostileSet(t), pod)
+		if !first.Allowed || wrong != "" {
+			t.Fatalf("the first call: %s %s", first.Message, wrong)
+		}
+		second, wrong := admitHostile(t, c.later, c.change(first.Pod))
+		if !second.Allowed || wrong != "" || c.unedited && len(second.Operations) > 0 {
+			text, _ := patch.Marshal(second.Operations)
+			t.Errorf("%s: %s; verified: %q; operations %s", c.why, second.Message, wrong, text)
+			continue
+		}
+		deny := named(itemsOf(second.Pod, "initContainers"), "deny")
+		if env, _ := deny["env"].([]any); deny["image"] != c.image || (len(env) > 0) != c.proxied {
+			t.Errorf("%s: the sidecar is %v", c.why, deny)
+		}
+		third, wrong := admitHostile(t, c.later, second.Pod)
+		if !third.Allowed || wrong != "" || len(third.Operations) > 0 {
+			text, _ := patch.Marshal(third.Operations)
+			t.Errorf("%s: the third call: %s; verified: %q; operations %s", c.why, third.Message, wrong, text)
+		}
+	}
+}
+
+// TestASkippedTemplateMakesNobodysSidecarDoubtful: of two templates that contradict each
+// other one is left out, and what the other adds is Pillion's all the same.
+func TestASkippedTemplateMakesNobodysSidecarDoubtful(t *testing.T) {
+	set := hostileSet(t, "name: skip, image", "name: keep, image")
+	pod := hostilePod(t, "keep,skip", "", `{"containers":[{"name":"web","image":"i"}]}`)
+	first, wrong := admitHostile(t, set, pod)
+	if !first.Allowed || wrong != "" || !strings.Contains(strings.Join(first.Warnings, " "), "without skip") {
+		t.Fatalf("%s %q, warnings %q", first.Message, wrong, first.Warnings)
+	}
+	if second, wrong := admitHostile(t, set, first.Pod); !second.Allowed || wrong != "" || len(second.Operations) > 0 {
+		t.Errorf("the second call: %s %q, %v", second.Message, wrong, second.Operations)
+	}
+}
+
+// A sidecar that a required template left alone cannot become something else later.
+func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
+	set := hostileSet(t)
+	plain := `{"containers":[{"name":"web","image":"i"},{"name":"two","image":"i"}]}`
+	injected, _ := admitHostile(t, set, hostilePod(t, "deny", "", plain))
+	older := hostilePod(t, "", "", `{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always"}],"containers":[{"name":"web","image":"i"}]}`)
+	relabelled := `{"op":"add","path":"/metadata/labels","value":{"a":"b"}},{"op":"remove","path":"/metadata/annotations"}`
+	at := slices.IndexFunc(itemsOf(injected.Pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "deny" })
+	for _, c := range []struct {
+		why    string
+		old    map[string]any
+		change string
+		says   string
+	}{
+		{"the app's image", injected.Pod, `{"op":"replace","path":"/spec/containers/0/image","value":"i:2"}`, ""},
+		{"the sidecar's image", injected.Pod, fmt.Sprintf(`{"op":"replace","path":"/spec/initContainers/%d/image","value":"evil:1"}`, at), "template egress: the container deny would have another image"},
+		{"the sidecar's image, when the pod says nothing any more", patched(t, injected.Pod, "["+relabelled+"]"), fmt.Sprintf(`{"op":"replace","path":"/spec/initContainers/%d/image","value":"evil:1"}`, at), "the container deny would have another image"},
+		{"the image of a pod from before the template", older, `{"op":"replace","path":"/spec/initContainers/0/image","value":"deny:2"}`, ""},
+		{"metadata", injected.Pod, relabelled, ""},
+	} {
+		wrong, err := NewPipeline(Config{}).Verify(Request{
+			Operation: "UPDATE", Pod: patched(t, c.old, "["+c.change+"]"), Namespace: templates.Namespace{Name: "shop"}, Templates: set,
+		}, c.old)
+		if got := strings.Join(wrong, "; "); err != nil || c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %v %q; want %q", c.why, err, got, c.says)
+		}
+	}
+}

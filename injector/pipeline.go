@@ -365,6 +365,9 @@ func (r *run) finish(result merge.Result, rendered map[string]TemplateOutcome) e
 			out.Code = reason.Injected
 		}
 		out.Why = out.Code.Sentence()
+		if r.decision.Asked[name] && !slices.ContainsFunc(r.fragments, func(f merge.Fragment) bool { return f.Template == name && f.Object != nil }) {
+			r.warn(out)
+		}
 		r.outcome(out)
 		r.step("template "+name, "its matchConditions hold, its parameters are good", string(out.Code))
 	}

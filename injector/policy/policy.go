@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,6 +77,8 @@ type Decision struct {
 	Deny bool
 	// Inject names the templates to render, in the order they were given.
 	Inject []string
+	// Asked has those of Inject that an annotation asks for, by name or by "true".
+	Asked map[string]bool
 	// Outcomes are the templates that are not injected, in the order of Templates,
 	// those that do not exist last.
 	Outcomes []Outcome
@@ -114,6 +117,8 @@ type decider struct {
 	why map[string]string
 	// off maps a template that was taken off to its reason.
 	off map[string]reason.Code
+	// inVain is what the annotations ask for where they are not listened to.
+	inVain map[string]bool
 }
 
 func (d *decider) decide() Decision {
@@ -131,6 +136,7 @@ func (d *decider) decide() Decision {
 		return d.deny(Namespace, nsErr)
 	}
 	d.choose(pod, ns)
+	d.result.Asked = d.asked()
 	d.require()
 	d.finish(pod)
 	return d.result
@@ -140,10 +146,18 @@ func (d *decider) decide() Decision {
 func (d *decider) decidedByRequest() bool {
 	r := d.request
 	whole := func(code reason.Code, why string) bool {
+		asked := map[string]bool{}
+		if code != reason.NotAPodCreation {
+			asked = d.askedInVain(code, why)
+		}
 		d.result.Code, d.result.Why = code, why
 		d.step("request", why, string(code))
 		for _, t := range d.templates {
-			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: t.Name, Code: code, Why: why})
+			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: t.Name, Code: code, Why: why, Asked: asked[t.Name]})
+			delete(asked, t.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(asked)) {
+			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: name, Code: code, Why: why, Asked: true})
 		}
 		return true
 	}
@@ -157,6 +171,38 @@ func (d *decider) decidedByRequest() bool {
 	}
 	d.step("request", "CREATE of a pod", "goes on")
 	return false
+}
+
+// askedInVain returns what the annotations ask for where nothing is injected, and warns
+// of what names no template.
+func (d *decider) askedInVain(code reason.Code, why string) map[string]bool {
+	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
+	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
+	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
+		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("%s: without what %s asks for, which cannot be understood either: %s", code, d.request.InjectKey, why))
+		return map[string]bool{}
+	}
+	asked := d.chosenInVain(pod, ns)
+	if len(asked) == 0 && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
+		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("%s: %s is \"true\", and nothing is injected: %s", code, d.request.InjectKey, why))
+	}
+	return asked
+}
+
+// chosenInVain returns what the annotations ask for, and chooses nothing.
+func (d *decider) chosenInVain(pod, ns Ask) map[string]bool {
+	d.chooseAmong(pod, ns)
+	asked := d.asked()
+	d.wanted, d.why, d.off = map[string]bool{}, map[string]string{}, map[string]reason.Code{}
+	d.result.Warnings = nil
+	return asked
+}
+
+// asked returns what an annotation asks for, as far as it has been chosen.
+func (d *decider) asked() map[string]bool {
+	asked := maps.Clone(d.wanted)
+	maps.DeleteFunc(asked, func(_ string, asked bool) bool { return !asked })
+	return asked
 }
 
 func (d *decider) isMirror() bool {
@@ -227,10 +273,15 @@ func (d *decider) choose(pod, ns Ask) {
 		// No node sent it, so it mirrors nothing: by the annotation alone it cannot
 		// get around what is required.
 		why := "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"
+		d.inVain = d.chosenInVain(pod, ns)
 		d.takeAllOff(reason.MirrorPod, why)
 		d.result.Code, d.result.Why = reason.MirrorPod, why
 		return
 	}
+	d.chooseAmong(pod, ns)
+}
+
+func (d *decider) chooseAmong(pod, ns Ask) {
 	switch pod.Mode {
 	case Out:
 		d.takeAllOff(reason.PodOptedOut, fmt.Sprintf("the pod says %s: \"false\"", d.request.InjectKey))
@@ -363,7 +414,7 @@ func (d *decider) finish(pod Ask) {
 			if !ok {
 				code, d.why[t.Name] = reason.NotRequested, reason.NotRequested.Sentence()
 			}
-			d.outcome(Outcome{Template: t.Name, Code: code, Why: d.why[t.Name]})
+			d.outcome(Outcome{Template: t.Name, Code: code, Why: d.why[t.Name], Asked: d.inVain[t.Name]})
 			continue
 		}
 		d.offer(t, asked)

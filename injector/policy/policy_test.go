@@ -167,6 +167,58 @@ func TestFactsOfTheRequestComeFirst(t *testing.T) {
 	}
 }
 
+// Whatever is asked for where nothing is injected is reported as asked for, so that a
+// warning says what is missing.
+func TestWhatIsAskedForInVainIsKnown(t *testing.T) {
+	excluded := func(r *Request) { r.Excluded = true }
+	mirror := func(r *Request) {
+		if r.PodAnnotations == nil {
+			r.PodAnnotations = map[string]string{}
+		}
+		r.PodAnnotations[mirrorAnnotation] = "x"
+	}
+	ofNode := func(r *Request) { mirror(r); r.FromNode = true }
+	for _, c := range []struct {
+		pod, namespace string
+		change         func(*Request)
+		asked, warning string
+	}{
+		{"a", "-", excluded, "a", ""},
+		{"nope,b", "-", excluded, "b nope", ""},
+		{"true", "-", excluded, "def", ""},
+		{"-", "a,b", excluded, "a b", ""},
+		{"+b,-a", "a", excluded, "b", ""},
+		{"a", "b", excluded, "a", ""},
+		{"-", "-", excluded, "", ""},
+		{"false", "a", excluded, "", ""},
+		{"a,", "-", excluded, "", "cannot be understood"},
+		{"a", "-", mirror, "a", ""},
+		{"a", "-", ofNode, "a", ""},
+		{"-", "true", ofNode, "def", ""},
+	} {
+		r := request(c.pod, c.namespace)
+		c.change(&r)
+		d := Decide(r, catalogue())
+		var asked []string
+		for _, o := range d.Outcomes {
+			if o.Asked {
+				asked = append(asked, o.Template)
+			}
+		}
+		if got := strings.Join(asked, " "); got != c.asked || d.Deny || !strings.Contains(strings.Join(d.Warnings, " "), c.warning) || c.warning == "" && len(d.Warnings) > 0 {
+			t.Errorf("pod %q, namespace %q: asked for %q, want %q; %+v", c.pod, c.namespace, got, c.asked, d)
+		}
+		if said := slices.ContainsFunc(d.Steps, func(s Step) bool { return strings.HasPrefix(s.Rule, string(Pod)) && strings.Contains(s.Input, c.pod) }); c.pod != "-" && !said {
+			t.Errorf("pod %q, namespace %q: no step says what the pod says: %+v", c.pod, c.namespace, d.Steps)
+		}
+	}
+	r := request("true", "-")
+	r.Excluded = true
+	if d := Decide(r, []Template{{Name: "a"}}); len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "excluded") {
+		t.Errorf("\"true\" without defaults: %q", d.Warnings)
+	}
+}
+
 func TestWithoutAnythingRequiredAMirrorPodStaysAsItIsWhoeverSendsIt(t *testing.T) {
 	plain := []Template{{Name: "a"}, {Name: "auto", Match: everything()}}
 	elsewhere := labels.SelectorFromSet(labels.Set{"team": "other"})

@@ -1,0 +1,43 @@
+package injector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// TestWhoAsksInVainIsWarned: a template that renders to nothing, a namespace that is
+// excluded. Where the pod has everything already, nothing is missing.
+func TestWhoAsksInVainIsWarned(t *testing.T) {
+	var entries []templates.Entry
+	for name, spec := range map[string]string{
+		"nothing": `inject: {spec: {containers: [{$each: App, env: [{$if: "false", name: A, value: b}]}, {$if: "false", name: x, image: "x:1"}]}}`,
+		"equal":   `inject: {metadata: {labels: {a: b}}}`,
+		"match":   "match: {podSelector: {}}\n  " + `inject: {metadata: {labels: {$if: "false", a: b}}}`,
+	} {
+		tmpl, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n"), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: tmpl})
+	}
+	set := templates.NewSet(entries)
+	for _, c := range []struct{ asks, namespace, warning string }{
+		{"+nothing", "shop", "NothingToInject: without nothing: " + reason.NothingToInject.Sentence()},
+		{"+equal", "shop", ""},
+		{"nothing,equal", "kube-system", "NamespaceExcluded: without equal: "},
+		{"false", "kube-system", ""},
+		{"", "shop", ""},
+	} {
+		pod := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"a":"b"},"annotations":{}},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`)
+		if c.asks != "" {
+			pod["metadata"].(map[string]any)["annotations"].(map[string]any)["pillion.dev/inject"] = c.asks
+		}
+		out, err := NewPipeline(Config{ExcludedNamespaces: []string{"kube-system"}}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: c.namespace}, Templates: set})
+		if got := strings.Join(out.Warnings, " "); err != nil || !out.Allowed || len(out.Operations) > 0 || c.warning == "" && got != "" || !strings.Contains(got, c.warning) {
+			t.Errorf("%q in %s: %v %s, warnings %q, want %q", c.asks, c.namespace, err, out.Message, got, c.warning)
+		}
+	}
+}

@@ -20,10 +20,9 @@ import (
 // this run: 2 is linear, 4 is the square. It fails if a ratio is above its target. Run it
 // with -benchtime=1x: it does its own counting.
 func BenchmarkGrowth(b *testing.B) {
-	set := growthSet(b)
 	for b.Loop() {
 		for _, s := range growthSizes {
-			half, whole := s.half().pod(b), s.pod(b)
+			set, half, whole := s.templates(b), s.half().pod(b), s.pod(b)
 			reportRatio(b, s.name, func() { reviewOnce(b, set, half) }, func() { reviewOnce(b, set, whole) })
 			// The second call has to find that there is nothing to do.
 			half, whole = reviewOnce(b, set, half), reviewOnce(b, set, whole)
@@ -38,6 +37,24 @@ func reportRatio(b *testing.B, name string, half, whole func()) {
 	fmt.Printf("BENCH %s ratio=%.2f target=%.2f\n", name, ratio, growthTarget)
 	if ratio > growthTarget {
 		b.Errorf("%s: twice the size takes %.2f times as long", name, ratio)
+	}
+}
+
+// TestAReviewAllocatesInProportionToThePod counts what BenchmarkGrowth measures, which no busy
+// machine changes.
+func TestAReviewAllocatesInProportionToThePod(t *testing.T) {
+	for _, s := range growthSizes {
+		t.Run(s.name, func(t *testing.T) {
+			set, half, whole := s.templates(t), s.half().pod(t), s.pod(t)
+			for _, call := range []string{"first", "second"} {
+				small := testing.AllocsPerRun(1, func() { reviewOnce(t, set, half) })
+				large := testing.AllocsPerRun(1, func() { reviewOnce(t, set, whole) })
+				if ratio := large / small; ratio > growthTarget {
+					t.Errorf("%s call: twice the size takes %.2f times the allocations, %.0f and %.0f", call, ratio, small, large)
+				}
+				half, whole = reviewOnce(t, set, half), reviewOnce(t, set, whole)
+			}
+		})
 	}
 }
 
@@ -67,21 +84,47 @@ spec:
       volumes: [{name: bench, emptyDir: {}}]
 `
 
+// takingManifest takes something of every container away, and puts another handler into a probe.
+const takingManifest = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: bench}
+spec:
+  inject:
+    spec:
+      containers:
+      - {$each: App, $unset: [workingDir, lifecycle], livenessProbe: {$onConflict: Overwrite, tcpSocket: {port: 80}}}
+`
+
+// toleratingManifest makes the default tolerations unnecessary, which then are taken out.
+const toleratingManifest = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: bench}
+spec: {inject: {spec: {tolerations: [{operator: Exists}]}}}
+`
+
 type growthSize struct {
 	name                    string
 	env, containers, mounts int // variables in one container, containers, volumes mounted in one
+	tolerations             int // all of them the API server's default one
+	forged                  int // paths that a status names which nobody wrote
+	manifest                string
 }
 
 // growthSizes are those that pods have in the wild at the far end; each is measured at half of it,
 // too.
 var growthSizes = []growthSize{
-	{"env=2000", 2000, 1, 0},
-	{"containers=100", 10, 100, 0},
-	{"volumes=500", 1, 1, 500},
+	{name: "env=2000", env: 2000, containers: 1, manifest: growthManifest},
+	{name: "containers=100", env: 10, containers: 100, manifest: growthManifest},
+	{name: "volumes=500", env: 1, containers: 1, mounts: 500, manifest: growthManifest},
+	{name: "taking,containers=400", env: 1, containers: 400, manifest: takingManifest},
+	{name: "taking,containers=100,forged=4000", env: 1, containers: 100, forged: 4000, manifest: takingManifest},
+	{name: "tolerations=600", containers: 1, tolerations: 600, manifest: toleratingManifest},
 }
 
-func growthSet(b *testing.B) *templates.Set {
-	template, _, err := templates.Compile([]byte(growthManifest), templates.Options{})
+func (s growthSize) templates(b testing.TB) *templates.Set {
+	template, _, err := templates.Compile([]byte(s.manifest), templates.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,11 +132,13 @@ func growthSet(b *testing.B) *templates.Set {
 }
 
 func (s growthSize) half() growthSize {
-	return growthSize{env: s.env / 2, containers: max(s.containers/2, 1), mounts: s.mounts / 2}
+	s.env, s.containers, s.mounts = s.env/2, max(s.containers/2, 1), s.mounts/2
+	s.tolerations, s.forged = s.tolerations/2, s.forged/2
+	return s
 }
 
 // pod is the JSON of a pod of that size.
-func (s growthSize) pod(b *testing.B) []byte {
+func (s growthSize) pod(b testing.TB) []byte {
 	var containers, volumes []any
 	for i := range s.containers {
 		var env, mounts []any
@@ -105,12 +150,30 @@ func (s growthSize) pod(b *testing.B) []byte {
 			mounts = append(mounts, map[string]any{"name": volume, "mountPath": "/volumes/" + volume})
 			volumes = append(volumes, map[string]any{"name": volume, "configMap": map[string]any{"name": volume, "defaultMode": 420}})
 		}
-		containers = append(containers, map[string]any{"name": fmt.Sprintf("app-%d", i), "image": "app:1", "env": env, "volumeMounts": mounts})
+		containers = append(containers, map[string]any{"name": fmt.Sprintf("app-%d", i), "image": "app:1", "env": env, "volumeMounts": mounts,
+			"workingDir": "/x", "lifecycle": map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": 1}}},
+			"livenessProbe": map[string]any{"httpGet": map[string]any{"port": 80}}})
+	}
+	var tolerations []any
+	for range s.tolerations {
+		tolerations = append(tolerations, map[string]any{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+	}
+	annotations := map[string]any{"pillion.dev/inject": "bench"}
+	if s.forged > 0 {
+		var items []string
+		for i := range s.forged {
+			items = append(items, fmt.Sprintf("/spec/a%d/b", i))
+		}
+		status, err := json.Marshal(map[string]any{"v": 1, "templates": []any{map[string]any{"name": "z", "hash": "h", "items": items}}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		annotations["pillion.dev/status"] = string(status)
 	}
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": "bench", "annotations": map[string]any{"pillion.dev/inject": "bench"}},
-		"spec":     map[string]any{"containers": containers, "volumes": volumes},
+		"metadata": map[string]any{"name": "bench", "annotations": annotations},
+		"spec":     map[string]any{"containers": containers, "volumes": volumes, "tolerations": tolerations},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -120,7 +183,7 @@ func (s growthSize) pod(b *testing.B) []byte {
 
 // reviewOnce is what the webhook does with a pod, from the text of the request to the text of
 // the patch; it returns the pod that comes of it.
-func reviewOnce(b *testing.B, set *templates.Set, text []byte) []byte {
+func reviewOnce(b testing.TB, set *templates.Set, text []byte) []byte {
 	pod, err := DecodePod(text)
 	if err != nil {
 		b.Fatal(err)

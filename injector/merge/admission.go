@@ -127,40 +127,19 @@ func (m *merger) expectHostPortsOf(container map[string]any, at place) {
 // dropDefaultTolerations takes out the tolerations of DefaultTolerationSeconds
 // that the plugin would not have added beside the template's.
 func (m *merger) dropDefaultTolerations(l *list, items []listItem, at place) {
-	for _, it := range items {
-		if _, have := l.index[it.key]; have {
-			continue
-		}
-		for i := 0; i < len(l.items); i++ {
-			if !isDefaultToleration(l.items[i]) || !covers(it.raw, l.items[i]) {
-				continue
-			}
-			if key, _ := l.id.key(l.items[i]); m.owners[join(at.keyed, key)] == "" {
-				m.takeOut(l, i, at.item(key, i))
-				i--
+	added := slices.DeleteFunc(slices.Clone(items), func(it listItem) bool {
+		_, have := l.index[it.key]
+		return have
+	})
+	var out []int
+	for i, item := range l.items {
+		if isDefaultToleration(item) && slices.ContainsFunc(added, func(it listItem) bool { return covers(it.raw, item) }) {
+			if key, _ := l.id.key(item); m.owners[join(at.keyed, key)] == "" {
+				out = append(out, i)
 			}
 		}
 	}
-}
-
-// takeOut removes an item, recording where it was among the items that are not
-// Pillion's.
-func (m *merger) takeOut(l *list, i int, at place) {
-	path := parent(at.keyed)
-	before := 0
-	for _, item := range l.items[:i] {
-		if key, ok := l.id.key(item); !ok || m.owners[join(path, key)] == "" {
-			before++
-		}
-	}
-	for _, r := range m.record.removed[path] {
-		if r.At <= before {
-			before++
-		}
-	}
-	m.record.removed[path] = append(m.record.removed[path], Removed{At: before, Value: l.items[i]})
-	m.emit("remove", at.pointer, nil)
-	l.removeAt(i)
+	m.takeOut(l, at, out, nil)
 }
 
 // isDefaultToleration recognizes the plugin's two tolerations by their seconds,

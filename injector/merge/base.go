@@ -35,7 +35,13 @@ type undo struct {
 	created  bool
 	restore  bool
 	original any
-	removed  []Removed
+	removed  []takenOut
+}
+
+// takenOut is an item that a template took out of a list.
+type takenOut struct {
+	template string
+	Removed
 }
 
 // at returns the node of a keyed path, made if need be.
@@ -54,29 +60,61 @@ func (u *undo) at(path string) *undo {
 	return u
 }
 
+// find returns the node of a keyed path, nil if nothing is to be taken back there
+// or below.
+func (u *undo) find(path string) *undo {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if u = u.kids[segment]; u == nil {
+			return nil
+		}
+	}
+	return u
+}
+
 func (u *undo) add(a Applied) {
 	for _, path := range a.Items {
-		if inside(path) {
-			u.at(path).remove = true
-		}
+		u.noteItem(path)
 	}
+	created := map[string]bool{}
 	for _, path := range a.Created {
-		if inside(path) || path == "/spec" || path == "/metadata" {
-			u.at(path).created = true
-		}
+		u.noteCreated(path)
+		created[path] = true
 	}
 	for _, path := range slices.Sorted(maps.Keys(a.Overwrote)) {
-		if inside(path) || slices.Contains(a.Created, path) && a.Overwrote[path] == nil {
-			n := u.at(path)
-			n.restore, n.original = true, a.Overwrote[path]
-		}
+		u.noteOriginal(path, a.Overwrote[path], created[path])
 	}
 	for path, removed := range a.Removed {
-		if inside(path) {
-			n := u.at(path)
-			n.removed = append(n.removed, removed...)
-			slices.SortStableFunc(n.removed, func(a, b Removed) int { return cmp.Compare(a.At, b.At) })
+		for _, r := range removed {
+			u.noteRemoved(path, a.Name, r)
 		}
+	}
+}
+
+func (u *undo) noteItem(path string) {
+	if inside(path) {
+		u.at(path).remove = true
+	}
+}
+
+func (u *undo) noteCreated(path string) {
+	if inside(path) || path == "/spec" || path == "/metadata" {
+		u.at(path).created = true
+	}
+}
+
+// noteOriginal takes in what stood at path; created tells that the same template
+// made what stands there now.
+func (u *undo) noteOriginal(path string, v any, created bool) {
+	if inside(path) || created && v == nil {
+		n := u.at(path)
+		n.restore, n.original = true, v
+	}
+}
+
+func (u *undo) noteRemoved(list, template string, r Removed) {
+	if inside(list) {
+		n := u.at(list)
+		n.removed = append(n.removed, takenOut{template: template, Removed: r})
 	}
 }
 
@@ -202,6 +240,9 @@ func (u *undo) reinsert(items []any, id identity) []any {
 			have[key] = true
 		}
 	}
+	slices.SortStableFunc(u.removed, func(a, b takenOut) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.template, b.template))
+	})
 	for _, r := range u.removed {
 		if key, ok := id.key(r.Value); ok && have[key] {
 			continue

@@ -84,11 +84,11 @@ func (m *merger) settleAfresh(s standing, v any) (write bool, err error) {
 // asItCame returns the standing value without what any template put into it;
 // gone means that then there is nothing.
 func (m *merger) asItCame(s standing) (came any, gone bool) {
-	root := &undo{}
-	for _, r := range m.records {
-		root.add(r.applied())
+	u := m.undo.find(s.at.keyed)
+	if u == nil {
+		return s.value, false
 	}
-	return root.at(s.at.keyed).value(s.value, s.t)
+	return u.value(s.value, s.t)
 }
 
 func (m *merger) settleWithTemplate(s standing, v any, earlier claim) (bool, error) {
@@ -145,7 +145,18 @@ func (m *merger) conflict(s standing, v any, other, hint string) (write bool, er
 }
 
 func (m *merger) claim(s standing, v any, authors bool) {
-	m.claims[s.at.keyed] = claim{template: m.frag.Template, t: s.t, value: v, authors: authors}
+	m.want(s.at.keyed, claim{template: m.frag.Template, t: s.t, value: v, authors: authors})
+}
+
+// want notes a claim on path.
+func (m *merger) want(path string, c claim) {
+	m.claims[path] = c
+	for path != "" && !m.around[path] {
+		m.around[path] = true
+		above := parent(path)
+		m.below[above] = append(m.below[above], path)
+		path = above
+	}
 }
 
 // mergeUnion treats fields of which at most one may be set: if the pod has

@@ -26,6 +26,7 @@ func (m *merger) unset(o *object, name string, at place) {
 func (m *merger) list(path string) {
 	if _, ok := m.record.overwrote[path]; !ok {
 		m.record.items[path] = true
+		m.undo.noteItem(path)
 	}
 	m.own(path, m.record.name)
 }
@@ -36,8 +37,15 @@ func (m *merger) noteOriginal(path string, v any) {
 	if _, have := m.originals[path]; !have && m.owners[path] == "" {
 		m.record.overwrote[path] = v
 		m.originals[path] = v
+		m.undo.noteOriginal(path, v, m.record.created[path])
 	}
 	m.list(path)
+}
+
+// noteRemoved records an item that is taken out of a list.
+func (m *merger) noteRemoved(list string, r Removed) {
+	m.record.removed[list] = append(m.record.removed[list], r)
+	m.undo.noteRemoved(list, m.record.name, r)
 }
 
 // noteNull records that a field which gets a value was null, not absent.
@@ -46,6 +54,7 @@ func (m *merger) noteNull(path string, o *object, name string) {
 	if _, have := m.originals[path]; null && !have && m.owners[path] == "" {
 		m.record.overwrote[path] = nil
 		m.originals[path] = nil
+		m.undo.noteOriginal(path, nil, m.record.created[path])
 	}
 }
 
@@ -55,6 +64,10 @@ func (m *merger) create(path string) {
 	if m.originals[path] == nil && !m.made[path] {
 		m.record.created[path] = true
 		m.made[path] = true
+		m.undo.noteCreated(path)
+		if original, ok := m.record.overwrote[path]; ok {
+			m.undo.noteOriginal(path, original, true)
+		}
 	}
 }
 
@@ -91,5 +104,5 @@ func (m *merger) noteItem(id identity, path string, v any) {
 
 func (m *merger) noteWhole(t *podschema.Type, path string, v any) {
 	m.list(path)
-	m.claims[path] = claim{template: m.frag.Template, t: t, value: v, wrote: true}
+	m.want(path, claim{template: m.frag.Template, t: t, value: v, wrote: true})
 }

@@ -1,9 +1,7 @@
 package merge
 
 import (
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -46,10 +44,8 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 	if !ok {
 		return m.podError(at, "a list", o.fields[name])
 	}
-	for _, it := range deleted {
-		if err := m.deleteItem(l, it, at); err != nil {
-			return err
-		}
+	if err := m.deleteItems(l, deleted, at); err != nil {
+		return err
 	}
 	if at.keyed == tolerationsPath {
 		m.dropDefaultTolerations(l, items, at)
@@ -110,21 +106,16 @@ func (m *merger) addableAfterAnother(id identity, it listItem, at place, have bo
 	if _, claimed := m.claims[at.keyed]; have || claimed || len(m.carried) == 0 || m.record.lists(at.keyed) {
 		return true, nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.carried)) {
-		if name == m.frag.Template {
-			continue
-		}
-		for _, r := range m.carried[name].Removed[parent(at.keyed)] {
-			if key, ok := id.key(r.Value); !ok || key != it.key {
-				continue
-			}
-			if !id.set() && !m.isValue(id.elem) {
-				return false, nil
-			}
-			return m.settleAfresh(standing{at: at, t: id.elem, value: r.Value, stays: at.stays}, it.value)
-		}
+	gone := m.gone(id, parent(at.keyed))[it.key]
+	i := slices.IndexFunc(gone, func(r takenOut) bool { return r.template != m.frag.Template })
+	switch {
+	case i < 0:
+		return true, nil
+	case !id.set() && !m.isValue(id.elem):
+		return false, nil
+	default:
+		return m.settleAfresh(standing{at: at, t: id.elem, value: gone[i].Value, stays: at.stays}, it.value)
 	}
-	return true, nil
 }
 
 // items reads a fragment's list, each item of a set once.
@@ -237,7 +228,7 @@ func (m *merger) mergeItem(l *list, t *podschema.Type, it listItem, at place) er
 		return m.mergeContainer(l, it, at)
 	case t == m.volumes && m.bothProjected(l, it) && !m.takenOver(at.keyed):
 		if m.record.lists(at.keyed) {
-			m.claims[at.keyed] = claim{template: m.frag.Template, t: l.id.elem, value: it.value}
+			m.want(at.keyed, claim{template: m.frag.Template, t: l.id.elem, value: it.value})
 		}
 		return m.mergeObject(l.id.elem, l.object(it.key), it.raw, m.inside(at))
 	case m.isValue(l.id.elem) || listed:
@@ -287,7 +278,7 @@ func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at plac
 	m.signItem(l.id, at.keyed, it.value)
 	m.emit("replace", at.pointer, it.value)
 	l.replace(it.key, it.value)
-	m.claims[at.keyed] = claim{template: m.frag.Template, t: l.id.elem, value: it.value, wrote: true}
+	m.want(at.keyed, claim{template: m.frag.Template, t: l.id.elem, value: it.value, wrote: true})
 	return nil
 }
 
@@ -295,9 +286,12 @@ func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at plac
 // path, without the whole item being its own.
 func (m *merger) extendedBy(path string) string {
 	other := ""
-	for inside, c := range m.claims {
-		if c.template != m.frag.Template && (m.owners[inside] != "" || c.took) && strings.HasPrefix(inside, path+"/") && (other == "" || c.template < other) {
+	for _, inside := range m.below[path] {
+		if c, ok := m.claims[inside]; ok && c.template != m.frag.Template && (m.owners[inside] != "" || c.took) && (other == "" || c.template < other) {
 			other = c.template
+		}
+		if deeper := m.extendedBy(inside); deeper != "" && (other == "" || deeper < other) {
+			other = deeper
 		}
 	}
 	return other

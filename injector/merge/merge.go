@@ -96,18 +96,23 @@ type merger struct {
 	root    *object
 	edits   []Edit
 
-	records   map[string]*record // by template
-	carried   map[string]Applied // as the pod came
-	owners    map[string]string  // listed path: a template that lists it
-	originals map[string]any     // recorded originals, by path
-	made      map[string]bool    // paths that are recorded as created
-	merged    map[string]bool    // the templates so far
-	claims    map[string]claim   // path: the value that a template of this run wants
-	chosen    map[string]bool    // union fields that a template of this run wants
-	names     map[string]bool    // paths of containers
-	limited   map[string]bool    // paths of resources that LimitRanger set, or defaulting from others
-	orders    map[string]*order  // by a list's path: where items want to stand
-	warnings  []warning
+	records     map[string]*record               // by template
+	carried     map[string]Applied               // as the pod came
+	owners      map[string]string                // listed path: a template that lists it
+	originals   map[string]any                   // recorded originals, by path
+	made        map[string]bool                  // paths that are recorded as created
+	merged      map[string]bool                  // the templates so far
+	removed     map[string][]takenOut            // by a list's path: what the pod came without, templates in order
+	removedKeys map[string]map[string][]takenOut // the same by key, too, for the lists that were asked for
+	undo        *undo                            // what the records say, at every moment
+	claims      map[string]claim                 // path: the value that a template of this run wants
+	below       map[string][]string              // path: those directly below it that have a claim or surround one
+	around      map[string]bool                  // the paths that below has
+	chosen      map[string]bool                  // union fields that a template of this run wants
+	names       map[string]bool                  // paths of containers
+	limited     map[string]bool                  // paths of resources that LimitRanger set, or defaulting from others
+	orders      map[string]*order                // by a list's path: where items want to stand
+	warnings    []warning
 
 	// The template that is being merged.
 	frag   *Fragment
@@ -120,6 +125,7 @@ func newMerger(pod map[string]any, st Status, o Options) *merger {
 	m := &merger{
 		shapes: known(), options: o, root: newObject(pod),
 		records: map[string]*record{}, carried: map[string]Applied{}, owners: map[string]string{},
+		removed: map[string][]takenOut{}, removedKeys: map[string]map[string][]takenOut{}, undo: &undo{}, below: map[string][]string{}, around: map[string]bool{},
 		originals: map[string]any{}, made: map[string]bool{}, merged: map[string]bool{}, claims: map[string]claim{}, names: map[string]bool{}, chosen: map[string]bool{},
 		orders: map[string]*order{},
 	}
@@ -129,6 +135,7 @@ func newMerger(pod map[string]any, st Status, o Options) *merger {
 	for _, a := range st.Templates {
 		r := a.record()
 		m.carried[a.Name], m.records[a.Name] = a, r
+		m.undo.add(r.applied())
 		for path := range r.items {
 			m.own(path, a.Name)
 		}
@@ -140,6 +147,11 @@ func newMerger(pod map[string]any, st Status, o Options) *merger {
 		}
 		for path := range r.created {
 			m.made[path] = true
+		}
+		for path, removed := range a.Removed {
+			for _, taken := range removed {
+				m.removed[path] = append(m.removed[path], takenOut{template: a.Name, Removed: taken})
+			}
 		}
 	}
 	m.indexNames()

@@ -82,7 +82,7 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, 
 			return err
 		}
 	} else if wouldBeDefault(t, o.fields, name, value) {
-		m.claims[at.keyed] = claim{template: m.frag.Template, t: ft, value: value}
+		m.want(at.keyed, claim{template: m.frag.Template, t: ft, value: value})
 		return nil
 	}
 	m.noteNull(at.keyed, o, name)
@@ -118,7 +118,7 @@ func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any
 	m.noteOriginal(at.keyed, o.fields[name])
 	m.resign(ft, at.keyed, o.fields[name], value)
 	m.set(o, name, at, value)
-	m.claims[at.keyed] = claim{template: m.frag.Template, t: ft, value: value, wrote: true}
+	m.want(at.keyed, claim{template: m.frag.Template, t: ft, value: value, wrote: true})
 	m.follow(o, at)
 	return nil
 }

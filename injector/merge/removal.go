@@ -112,7 +112,7 @@ func splitDeleted(items []listItem) (deleted, others []listItem) {
 // or an earlier one.
 func (m *merger) claimAbsent(t *podschema.Type, path string, now bool) {
 	if _, claimed := m.claims[path]; !claimed || now {
-		m.claims[path] = claim{template: m.frag.Template, t: t, wrote: now, took: true}
+		m.want(path, claim{template: m.frag.Template, t: t, wrote: now, took: true})
 	}
 }
 
@@ -188,41 +188,111 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at place
 // tookBefore reports whether the template took the item out of the list in an
 // earlier call.
 func (m *merger) tookBefore(id identity, it listItem, list string) bool {
-	return slices.ContainsFunc(m.record.removed[list], func(r Removed) bool {
-		key, ok := id.key(r.Value)
-		return ok && key == it.key
-	})
+	return slices.ContainsFunc(m.gone(id, list)[it.key], func(r takenOut) bool { return r.template == m.frag.Template })
 }
 
-// deleteItem takes an item of the pod's away, and with it others of the same
-// key, which environments may have.
-func (m *merger) deleteItem(l *list, it listItem, list place) error {
+// gone returns what the pod's status says was taken out of a list, by key, in the
+// order of the templates' names.
+func (m *merger) gone(id identity, list string) map[string][]takenOut {
+	if byKey, ok := m.removedKeys[list]; ok || len(m.removed[list]) == 0 {
+		return byKey
+	}
+	byKey := map[string][]takenOut{}
+	for _, r := range m.removed[list] {
+		if key, ok := id.key(r.Value); ok {
+			byKey[key] = append(byKey[key], r)
+		}
+	}
+	m.removedKeys[list] = byKey
+	return byKey
+}
+
+// deleteItems takes items of the pod's away, and with each the others of the same
+// key, which environments may have. All go at once, since each changes where the
+// next one stands.
+func (m *merger) deleteItems(l *list, deleted []listItem, list place) error {
+	going := map[string]bool{}  // by key
+	before := map[string]bool{} // and of them those that the template had taken out before
+	for _, it := range deleted {
+		goes, err := m.deletes(l, it, list)
+		if err != nil {
+			return err
+		}
+		if goes {
+			going[it.key], before[it.key] = true, m.tookBefore(l.id, it, list.keyed)
+		}
+	}
+	if len(going) == 0 {
+		return nil
+	}
+	var out []int
+	for i, item := range l.items {
+		if key, ok := l.id.key(item); ok && going[key] {
+			out = append(out, i)
+		}
+	}
+	m.takeOut(l, list, out, before)
+	for key := range going {
+		path := join(list.keyed, key)
+		delete(m.names, path)
+		m.claimAbsent(l.id.elem, path, true)
+	}
+	return nil
+}
+
+// takeOut removes the items of the given indexes, which ascend, recording where
+// each was among the items that are not Pillion's. Those that are Pillion's, and
+// those of the keys in before, are not recorded.
+func (m *merger) takeOut(l *list, list place, out []int, before map[string]bool) {
+	if len(out) == 0 {
+		return
+	}
+	earlier := m.record.removed[list.keyed]
+	next, own := 0, 0
+	for i, item := range l.items[:out[len(out)-1]+1] {
+		key, ok := l.id.key(item)
+		listed := ok && m.owners[join(list.keyed, key)] != ""
+		if i == out[next] {
+			next++
+			delete(l.objects, key)
+			if !listed && !before[key] {
+				m.noteRemoved(list.keyed, Removed{At: behind(earlier, own), Value: item})
+			}
+		}
+		if !listed {
+			own++
+		}
+	}
+	for _, i := range slices.Backward(out) {
+		m.emit("remove", list.item("", i).pointer, nil)
+	}
+	l.removeAll(out)
+}
+
+// behind returns where in a list is what stands at index at when the removed
+// items are not there.
+func behind(removed []Removed, at int) int {
+	for _, r := range removed {
+		if r.At <= at {
+			at++
+		}
+	}
+	return at
+}
+
+// deletes decides whether an item of the pod's goes.
+func (m *merger) deletes(l *list, it listItem, list place) (bool, error) {
 	i, have := l.index[it.key]
 	at := list.item(it.key, i).with(it.raw).overruling()
 	before := m.tookBefore(l.id, it, list.keyed)
 	switch {
 	case before && (m.same || !have):
 		m.claimAbsent(l.id.elem, at.keyed, false)
-		return nil
+		return false, nil
 	case !have || m.takenAlready(at.keyed) || m.othersOwn(at.keyed) && m.wantedByAnother(at.keyed) == "":
-		return nil
+		return false, nil
 	}
-	write, err := m.mayRemove(standing{at: at, t: l.id.elem, value: l.items[i]})
-	if err != nil || !write {
-		return err
-	}
-	for ; have; i, have = l.index[it.key] {
-		at := list.item(it.key, i)
-		if m.owners[at.keyed] == "" && !before {
-			m.takeOut(l, i, at)
-		} else {
-			m.emit("remove", at.pointer, nil)
-			l.removeAt(i)
-		}
-	}
-	delete(m.names, at.keyed)
-	m.claimAbsent(l.id.elem, at.keyed, true)
-	return nil
+	return m.mayRemove(standing{at: at, t: l.id.elem, value: l.items[i]})
 }
 
 // replaceField puts the fragment's value in the place of all that the pod has

@@ -121,6 +121,7 @@ func decodeStatus(text string) (Status, error) {
 		}
 		names[a.Name] = true
 	}
+	slices.SortFunc(s.Templates, func(a, b Applied) int { return strings.Compare(a.Name, b.Name) })
 	return s.Status, nil
 }
 

@@ -108,12 +108,20 @@ func (l *list) append(key string, v any) {
 	l.parent.fields[l.name] = l.items
 }
 
-func (l *list) removeAt(i int) {
-	l.items = slices.Delete(l.items, i, i+1)
-	l.parent.fields[l.name] = l.items
-	if i < l.first {
-		l.first--
+// removeAll takes out the items of the given indexes, which ascend.
+func (l *list) removeAll(out []int) {
+	kept, first := make([]any, 0, len(l.items)-len(out)), l.first
+	for i, item := range l.items {
+		if len(out) == 0 || i != out[0] {
+			kept = append(kept, item)
+			continue
+		}
+		if out = out[1:]; i < l.first {
+			first--
+		}
 	}
+	l.items, l.first = kept, first
+	l.parent.fields[l.name] = l.items
 	l.reindex()
 }
 

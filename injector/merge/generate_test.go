@@ -208,7 +208,7 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 			continue
 		}
 		for _, c := range containers {
-			if name, ok := c.(map[string]any)["name"].(string); ok {
+			if name, ok := objectOf(c)["name"].(string); ok {
 				combine(object, parse(t, strings.ReplaceAll(p, "%c", name)))
 			}
 		}

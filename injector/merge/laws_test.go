@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -337,6 +338,63 @@ func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawStrangersRecord is what a forged status says of a template that there is not:
+// about places that the pod has, that templates make, and others.
+func drawStrangersRecord(t *rapid.T, name string) Applied {
+	// Some that pods have, some that templates make, and some that nothing makes.
+	paths := []string{"/spec/containers/name=c0/image", "/spec/containers/name=c1/env/name=A", "/spec/containers/name=side-t0-app", "/spec/containers/name=side-t0-app/image",
+		"/spec/initContainers/name=side-t0", "/spec/initContainers/name=side-t0-1", "/spec/volumes/name=v0", "/spec/volumes/name=shared", "/spec/volumes/name=shared/emptyDir",
+		"/spec/securityContext/runAsUser", "/spec/dnsPolicy", "/spec/hostname", "/metadata/labels/app", "/spec/x/y", "/spec/containers/name=gone/env/name=A"}
+	path := rapid.SampledFrom(paths)
+	original := rapid.SampledFrom([]any{nil, "x", yamlObject{"name": "c0", "image": "x"}, yamlObject{"name": "side-t0-app", "image": "x"}, []any{}, json.Number("1")})
+	forged := Applied{Name: name, Hash: "h"}
+	forged.Items = rapid.SliceOfN(path, 0, 2).Draw(t, "items")
+	forged.Created = rapid.SliceOfN(path, 0, 2).Draw(t, "created")
+	forged.Overwrote = rapid.MapOfN(path, original, 0, 2).Draw(t, "overwrote")
+	if some(t, "removed") {
+		forged.Removed = map[string][]Removed{path.Draw(t, "list"): {{At: 1, Value: original.Draw(t, "value")}}}
+	}
+	return forged
+}
+
+func TestAForgedStatusDoesNotMakeTheSecondCallAnother(t *testing.T) {
+	injected, tried := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, some(rt, "hostile")), drawTemplates(rt)
+		annotations, ok := objectOf(pod["metadata"])["annotations"].(map[string]any)
+		if !ok {
+			return
+		}
+		forged := Status{Templates: []Applied{drawStrangersRecord(rt, "zz")}}
+		if some(rt, "two") {
+			forged.Templates = append(forged.Templates, drawStrangersRecord(rt, "a"))
+		}
+		annotations[statusKey] = encodeStatus(forged)
+		tried++
+		first, err := injectAny(t, pod, templates)
+		if err != nil {
+			return
+		}
+		injected++
+		again, err := injectAny(t, first.Pod, templates)
+		if err != nil || len(again.Edits) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s\nfrom %s", err, text(again.Edits), text(first.Pod), text(pod))
+		}
+	})
+	if injected*10 < tried {
+		t.Fatalf("only %d of %d pods were injected", injected, tried)
+	}
+	t.Logf("tested on %d of %d pods", injected, tried)
+}
+
+// injectAny is inject for pods whose base may be no pod at all.
+func injectAny(t testing.TB, pod map[string]any, templates []generated) (Result, error) {
+	if _, ok := Base(pod, status(t, pod))["spec"].(map[string]any); !ok {
+		return Result{}, errors.New("the base has no spec")
+	}
+	return inject(t, pod, templates)
 }
 
 // allowedRemoval tells what a merge may remove for reasons of its own: what

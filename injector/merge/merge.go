@@ -219,8 +219,11 @@ func (m *merger) traces(frags []Fragment) []string {
 // writeStatus records what was done in the pod's annotation.
 func (m *merger) writeStatus() error {
 	var traced []*record
+	found := indexes{}
 	for _, name := range slices.Sorted(maps.Keys(m.records)) {
-		if r := m.records[name]; r.trace() {
+		r := m.records[name]
+		leaveOutNowhere(m.root.fields, found, r.overwrote, r.removed)
+		if r.trace() {
 			traced = append(traced, r)
 		}
 	}

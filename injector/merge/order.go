@@ -241,27 +241,53 @@ func (m *merger) has(path string) bool {
 
 // find returns what a pod has at a keyed path, nil for nothing, and its type.
 func (s *shapes) find(pod map[string]any, path string) (v any, t *podschema.Type) {
-	v, t = pod, s.pod
-	for _, segment := range strings.Split(path, "/")[1:] {
-		segment = segmentUnescaper.Replace(segment)
+	v, t, _, _ = s.lookUp(pod, path, indexes{})
+	return v, t
+}
+
+// indexes has, by a list's path, where the first item of each key is, so that many
+// look-ups in one pod that nobody changes meanwhile cost one walk of each list.
+type indexes map[string]map[string]int
+
+func (ix indexes) of(path string, items []any, id identity) map[string]int {
+	index, ok := ix[path]
+	if !ok {
+		index = indexOf(items, id)
+		ix[path] = index
+	}
+	return index
+}
+
+// lookUp is find that tells whether the pod has anything there, null included,
+// and whether it is a field of an object that the pod has.
+func (s *shapes) lookUp(pod map[string]any, path string, found indexes) (v any, t *podschema.Type, have, field bool) {
+	v, t, have = pod, s.pod, true
+	end := 0
+	for _, escaped := range strings.Split(path, "/")[1:] {
+		around := path[:end]
+		end += len("/") + len(escaped)
+		segment := segmentUnescaper.Replace(escaped)
 		switch w := v.(type) {
 		case map[string]any:
-			v, t = w[segment], child(t, segment)
+			field = true
+			v, have = w[segment]
+			t = child(t, segment)
 		case []any:
-			id, _ := s.identityOf(t)
-			i := slices.IndexFunc(w, func(item any) bool {
-				key, ok := id.key(item)
-				return ok && key == segment
-			})
-			if i < 0 {
-				return nil, nil
+			field = false
+			id, keyed := s.identityOf(t)
+			if !keyed {
+				return nil, nil, false, false
+			}
+			i, ok := found.of(around, w, id)[segment]
+			if !ok {
+				return nil, nil, false, false
 			}
 			v, t = w[i], id.elem
 		default:
-			return nil, nil
+			return nil, nil, false, false
 		}
 	}
-	return v, t
+	return v, t, have, field
 }
 
 // localOrder is the order that the items of one list ask for among themselves.

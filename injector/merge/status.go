@@ -89,7 +89,27 @@ func ParseStatus(pod map[string]any, statusKey string) (Status, error) {
 		return none, fmt.Errorf("ignoring annotation %s: %w", statusKey, err)
 	}
 	s.key = statusKey
+	found := indexes{}
+	for _, a := range s.Templates {
+		leaveOutNowhere(pod, found, a.Overwrote, a.Removed)
+	}
 	return s, nil
+}
+
+// leaveOutNowhere takes out what a record would give back in places that the pod
+// does not have. It means nothing now, and would mean something as soon as
+// another template makes such a place.
+func leaveOutNowhere(pod map[string]any, found indexes, overwrote map[string]any, removed map[string][]Removed) {
+	maps.DeleteFunc(overwrote, func(path string, v any) bool {
+		_, _, have, field := known().lookUp(pod, path, found)
+		return !have && (!field || v == nil)
+	})
+	maps.DeleteFunc(removed, func(path string, _ []Removed) bool {
+		v, t, have, field := known().lookUp(pod, path, found)
+		_, isList := v.([]any)
+		_, keyed := known().identityOf(t)
+		return !keyed || have && !isList || !have && !field
+	})
 }
 
 // writtenStatus is the annotation's JSON.

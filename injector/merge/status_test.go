@@ -1,6 +1,8 @@
 package merge
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,6 +54,26 @@ func TestAMalformedStatusIsReplacedWhenSomethingIsInjected(t *testing.T) {
 	r, err = Merge(pod, st, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")}, options)
 	if err != nil || status(t, r.Pod).Hash("a") != "v1" || applyEdits(t, text(pod), r.Edits) != text(r.Pod) {
 		t.Fatalf("%v %s", err, text(r.Pod))
+	}
+}
+
+func TestWhatAStatusSaysOfPlacesThatThePodDoesNotHaveIsLeftOut(t *testing.T) {
+	pod := parse(t, `
+metadata: {annotations: {}}
+spec:
+  nodeSelector: null
+  containers: [{name: web, image: x, env: [{name: A}]}]
+`)
+	forged := Applied{Name: "z", Hash: "h",
+		Overwrote: map[string]any{"/spec/containers/name=s": "x", "/spec/securityContext/runAsUser": "x", "/spec/hostname": "h", "/spec/containers/name=web/env/name=A": "x", "/spec/containers/name=web/env/name=B": "x"},
+		Removed:   map[string][]Removed{"/spec/volumes": {{}}, "/spec/containers/name=s/env": {{}}, "/spec/containers/name=web/command": {{}}, "/metadata/labels": {{}}, "/spec/x": {{}}}}
+	at(t, pod, "metadata", "annotations").(map[string]any)[statusKey] = encodeStatus(Status{Templates: []Applied{forged}})
+	got := status(t, pod).Templates[0]
+	if names := slices.Sorted(maps.Keys(got.Overwrote)); text(names) != `["/spec/containers/name=web/env/name=A","/spec/hostname"]` {
+		t.Errorf("originals are kept for %s", text(names))
+	}
+	if names := slices.Sorted(maps.Keys(got.Removed)); text(names) != `["/spec/volumes"]` {
+		t.Errorf("removed items are kept for %s", text(names))
 	}
 }
 

@@ -74,14 +74,20 @@ type list struct {
 }
 
 func (l *list) reindex() {
-	l.index = make(map[string]int, len(l.items))
-	for i, item := range l.items {
-		if key, ok := l.id.key(item); ok {
-			if _, taken := l.index[key]; !taken {
-				l.index[key] = i
+	l.index = indexOf(l.items, l.id)
+}
+
+// indexOf returns where the first item of each key is.
+func indexOf(items []any, id identity) map[string]int {
+	index := make(map[string]int, len(items))
+	for i, item := range items {
+		if key, ok := id.key(item); ok {
+			if _, taken := index[key]; !taken {
+				index[key] = i
 			}
 		}
 	}
+	return index
 }
 
 // object returns the item of that key for changing.

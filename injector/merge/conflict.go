@@ -34,6 +34,7 @@ func (m *merger) settle(s standing, v any) (write bool, err error) {
 	path := s.at.keyed
 	earlier, claimed := m.claims[path]
 	own := m.record.lists(path)
+	m.warnAgain(s, v)
 	switch {
 	case own && m.same && !(claimed && earlier.wrote):
 		// What others made of it since is kept.
@@ -124,6 +125,11 @@ func (m *merger) settleWithAuthor(s standing, v any) (bool, error) {
 func (m *merger) conflict(s standing, v any, other, hint string) (write bool, err error) {
 	switch s.at.against(other) {
 	case Overwrite:
+		// A directive at the node says it outright; a setting of the whole template
+		// may reach what its author did not think of.
+		if other == "" && !s.at.explicit && m.originals[s.at.keyed] == nil {
+			m.warn(s.at, replacesPods)
+		}
 		return true, nil
 	case KeepPod:
 		if other != "" {
@@ -141,6 +147,18 @@ func (m *merger) conflict(s standing, v any, other, hint string) (write bool, er
 			Template: m.frag.Template, Other: other, Path: readable(s.at.keyed),
 			PodValue: stands, TemplateValue: shownWish(v), Hint: hint,
 		}
+	}
+}
+
+// warnAgain says of a value that the template overwrote in an earlier call what
+// was said then.
+func (m *merger) warnAgain(s standing, v any) {
+	s.value = m.record.overwrote[s.at.keyed]
+	if s.value == nil || s.at.explicit || s.at.onConflict != Overwrite || s.at.owner != "" || s.at.author || s.stays {
+		return
+	}
+	if !s.isUnset() && !equal(s.t, s.value, v) {
+		m.warn(s.at, replacesPods)
 	}
 }
 
@@ -175,6 +193,7 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 		return "", nil
 	}
 	here := at.field(wanted).keyed
+	m.warnOfSwapAgain(t, wanted, frag[wanted], at)
 	defer func() { m.chosen[here] = m.chosen[here] || err == nil && skip == "" }()
 	if original, name := m.exchanged(t, wanted, at); original != nil && !m.stakes[here] && !m.chosen[here] {
 		return m.choose(t, wanted, map[string]any{name: original}, frag[wanted], at)
@@ -183,6 +202,17 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 		return "", nil
 	}
 	return m.swap(t, o, wanted, standing, frag[wanted], at)
+}
+
+// warnOfSwapAgain is warnAgain for a field of a union that the template put in the
+// place of another.
+func (m *merger) warnOfSwapAgain(t *podschema.Type, wanted string, v any, at place) {
+	here := at.field(wanted).with(objectOf(v))
+	for _, name := range m.unions[t] {
+		if name != wanted && m.record.overwrote[at.field(name).keyed] != nil && !here.explicit && here.onConflict == Overwrite && here.owner == "" {
+			m.warn(here, replacesPods)
+		}
+	}
 }
 
 // exchanged returns what the pod had before another template put the wanted

@@ -257,6 +257,7 @@ func (m *merger) inside(at place) place {
 func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at place) error {
 	current := l.items[l.index[it.key]]
 	if m.keepsUp(at.keyed) && !m.isValue(l.id.elem) {
+		m.warnAgain(standing{at: at, t: l.id.elem}, it.value)
 		m.claim(standing{at: at, t: l.id.elem}, it.value, false)
 		if !m.signedItem(l.id, at.keyed, it.value) {
 			m.refreshObject(l.id.elem, l.object(it.key), it.value.(map[string]any), at)

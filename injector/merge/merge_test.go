@@ -333,3 +333,44 @@ func BenchmarkMergeIsLinearInThePodsSize(b *testing.B) {
 		})
 	}
 }
+
+func TestATemplateThatOverwritesSaysSoOnEveryCall(t *testing.T) {
+	pod := parse(t, `
+metadata: {annotations: {}}
+spec:
+  dnsPolicy: None
+  schedulerName: default-scheduler
+  volumes: [{name: data, persistentVolumeClaim: {claimName: mine}}]
+  containers: [{name: web, image: x, imagePullPolicy: Never, securityContext: {runAsUser: 0}, livenessProbe: {exec: {command: [x]}}}]
+`)
+	f := fragment(t, "ow", `
+spec:
+  dnsPolicy: Default
+  schedulerName: other
+  volumes: [{name: data, emptyDir: {}}]
+  containers: [{name: web, imagePullPolicy: Always, securityContext: {runAsUser: 1000}, livenessProbe: {httpGet: {port: 1}}}]
+`)
+	f.OnConflict = Overwrite
+	var want []string
+	for _, path := range []string{"containers[name=web].imagePullPolicy", "containers[name=web].livenessProbe.httpGet", "containers[name=web].securityContext.runAsUser", "dnsPolicy", "volumes[name=data]"} {
+		want = append(want, "template ow: spec."+path+": the template's value replaces the pod's")
+	}
+	for _, call := range []string{"first", "second", "third, under another hash", "fourth"} {
+		if strings.HasPrefix(call, "third") {
+			f.Hash = "v2"
+		}
+		r := mustMerge(t, pod, f)
+		if text(r.Warnings) != text(want) {
+			t.Errorf("the %s call warns of %q, want %q", call, r.Warnings, want)
+		}
+		pod = r.Pod
+	}
+}
+
+func TestATemplateThatOverwritesAtANodeSaysNothing(t *testing.T) {
+	pod := parse(t, "spec: {dnsPolicy: None, securityContext: {runAsUser: 0}, containers: [{name: web, image: x, workingDir: /x}]}")
+	f := fragment(t, "ow", "spec: {securityContext: {$onConflict: Overwrite, runAsUser: 1}, containers: [{name: web, $unset: [workingDir]}]}")
+	if r := mustMerge(t, pod, f); len(r.Warnings) > 0 || len(r.Edits) == 0 {
+		t.Errorf("warns of %q", r.Warnings)
+	}
+}

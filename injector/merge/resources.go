@@ -23,6 +23,14 @@ func (m *merger) noteImpliedRequests(resources map[string]any, at place) {
 		if request := requests[key]; request != nil && equal(m.quantity, limit, request) {
 			m.limited[at.field("requests").field(key).keyed] = true
 		}
+		// What a template overwrote said it before.
+		request := at.field("requests").field(key).keyed
+		if original := m.originals[at.field("limits").field(key).keyed]; original != nil {
+			limit = original
+		}
+		if was := m.originals[request]; was != nil && equal(m.quantity, limit, was) {
+			m.limited[request] = true
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func table() []row {
 	clash := func(r row, stays, wins string) row {
 		r.deny = outcome{value: stays, conflict: true}
 		r.keep = outcome{value: stays, warning: "own value stays"}
-		r.over = outcome{value: wins}
+		r.over = outcome{value: wins, warning: "the template's value replaces the pod's"}
 		return r
 	}
 	podStays := func(r row, stays, wins string) row {

@@ -5,6 +5,9 @@ import "fmt"
 // podsStays is the warning where the pod's author wins.
 const podsStays = "the pod's own value stays"
 
+// replacesPods is the warning where a template's onConflict overwrites.
+const replacesPods = "the template's value replaces the pod's"
+
 // warning is a sentence about one place, before it is known what becomes of
 // that place.
 type warning struct {

@@ -122,6 +122,8 @@ func (c *fragmentCompiler) onConflict(v any, h here) (checked any, wrong string)
 // patchDirective checks $patch. What a pod cannot be without stays.
 func patchDirective(v any, h here) (checked any, wrong string) {
 	switch {
+	case h.gathered && v == "replace": // the item that speaks of the whole list
+		return v, ""
 	case h.atomic:
 		return nil, "cannot stand inside what the API treats as one value"
 	case h.pod == "" || h.pod == "metadata" || h.pod == "metadata.annotations" || h.pod == "spec":

@@ -30,13 +30,16 @@ type here struct {
 	// atomic is set below what the API treats as one value, where nothing can be
 	// merged and so no directive of the merge can stand.
 	atomic bool
+	// gathered is set for an item of a list that the merge gathers, though the API
+	// treats it as one value.
+	gathered bool
 	// item is set for an item of a list.
 	isItem bool
 }
 
 func (h here) in(key string, typ *podschema.Type) here {
 	below := h
-	below.at, below.typ, below.isItem = h.at.field(key), typ, false
+	below.at, below.typ, below.isItem, below.gathered = h.at.field(key), typ, false, false
 	below.pod = strings.TrimPrefix(h.pod+"."+key, ".")
 	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic()
 	return below
@@ -49,6 +52,7 @@ func (h here) item(i int) here {
 		below.typ = h.typ.Elem()
 	}
 	below.atomic = h.atomic || h.typ == nil || h.typ.Atomic()
+	below.gathered = !h.atomic && h.typ != nil && h.typ.Gathers()
 	return below
 }
 

@@ -28,23 +28,6 @@ type shapes struct {
 	stays  map[*podschema.Type]bool // where the pod's own value stays
 }
 
-// The API declares these lists atomic, but their items are independent of each
-// other and of their order, so absent ones are appended. Options and sysctls
-// have a name: two of one name contradict each other.
-var setPaths = map[string]string{
-	"spec.tolerations":                                    "",
-	"spec.containers[].envFrom":                           "",
-	"spec.volumes[].projected.sources":                    "",
-	"spec.readinessGates":                                 "",
-	"spec.dnsConfig.nameservers":                          "",
-	"spec.dnsConfig.searches":                             "",
-	"spec.dnsConfig.options":                              "name",
-	"spec.containers[].securityContext.capabilities.add":  "",
-	"spec.containers[].securityContext.capabilities.drop": "",
-	"spec.securityContext.supplementalGroups":             "",
-	"spec.securityContext.sysctls":                        "name",
-}
-
 // Parts of these make no sense beside parts of another: an environment variable
 // has a value or a source, a volume one source, a profile a type and its name.
 var valuePaths = []string{
@@ -76,7 +59,7 @@ var known = sync.OnceValue(func() *shapes {
 		sets:     map[*podschema.Type]string{}, values: map[*podschema.Type]bool{}, added: map[*podschema.Type]bool{},
 		unions: map[*podschema.Type][]string{}, stays: map[*podschema.Type]bool{},
 	}
-	for path, name := range setPaths {
+	for path, name := range podschema.Gathered {
 		s.sets[typeAt(path)] = name
 	}
 	for _, path := range valuePaths {

@@ -39,7 +39,9 @@ func (m *merger) holder(key, preferred string) (path string, ok bool) {
 // isSidecar tells a container to add from the extension of one of the pod's.
 func isSidecar(it listItem) bool { return it.raw["image"] != nil }
 
-var errNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none here")
+// ErrNothingToExtend is the error inside a [FragmentError] when a template extends a
+// container that the pod does not have.
+var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none here")
 
 // checkContainers refuses extensions of containers that are not there and
 // sidecars whose name another kind of container has; with KeepPod it leaves the
@@ -57,7 +59,7 @@ func (m *merger) checkContainers(items []listItem, at place) ([]listItem, error)
 		case where == at.keyed:
 			kept = append(kept, it)
 		case !isSidecar(it):
-			return nil, &FragmentError{Template: m.frag.Template, Path: readable(here.keyed), Err: errNothingToExtend}
+			return nil, &FragmentError{Template: m.frag.Template, Path: readable(here.keyed), Err: ErrNothingToExtend}
 		case !taken:
 			m.names[join(at.keyed, it.key)] = true
 			kept = append(kept, it)

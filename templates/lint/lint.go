@@ -205,7 +205,7 @@ func (j *judged) place(rule string, severity Severity, path string, line int, me
 func (j *judged) add(f Finding) {
 	f.Source, f.Template = j.result.Source, j.result.Template
 	same := func(g Finding) bool {
-		return g.Rule == f.Rule && g.Path == f.Path && g.Line == f.Line && g.Message == f.Message
+		return g.Rule == f.Rule && g.Severity == f.Severity && g.Path == f.Path && g.Line == f.Line && g.Message == f.Message
 	}
 	if !slices.ContainsFunc(j.result.Findings, same) {
 		j.result.Findings = append(j.result.Findings, f)
@@ -349,7 +349,8 @@ func (j *judged) sample(s Sample, rendered *templates.Rendered) {
 func (j *judged) conflicts(s Sample, err error) {
 	var conflict *merge.ConflictError
 	severity := Error
-	if errors.As(err, &conflict) && !slices.ContainsFunc(j.options.Samples, func(o Sample) bool { return o.Name == s.Name }) {
+	misfit := errors.As(err, &conflict) || errors.Is(err, merge.ErrNothingToExtend)
+	if misfit && !slices.ContainsFunc(j.options.Samples, func(o Sample) bool { return o.Name == s.Name }) {
 		severity = Note
 	}
 	j.add(Finding{Severity: severity, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + err.Error()})

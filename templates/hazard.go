@@ -119,6 +119,13 @@ func (h *hazards) walk(n node, script bool, loops map[string]reads) {
 	}
 }
 
+// quoting says how a value is kept one value in each kind of text. JSON is not
+// for a shell, which runs $(…) inside its quotes.
+var quoting = map[string]string{
+	"a shell script":              "${shellQuote(…)} outside all quotes",
+	"the text of a configuration": "${toJson(…)} if it is JSON or YAML",
+}
+
 func (h *hazards) judge(e *expression, kind string, loops map[string]reads) {
 	if e.reads.quoted {
 		return
@@ -129,7 +136,7 @@ func (h *hazards) judge(e *expression, kind string, loops map[string]reads) {
 		}
 		h.found = append(h.found, Warning{
 			Template: h.template.name, Path: e.at.String(), Line: e.line,
-			Message: fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write ${shellQuote(…)} or ${toJson(…)}", name, kind),
+			Message: fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write %s", name, kind, quoting[kind]),
 		})
 		return
 	}

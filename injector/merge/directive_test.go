@@ -445,3 +445,16 @@ func TestTwoTemplatesStayAtPeace(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatATemplateKeptOutOfItKeepsOutOfOnTheSecondCall(t *testing.T) {
+	const selector = "spec: {nodeSelector: {disk: hdd, zone: a}}"
+	gives, keeps := fragment(t, "c", selector), fragment(t, "b", selector)
+	gives.OnConflict, keeps.OnConflict = Overwrite, KeepPod
+	lawful(t, parse(t, "spec: {nodeSelector: {disk: ssd}}"), fragment(t, "a", "spec: {nodeSelector: {$patch: delete}}"), keeps, gives)
+
+	const variable = "spec: {containers: [{name: c, env: [{name: A, value: mine}]}]}"
+	first, last := fragment(t, "a", variable), fragment(t, "c", variable)
+	last.OnConflict = Overwrite
+	lawful(t, parse(t, "spec: {containers: [{name: c, image: x, env: [{name: A, value: pods}]}]}"),
+		first, fragment(t, "b", "spec: {containers: [{name: c, env: [{name: A, $patch: delete}]}]}"), last)
+}

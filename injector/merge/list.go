@@ -99,11 +99,12 @@ func (m *merger) addable(id identity, index map[string]int, items []listItem, at
 	return kept, nil
 }
 
-// addableAfterAnother decides about an item that is not there because a template
-// took the pod's away of which this run has not come by: that decides nothing
-// for this one, which had left it alone.
+// addableAfterAnother decides about an item that is not there, or is a later template's,
+// because a template took the pod's away of which this run has not come by: that decides
+// nothing for this one, which had left it alone.
 func (m *merger) addableAfterAnother(id identity, it listItem, at place, have bool) (bool, error) {
-	if _, claimed := m.claims[at.keyed]; have || claimed || len(m.carried) == 0 || m.record.lists(at.keyed) {
+	_, claimed := m.claims[at.keyed]
+	if have && m.owners[at.keyed] == "" || claimed || len(m.carried) == 0 || m.record.lists(at.keyed) {
 		return true, nil
 	}
 	gone := m.gone(id, parent(at.keyed))[it.key]

@@ -59,6 +59,12 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 	if m.isValue(ft) || m.added[ft] && m.owners[at.keyed] != "" && m.adds(ft, v) {
 		return m.mergeValue(t, ft, o, name, v, at)
 	}
+	if earlier := m.claims[at.keyed]; earlier.took && earlier.template != m.frag.Template && !m.stakes[at.keyed] {
+		// What stands there is a later template's: for this one there is nothing.
+		if write, err := m.settleWithTemplate(standing{at: at, t: ft}, m.clean(ft, v), earlier); err != nil || !write {
+			return err
+		}
+	}
 	c, ok := o.object(name)
 	if !ok {
 		return m.podError(at, "an object", o.fields[name])

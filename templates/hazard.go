@@ -11,26 +11,61 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// reads is what an expression reads.
+// reads is what an expression reads: parameters, as params.NAME, variables, as
+// variables.NAME, and everything else that is visible.
 type reads struct {
-	// names are of parameters, as params.NAME, of variables, as variables.NAME, and
-	// of everything else that is visible.
-	names []string
-	// quoted is set for an expression that gives one word of a shell, or JSON.
-	quoted bool
+	// unquoted is what stands in no call of shellQuote, and plain what stands in
+	// none of toJson either.
+	unquoted, plain []string
+	// words are the texts that the expression spells out.
+	words []string
+	// word is set for an expression that gives one word of a shell.
+	word bool
+}
+
+// in returns what may mean more than a value in a kind of text.
+func (r reads) in(kind textKind) []string {
+	if kind == shellScript {
+		return r.unquoted
+	}
+	return r.plain
 }
 
 // readsOf looks at an expression as it was parsed.
 func readsOf(a *celast.AST) reads {
-	r := reads{}
+	r := reads{unquoted: namesIn(a.Expr(), shellQuoteName), plain: namesIn(a.Expr(), shellQuoteName, toJSONName)}
+	celast.PreOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.LiteralKind {
+			if text, ok := e.AsLiteral().Value().(string); ok {
+				r.words = append(r.words, text)
+			}
+		}
+	}))
+	if top := a.Expr(); top.Kind() == celast.CallKind {
+		r.word = top.AsCall().FunctionName() == shellQuoteName
+	}
+	return r
+}
+
+const (
+	shellQuoteName = "shellQuote"
+	toJSONName     = "toJson"
+)
+
+// namesIn returns what an expression reads outside of calls of the functions.
+func namesIn(root celast.Expr, except ...string) []string {
+	var names []string
 	bound := map[string]bool{}
+	inner := map[int64]bool{} // what is not looked at: identifiers that a selection has named, arguments
 	note := func(name string) {
-		if !slices.Contains(r.names, name) {
-			r.names = append(r.names, name)
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	inner := map[int64]bool{} // the identifiers that a selection has named
-	celast.PreOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(e celast.Expr) {
+		if inner[e.ID()] {
+			return
+		}
 		switch e.Kind() {
 		case celast.ComprehensionKind:
 			c := e.AsComprehension()
@@ -45,27 +80,30 @@ func readsOf(a *celast.AST) reads {
 			}
 		case celast.CallKind:
 			call := e.AsCall()
-			if args := call.Args(); call.FunctionName() == "_?._" && len(args) == 2 && args[0].Kind() == celast.IdentKind && args[1].Kind() == celast.LiteralKind {
+			args := call.Args()
+			if slices.Contains(except, call.FunctionName()) {
+				for _, arg := range args {
+					celast.PreOrderVisit(arg, celast.NewExprVisitor(func(e celast.Expr) { inner[e.ID()] = true }))
+				}
+			}
+			if call.FunctionName() == "_?._" && len(args) == 2 && args[0].Kind() == celast.IdentKind && args[1].Kind() == celast.LiteralKind {
 				if of := args[0].AsIdent(); of == paramsName || of == variablesName {
 					inner[args[0].ID()] = true
 					note(fmt.Sprintf("%s.%v", of, args[1].AsLiteral().Value()))
 				}
 			}
 		case celast.IdentKind:
-			if name := e.AsIdent(); !bound[name] && !inner[e.ID()] {
+			if name := e.AsIdent(); !bound[name] {
 				note(name)
 			}
 		}
 	}))
-	if top := a.Expr(); top.Kind() == celast.CallKind {
-		r.quoted = top.AsCall().FunctionName() == "shellQuote"
-	}
-	return r
+	return names
 }
 
 // TextHazards warns of values that stand inside the text of a shell script or of a
 // configuration, where they can mean more than a value. Values that cannot are not
-// warned of: numbers, what an enum or a pattern narrows, what shellQuote wraps.
+// warned of: numbers, what an enum or a pattern narrows, what shellQuote wraps, and toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
 	h := &hazards{template: t}
 	h.walk(t.tree, false, nil)
@@ -98,52 +136,84 @@ func (h *hazards) walk(n node, script bool, loops map[string]reads) {
 			h.walk(it.node, script, below)
 		}
 	case *text:
-		kind := ""
+		var kind textKind
 		switch {
 		case script:
-			kind = "a shell script"
+			kind = shellScript
 		case isConfiguration(n.parts):
-			kind = "the text of a configuration"
+			kind = configuration
 		default:
 			return
 		}
+		var quote shellQuotes
 		for _, p := range n.parts {
-			if p.expression != nil {
+			switch {
+			case p.expression == nil:
+				quote.read(p.literal)
+			case script && quote.open != 0 && p.expression.reads.word:
+				h.warn(p.expression, "shellQuote stands between quotes, which its own would end; write ${shellQuote(…)} outside all quotes")
+			default:
 				h.judge(p.expression, kind, loops)
 			}
 		}
 	case *whole:
 		if script {
-			h.judge(n.expression, "a shell script", loops)
+			h.judge(n.expression, shellScript, loops)
 		}
 	}
 }
+
+// shellQuotes follows a shell's script through its quotes.
+type shellQuotes struct {
+	open    rune // the quote that is open, or 0
+	escaped bool
+}
+
+func (q *shellQuotes) read(script string) {
+	for _, r := range script {
+		switch {
+		case q.escaped:
+			q.escaped = false
+		case r == '\\' && q.open != '\'':
+			q.escaped = true
+		case q.open == 0 && (r == '\'' || r == '"'):
+			q.open = r
+		case q.open == r:
+			q.open = 0
+		}
+	}
+}
+
+// textKind is a kind of text in which a value can mean more than a value.
+type textKind string
+
+const (
+	shellScript   textKind = "a shell script"
+	configuration textKind = "the text of a configuration"
+)
 
 // quoting says how a value is kept one value in each kind of text. JSON is not
 // for a shell, which runs $(…) inside its quotes.
-var quoting = map[string]string{
-	"a shell script":              "${shellQuote(…)} outside all quotes",
-	"the text of a configuration": "${toJson(…)} if it is JSON or YAML",
+var quoting = map[textKind]string{
+	shellScript:   "${shellQuote(…)} outside all quotes",
+	configuration: "${toJson(…)} if it is JSON or YAML",
 }
 
-func (h *hazards) judge(e *expression, kind string, loops map[string]reads) {
-	if e.reads.quoted {
-		return
-	}
-	for _, name := range e.reads.names {
-		if !h.tainted(name, loops) {
-			continue
+func (h *hazards) judge(e *expression, kind textKind, loops map[string]reads) {
+	for _, name := range e.reads.in(kind) {
+		if h.tainted(name, kind, loops) {
+			h.warn(e, fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write %s", name, kind, quoting[kind]))
+			return
 		}
-		h.found = append(h.found, Warning{
-			Template: h.template.name, Path: e.at.String(), Line: e.line,
-			Message: fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write %s", name, kind, quoting[kind]),
-		})
-		return
 	}
+}
+
+func (h *hazards) warn(e *expression, message string) {
+	h.found = append(h.found, Warning{Template: h.template.name, Path: e.at.String(), Line: e.line, Message: message})
 }
 
 // tainted tells whether a tenant can put any text into what an expression reads.
-func (h *hazards) tainted(name string, loops map[string]reads) bool {
+func (h *hazards) tainted(name string, kind textKind, loops map[string]reads) bool {
 	of, field, selects := strings.Cut(name, ".")
 	switch {
 	case of == paramsName && selects:
@@ -151,12 +221,12 @@ func (h *hazards) tainted(name string, loops map[string]reads) bool {
 		return i >= 0 && !h.template.parameters[i].tame()
 	case of == variablesName && selects:
 		v := h.template.variables[field]
-		return v != nil && !v.reads.quoted && slices.ContainsFunc(v.reads.names, func(n string) bool { return h.tainted(n, nil) })
+		return v != nil && slices.ContainsFunc(v.reads.in(kind), func(n string) bool { return h.tainted(n, kind, nil) })
 	case of == valuesName:
 		return false // the installer's own
 	}
 	if r, ok := loops[name]; ok {
-		return slices.ContainsFunc(r.names, func(n string) bool { return n != name && h.tainted(n, loops) })
+		return slices.ContainsFunc(r.in(kind), func(n string) bool { return n != name && h.tainted(n, kind, loops) })
 	}
 	return true
 }
@@ -223,6 +293,10 @@ func (h *hazards) runsShell(m *mapping) bool {
 			continue
 		}
 		switch v := e.value.(type) {
+		case *whole: // a list by one expression
+			for _, text := range v.expression.reads.words {
+				word(text)
+			}
 		case *constant:
 			items, _ := v.value.([]any)
 			for _, item := range items {

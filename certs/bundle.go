@@ -11,22 +11,22 @@ import (
 // pemCertificate is the PEM type of a certificate.
 const pemCertificate = "CERTIFICATE"
 
-// pemUntil is the PEM header with the time until which a replaced CA is
-// remembered. It is stored, and not computed by each replica, because replicas
-// whose clocks differ would otherwise undo each other's bundle.
+// pemUntil is the PEM header with the time until which a replaced CA is trusted. The
+// time is stored: if each replica computed it, replicas whose clocks differ would undo
+// each other's bundle.
 const pemUntil = "Trusted-Until"
 
-// trusted is a CA that API servers are to trust.
+// trusted is a CA of the bundle.
 type trusted struct {
 	cert *x509.Certificate
 
-	// until is when the CA is forgotten; zero for the current one.
+	// until is when a replaced CA is dropped; zero for the current CA.
 	until time.Time
 }
 
-// parseTrusted reads what the Secret remembers. What is no CA certificate is
-// left out: such text gets into the Secret by hand only, and one bad block must
-// not cost the good ones.
+// parseTrusted reads CA certificates from PEM. Blocks that are not CA certificates are
+// left out: only a person puts such text there, and one bad block must not cost the
+// good ones.
 func parseTrusted(data []byte) []trusted {
 	var list []trusted
 	for {
@@ -62,14 +62,13 @@ func encodeTrusted(list []trusted) []byte {
 	return out.Bytes()
 }
 
-// remember gives what the Secret should remember, the current CA first.
+// remember returns the CAs that the Secret should remember, the current CA first.
 //
-// inUse is the CA of the valid leaf that this replica serves, or nil. If the
-// Secret does not know it, because someone deleted or rewrote the Secret, it is
-// taken up as one that was replaced just now: API servers could otherwise not
-// verify this replica until it has changed over. A replaced CA is trusted for
-// keep from the moment when a replica first finds it replaced, and never past
-// its own end.
+// inUse is the CA of the valid leaf that this replica serves, or nil. If the Secret does
+// not know that CA, because somebody deleted or rewrote the Secret, it is added as a CA
+// that was replaced just now: otherwise API servers could not verify this replica until
+// it serves another leaf. A replaced CA is trusted for keep from the moment when a
+// replica first finds it replaced, and never past its own end.
 func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, keep time.Duration) []trusted {
 	list := []trusted{{cert: current}}
 	if inUse != nil && !contains(stored, inUse) {
@@ -86,16 +85,16 @@ func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time,
 			list = append(list, t)
 		}
 	}
-	return newest(list)
+	return latest(list)
 }
 
-// maxTrusted bounds the bundle: one that grows with each CA that somebody destroys
-// would at last be too large for the API server to store.
+// maxTrusted bounds the bundle. A bundle that grew with every destroyed CA would at last
+// be too large for the API server to store.
 const maxTrusted = 20
 
-// newest drops the replaced CAs that end first when there are too many. The list
-// begins with the current one.
-func newest(list []trusted) []trusted {
+// latest drops the replaced CAs that end first if the list is too long. The list begins
+// with the current CA.
+func latest(list []trusted) []trusted {
 	for len(list) > maxTrusted {
 		first := 1
 		for i := range list[1:] {
@@ -108,8 +107,8 @@ func newest(list []trusted) []trusted {
 	return list
 }
 
-// bundle is the text of a caBundle: the current CA, then those it replaced. It
-// reads no clock: the same Secret gives the same bytes on every replica.
+// bundle returns the text of a caBundle: the current CA, then the replaced ones. It reads
+// no clock: the same Secret gives the same bytes on every replica.
 func bundle(current *x509.Certificate, stored []trusted) []byte {
 	list := []trusted{{cert: current}}
 	for _, t := range stored {
@@ -120,6 +119,7 @@ func bundle(current *x509.Certificate, stored []trusted) []byte {
 	return encodeTrusted(list)
 }
 
+// contains reports whether the CA is in the list.
 func contains(list []trusted, cert *x509.Certificate) bool {
 	for _, t := range list {
 		if t.cert.Equal(cert) {
@@ -127,6 +127,12 @@ func contains(list []trusted, cert *x509.Certificate) bool {
 		}
 	}
 	return false
+}
+
+// trustDuration returns how long a replaced CA stays trusted: until no leaf that it
+// signed can be in use, on any replica.
+func trustDuration(settle, leafDuration time.Duration) time.Duration {
+	return max(settle, 0) + leafDuration + backdate(leafDuration)
 }
 
 func earlier(a, b time.Time) time.Time {

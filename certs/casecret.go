@@ -1,181 +1,157 @@
 package certs
 
 import (
-	"bytes"
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/cert-manager/cert-manager/pkg/util/pki"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
-// Keys of the Secret. The current CA stands where cert-manager and others keep
-// one: tls.crt and tls.key, and the certificate once more in ca.crt.
-const (
-	secretCAKey = "ca.crt"
+// caSecret keeps the CAs of the self-signed provider in a Secret that all replicas
+// share. Only the loop uses it.
+type caSecret struct {
+	options     SelfSignedOptions
+	client      kubernetes.Interface
+	secret      *followed[*corev1.Secret]
+	permissions *permissions
+	serving     *serving
+	counters    *counters
+	now         func() time.Time
 
-	// secretNextCertKey and secretNextKeyKey hold the staged CA.
-	secretNextCertKey = "next-tls.crt"
-	secretNextKeyKey  = "next-tls.key"
+	// known are the CAs that the Secret held when it was last sound. They stay in force
+	// while the Secret is absent or broken.
+	known authorities
 
-	// secretTrustedKey remembers all CAs of the bundle but the staged one.
-	secretTrustedKey = "trusted-ca.crt"
-)
-
-// authorities are the CAs of the Secret: all that the hand-over has to know.
-type authorities struct {
-	// current signs; nil when the Secret has no sound CA.
-	current *ca
-
-	// next is staged; nil when none is.
-	next *ca
-
-	// trusted are the CAs that API servers are to trust besides next, current
-	// among them.
-	trusted []trusted
+	// wrote is the last write to the Secret, until this replica sees the result.
+	wrote write
 }
 
-// readAuthorities reads the Secret's data. The error says why there is no current
-// CA; the rest is read as far as it is sound.
-func readAuthorities(data map[string][]byte) (authorities, error) {
-	a := authorities{trusted: parseTrusted(data[secretTrustedKey])}
-	if next, err := parseCA(data[secretNextCertKey], data[secretNextKeyKey]); err == nil {
-		a.next = next
-	}
-	certPEM := data[corev1.TLSCertKey]
-	if len(certPEM) == 0 {
-		return a, fmt.Errorf("key %s is empty", corev1.TLSCertKey)
-	}
-	if !bytes.Equal(certPEM, data[secretCAKey]) {
-		return a, fmt.Errorf("keys %s and %s differ", corev1.TLSCertKey, secretCAKey)
-	}
-	current, err := parseCA(certPEM, data[corev1.TLSPrivateKeyKey])
-	if err != nil {
-		return a, fmt.Errorf("keys %s and %s: %w", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
-	}
-	a.current = current
-	return a, nil
+// write is a write that replaced one version of the Secret; over is "" for a Secret
+// that did not exist.
+type write struct {
+	over string
+	at   time.Time
 }
 
-// write puts the authorities into a copy of the Secret's data. Keys that are
-// none of Pillion's stay.
-func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
-	if a.current == nil {
-		return nil, errors.New("there is no CA to write")
-	}
-	out := maps.Clone(data)
-	if out == nil {
-		out = map[string][]byte{}
-	}
-	if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
-		return nil, err
-	}
-	out[secretCAKey] = out[corev1.TLSCertKey]
-	delete(out, secretNextCertKey)
-	delete(out, secretNextKeyKey)
-	if a.next != nil {
-		if err := writeCA(out, a.next, secretNextCertKey, secretNextKeyKey); err != nil {
-			return nil, err
-		}
-	}
-	out[secretTrustedKey] = encodeTrusted(a.trusted)
-	return out, nil
+// pending reports whether this replica still sees the version that it replaced: the
+// new version is on its way back.
+func (w write) pending(version string, now time.Time) bool {
+	return !w.at.IsZero() && w.over == version && now.Sub(w.at) < checkInterval
 }
 
-// writeCA leaves a key alone that holds this CA already, however it is encoded.
-func writeCA(data map[string][]byte, c *ca, certKey, keyKey string) error {
-	if stored, err := parseCA(data[certKey], data[keyKey]); err == nil && stored.cert.Equal(c.cert) {
+// keep reads the Secret and takes the next step of the hand-over in it. Call it before
+// publishing, so that no replica publishes a bundle without the CA of a leaf in use.
+// It waits for nothing: a write that comes too late is followed by an event, which
+// brings the next round.
+func (s *caSecret) keep(ctx context.Context) error {
+	now := s.now()
+	var stored authorities
+	var broken error
+	version := ""
+	secret, exists := s.secret.get()
+	if exists {
+		version = secret.ResourceVersion
+		stored, broken = readAuthorities(secret.Data)
+	}
+	if s.wrote.pending(version, now) {
 		return nil
 	}
-	key, err := pki.EncodePKCS8PrivateKey(c.key)
-	if err != nil {
-		return fmt.Errorf("encoding the key of a CA: %w", err)
+	remembered := s.known
+	if stored.current != nil {
+		s.known = stored.completedBy(remembered)
 	}
-	data[certKey] = encodeTrusted([]trusted{{cert: c.cert}})
-	data[keyKey] = key
+	s.serving.confirmed.forget(now)
+	if stored.next != nil {
+		s.serving.observe(stored.next, now)
+	}
+	made := 0
+	want, err := stored.step(circumstances{
+		now: now, remembered: remembered, inUse: s.serving.inUse(), keep: trustDuration(s.options.Settle, s.options.LeafDuration),
+		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
+		make: func() (*ca, error) {
+			made++
+			return makeCA(s.options.KeyAlgorithm, now, s.options.CADuration)
+		},
+	})
+	if err != nil || exists && broken == nil && stored.same(want) {
+		return err
+	}
+	log := s.options.Logger
+	if exists && broken != nil {
+		log.Warn("the CA's secret is damaged; it is made again", "secret", s.secret.key, "damage", broken)
+	}
+	written, err := s.store(ctx, secret, want)
+	if err != nil {
+		return errors.Join(broken, err)
+	}
+	if written {
+		s.wrote, s.known = write{over: version, at: now}, want
+		s.counters.made.Add(int64(made))
+		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
+	}
 	return nil
 }
 
-// bundle is the text of a caBundle: current, staged and replaced CAs. It reads no
-// clock: the same Secret gives the same bytes on every replica.
-func (a authorities) bundle() []byte {
-	list := slices.Clone(a.trusted)
-	if a.next != nil {
-		list = append([]trusted{{cert: a.next.cert}}, list...)
-	}
-	return bundle(a.current.cert, list)
-}
-
-// trusts is whether the bundle has the CA.
-func (a authorities) trusts(cert *x509.Certificate) bool {
-	return a.current != nil && a.current.cert.Equal(cert) || a.next != nil && a.next.cert.Equal(cert) || contains(a.trusted, cert)
-}
-
-// completedBy gives the CAs to trust from memory when the Secret remembers none: it
-// is a new one, or was emptied. (One that remembers some is right about what it has
-// forgotten.)
-func (a authorities) completedBy(remembered authorities) authorities {
-	if len(a.trusted) == 0 {
-		a.trusted = remembered.trusted
-	}
-	return a
-}
-
-// circumstances are what a step of the hand-over depends on besides the Secret.
-type circumstances struct {
-	now time.Time
-
-	// remembered is what the Secret held when it was last sound.
-	remembered authorities
-
-	// inUse is the CA of the valid leaf that this replica serves, or nil.
-	inUse *x509.Certificate
-
-	// settled is whether this replica has seen a CA published in all
-	// configurations for the settling time.
-	settled func(*x509.Certificate) bool
-
-	// keep is for how long a replaced CA stays trusted.
-	keep time.Duration
-
-	// make makes a CA.
-	make func() (*ca, error)
-}
-
-// step gives what the Secret should hold: the next state of the hand-over, or
-// the same one. (See the package's comment for the states.)
-func (a authorities) step(c circumstances) (authorities, error) {
-	next := a.completedBy(c.remembered)
+// store writes the authorities into the Secret, or creates the Secret if it is nil. It
+// returns false if another write came first.
+func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want authorities) (bool, error) {
+	secrets := s.client.CoreV1().Secrets(s.options.Namespace)
+	verb := "create"
 	var err error
-	switch {
-	case next.current == nil && c.remembered.current != nil && !expired(c.remembered.current.cert, c.now):
-		// Deleted or damaged: its CA is replaced as any other, not at once.
-		next.current = c.remembered.current
-		next.next, err = c.make()
-	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
-		next.next = nil
-		next.current, err = c.make()
-	case next.next != nil && (c.settled(next.next.cert) || ending(next.current.cert, c.now)):
-		next.current, next.next = next.next, nil
-	case next.next == nil && due(next.current.cert, c.now):
-		next.next, err = c.make()
+	if secret != nil {
+		verb = "update"
+		next := secret.DeepCopy()
+		if next.Data, err = want.write(secret.Data); err != nil {
+			return false, err
+		}
+		_, err = secrets.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	} else {
+		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.options.Namespace, Name: s.options.SecretName,
+			Labels: map[string]string{"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "certificate-authority"},
+		}}
+		if made.Data, err = want.write(nil); err != nil {
+			return false, err
+		}
+		_, err = secrets.Create(ctx, made, metav1.CreateOptions{FieldManager: fieldManager})
+	}
+	if overtaken(err) {
+		return false, nil
 	}
 	if err != nil {
-		return a, err
+		return false, fmt.Errorf("writing the secret: %w", s.permissions.explain(err, verb, "secrets", s.options.SecretName))
 	}
-	next.trusted = remember(next.trusted, next.current.cert, c.inUse, c.now, c.keep)
-	return next, nil
+	return true, nil
 }
 
-// same is whether both say the same, so that nothing has to be written.
-func (a authorities) same(b authorities) bool {
-	return sameCA(a.current, b.current) && sameCA(a.next, b.next) && bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted))
-}
+// bundle implements bundles.
+func (s *caSecret) bundle() []byte { return s.known.bundle() }
 
-func sameCA(a, b *ca) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.cert.Equal(b.cert)
+// newestBundle implements bundles. An absent or broken Secret leaves the CAs known last
+// in force. The bundle is nil if the Secret does not remember the CA of the served leaf
+// yet: the Secret is so new that this replica is about to see it, and adds that CA
+// first.
+func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
+	secret, err := s.client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return s.bundle(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, s.permissions.explain(err, "get", "secrets", s.options.SecretName))
+	}
+	stored, err := readAuthorities(secret.Data)
+	if err != nil {
+		return s.bundle(), nil
+	}
+	stored = stored.completedBy(s.known)
+	if used := s.serving.inUse(); used != nil && !stored.trusts(used) {
+		return nil, nil
+	}
+	return stored.bundle(), nil
 }

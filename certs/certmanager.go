@@ -18,41 +18,32 @@ import (
 type CertManagerOptions struct {
 	Options
 
-	// SecretName is the Secret of the Certificate: tls.crt, tls.key, and in ca.crt
-	// the CA that signed it.
+	// SecretName is the Secret of the Certificate. Its keys are tls.crt, tls.key, and
+	// ca.crt with the CA that signed the certificate.
 	SecretName string
 
-	// Publish has this process publish the CA, beside those that it replaced, and
-	// remember those in a key of its own in the Secret. Without, it is cainjector
-	// that publishes, or somebody else.
+	// Publish says that this process publishes the CA, together with the CAs that it
+	// replaced, and remembers those in a key of its own in the Secret. If it is false,
+	// cainjector or somebody else publishes the CA.
 	Publish bool
 
-	// LeafDuration is the duration of the Certificate (default 168h): a CA that was
-	// replaced is published for so long.
+	// LeafDuration is the duration of the Certificate (default 168h). A replaced CA
+	// stays published for so long.
 	LeafDuration time.Duration
 }
 
-// certManager is the [Source] whose leaf cert-manager issues and renews.
-type certManager struct {
-	*serving
-	options CertManagerOptions
-	secret  *followed[*corev1.Secret]
-
-	// candidate is the last sound leaf of the Secret.
-	candidate *leaf
-
-	// trusted is what the Secret last remembered.
-	trusted []trusted
-}
-
-// NewCertManager prepares the provider. The error names the option that is
-// missing or wrong; nothing is asked of the API server before Run.
+// NewCertManager returns the cert-manager provider's source. The error names the option
+// that is missing or wrong. The API server is not called before Run.
 func NewCertManager(o CertManagerOptions) (Source, error) {
 	client, err := o.open("certificates from cert-manager", o.complete)
 	if err != nil {
 		return nil, err
 	}
-	return newCertManager(o, client, time.Now)
+	s, err := newCertManager(o, client, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (o *CertManagerOptions) complete() error {
@@ -71,102 +62,148 @@ func (o *CertManagerOptions) complete() error {
 	return nil
 }
 
-func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func() time.Time) (*certManager, error) {
-	shared, err := newServing(o.Options, client, now)
+// permissions returns the permissions that the provider needs.
+func (o *CertManagerOptions) permissions() []permission {
+	value, onSecret, onConfigurations := "certs.provider=cert-manager", []string{"list", "watch"}, []string{"list", "watch"}
+	if o.Publish {
+		value = "certs.certManager.publish=true"
+		onSecret, onConfigurations = append(onSecret, "get", "update"), append(onConfigurations, "patch")
+	}
+	return append(
+		secretPermissions(o.Namespace, o.SecretName, value+" and certs.certManager.secretName", onSecret...),
+		configurationPermissions(o.WebhookConfigurations, value, onConfigurations...)...)
+}
+
+// certManager is the provider whose leaf cert-manager issues and renews.
+type certManager struct {
+	options     CertManagerOptions
+	client      kubernetes.Interface
+	secret      *followed[*corev1.Secret]
+	permissions *permissions
+	serving     *serving
+	publisher   *publisher
+	problems    *problems
+	now         func() time.Time
+
+	// candidate is the last sound leaf of the Secret.
+	candidate *leaf
+
+	// trusted are the CAs that the Secret remembered last.
+	trusted []trusted
+}
+
+func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
+	s, err := newSource(o.Options, o.permissions(), client, now)
 	if err != nil {
 		return nil, err
 	}
-	s := &certManager{serving: shared, options: o}
-	s.secret, err = followSecret(client, o.Namespace, o.SecretName, s.changed)
-	return s, err
-}
-
-// Run follows the Secret until ctx ends.
-func (s *certManager) Run(ctx context.Context) error {
-	provider, onSecret, onConfigurations := "certs.provider=cert-manager", []string{"list", "watch"}, []string{"list", "watch"}
-	if s.options.Publish {
-		provider = "certs.certManager.publish=true"
-		onSecret, onConfigurations = append(onSecret, "get", "update"), append(onConfigurations, "patch")
+	secret, err := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
+	if err != nil {
+		return nil, err
 	}
-	permissions := append(
-		secretPermissions(s.options.Namespace, s.options.SecretName, provider+" and certs.certManager.secretName", onSecret...),
-		configurationPermissions(s.options.WebhookConfigurations, provider, onConfigurations...)...)
-	return s.run(ctx, permissions, s.reconcile, s.secret.run)
+	s.provider = &certManager{
+		options: o, client: client, secret: secret,
+		permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems, now: now,
+	}
+	s.watches = append(s.watches, secret.run)
+	return s, nil
 }
 
-// Ready follows [Source].
-func (s *certManager) Ready() error { return s.ready(s.noLeaf) }
+// newest implements provider: it reads the leaf, and brings the CAs that the Secret
+// remembers and the published bundle one step further.
+func (m *certManager) newest(ctx context.Context) *leaf {
+	if secret, ok := m.secret.get(); ok {
+		m.problems.note(subject(m.secret), failedSecret, m.read(ctx, secret))
+	} else if m.candidate != nil {
+		m.problems.note(subject(m.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", m.absent(), timestamp(m.candidate.tls.Leaf.NotAfter)))
+	}
+	if m.candidate != nil && m.options.Publish && m.candidate.issuer != nil {
+		m.publisher.publish(ctx, m)
+	}
+	return m.candidate
+}
 
-// noLeaf says why there is no leaf yet.
-func (s *certManager) noLeaf() error {
-	for _, err := range []error{s.secret.unknown(), s.problem(subject(s.secret)), s.absent()} {
+// missing implements provider.
+func (m *certManager) missing() error {
+	for _, err := range []error{m.secret.unknown(), m.problems.of(subject(m.secret)), m.absent()} {
 		if err != nil {
-			return fmt.Errorf("secret %s: %w", s.secret.key, err)
+			return fmt.Errorf("secret %s: %w", m.secret.key, err)
 		}
 	}
-	return errors.New("it is being read")
+	return errors.New("the secret is being read")
 }
 
-// absent says that there is no Secret, and who makes it; nil if there is one.
-func (s *certManager) absent() error {
-	if _, ok := s.secret.get(); ok {
+// absent returns an error if there is no Secret. The error says who makes it.
+func (m *certManager) absent() error {
+	if _, ok := m.secret.get(); ok {
 		return nil
 	}
-	return fmt.Errorf("not found; cert-manager makes it: see `kubectl -n %s describe certificates,issuers`", s.options.Namespace)
+	return fmt.Errorf("not found; cert-manager makes it: see `kubectl -n %s describe certificates,issuers`", m.options.Namespace)
 }
 
-// reconcile brings what the Secret remembers, the published bundle and the served
-// leaf one step further.
-func (s *certManager) reconcile(ctx context.Context) {
-	if secret, ok := s.secret.get(); ok {
-		s.note(subject(s.secret), failedSecret, s.read(ctx, secret))
-	} else if s.candidate != nil {
-		s.note(subject(s.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", s.absent(), timestamp(s.candidate.tls.Leaf.NotAfter)))
-	}
-	if s.candidate == nil {
-		return
-	}
-	if s.options.Publish && s.candidate.issuer != nil {
-		s.publish(ctx, bundle(s.candidate.issuer, s.trusted), s.newestBundle)
-	}
-	s.offer(s.candidate)
-}
-
-// read takes the leaf from the Secret; a broken one leaves the last good one in
-// use.
-func (s *certManager) read(ctx context.Context, secret *corev1.Secret) error {
+// read takes the leaf from the Secret, and remembers its CA there if the provider
+// publishes. If the Secret is broken, the last good leaf stays in use.
+func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	next, err := leafFromSecret(secret)
 	if err != nil {
 		return err
 	}
-	if next.issuer == nil && s.options.Publish {
+	if next.issuer == nil && m.options.Publish {
 		return fmt.Errorf("key %s has no CA that signed the certificate in %s, so that there is nothing to publish", secretCAKey, corev1.TLSCertKey)
 	}
-	if s.candidate == nil || !s.candidate.same(next) || !next.trustAnchor().Equal(s.candidate.trustAnchor()) {
-		s.candidate = next
+	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
+		m.candidate = next
 	}
-	if !s.options.Publish {
+	if !m.options.Publish {
 		return nil
 	}
 	stored := parseTrusted(secret.Data[secretTrustedKey])
 	if len(stored) > 0 {
-		s.trusted = stored
+		m.trusted = stored
 	}
-	keep := max(s.settle, 0) + s.options.LeafDuration + backdate(s.options.LeafDuration)
-	text := encodeTrusted(remember(s.trusted, next.issuer, s.inUse(), s.now(), keep))
+	keep := trustDuration(m.options.Settle, m.options.LeafDuration)
+	text := encodeTrusted(remember(m.trusted, next.issuer, m.serving.inUse(), m.now(), keep))
 	if bytes.Equal(text, secret.Data[secretTrustedKey]) {
 		return nil
 	}
 	changed := secret.DeepCopy()
 	changed.Data[secretTrustedKey] = text
-	_, err = s.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+	_, err = m.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 	if err != nil && !overtaken(err) {
-		return fmt.Errorf("writing its key %s: %w", secretTrustedKey, s.forbidden(err, "update", "secrets", s.options.SecretName))
+		return fmt.Errorf("writing the key %s: %w", secretTrustedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
 	}
 	return nil
 }
 
-// leafFromSecret reads the leaf, and finds its CA in ca.crt.
+// bundle implements bundles.
+func (m *certManager) bundle() []byte { return bundle(m.candidate.issuer, m.trusted) }
+
+// newestBundle implements bundles. An absent or broken Secret leaves the last good one
+// in force. The bundle is nil if the Secret does not remember the CA of the served leaf
+// yet: this replica is about to see the Secret, and adds that CA first.
+func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
+	secret, err := m.client.CoreV1().Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return m.bundle(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", m.secret.key, m.permissions.explain(err, "get", "secrets", m.options.SecretName))
+	}
+	next, err := leafFromSecret(secret)
+	if err != nil || next.issuer == nil {
+		return m.bundle(), nil
+	}
+	stored := parseTrusted(secret.Data[secretTrustedKey])
+	if len(stored) == 0 {
+		stored = m.trusted
+	}
+	if used := m.serving.inUse(); used != nil && !used.Equal(next.issuer) && !contains(stored, used) {
+		return nil, nil
+	}
+	return bundle(next.issuer, stored), nil
+}
+
+// leafFromSecret reads the leaf from a Secret, and finds its CA in ca.crt.
 func leafFromSecret(secret *corev1.Secret) (*leaf, error) {
 	l, err := parseLeaf(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -176,7 +213,8 @@ func leafFromSecret(secret *corev1.Secret) (*leaf, error) {
 	return l, nil
 }
 
-// anchor is the CA among list that the leaf's chain ends in, nil if there is none.
+// anchor returns the CA of the list that signed a certificate of the leaf's chain, nil if
+// there is none.
 func anchor(l *leaf, list []trusted) *x509.Certificate {
 	for _, t := range list {
 		for _, der := range l.tls.Certificate {
@@ -186,37 +224,4 @@ func anchor(l *leaf, list []trusted) *x509.Certificate {
 		}
 	}
 	return nil
-}
-
-// inUse is the CA of the served leaf, while that leaf is valid.
-func (s *certManager) inUse() *x509.Certificate {
-	served := s.handover.served.Load()
-	if served == nil || expired(served.tls.Leaf, s.now()) {
-		return nil
-	}
-	return served.issuer
-}
-
-// newestBundle is the bundle by the Secret as the API server has it now. Nil means
-// that this replica is about to see a newer Secret, and to add to it first.
-func (s *certManager) newestBundle(ctx context.Context) ([]byte, error) {
-	secret, err := s.client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return bundle(s.candidate.issuer, s.trusted), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, s.forbidden(err, "get", "secrets", s.options.SecretName))
-	}
-	next, err := leafFromSecret(secret)
-	if err != nil || next.issuer == nil {
-		return bundle(s.candidate.issuer, s.trusted), nil
-	}
-	stored := parseTrusted(secret.Data[secretTrustedKey])
-	if len(stored) == 0 {
-		stored = s.trusted
-	}
-	if used := s.inUse(); used != nil && !used.Equal(next.issuer) && !contains(stored, used) {
-		return nil, nil
-	}
-	return bundle(next.issuer, stored), nil
 }

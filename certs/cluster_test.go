@@ -284,7 +284,7 @@ func testOptions() Options {
 }
 
 // run starts a self-signing replica, and ends it with the test.
-func (c *cluster) run(change func(*SelfSignedOptions)) *selfSigned {
+func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 	c.t.Helper()
 	s, stop := c.start(change)
 	c.t.Cleanup(stop)
@@ -292,7 +292,7 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *selfSigned {
 }
 
 // start is run for a replica that the test ends itself.
-func (c *cluster) start(change func(*SelfSignedOptions)) (s *selfSigned, stop func()) {
+func (c *cluster) start(change func(*SelfSignedOptions)) (s *source, stop func()) {
 	c.t.Helper()
 	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
 	if change != nil {

@@ -24,27 +24,27 @@ const (
 	Validating Kind = "ValidatingWebhookConfiguration"
 )
 
-// resource is the API's name of the kind.
+// resource returns the API's resource name of the kind.
 func (k Kind) resource() string { return strings.ToLower(string(k)) + "s" }
 
-// WebhookConfiguration names one object.
+// WebhookConfiguration names one webhook configuration.
 type WebhookConfiguration struct {
 	Kind Kind
 	Name string
 }
 
-// String is for messages.
+// String names the configuration in messages.
 func (c WebhookConfiguration) String() string { return strings.ToLower(string(c.Kind)) + " " + c.Name }
 
 // service is the Service by which API servers call the webhook.
 type service struct{ namespace, name string }
 
-// dnsName is the name by which API servers verify it.
+// dnsName returns the name for which API servers verify the serving certificate.
 func (s service) dnsName() string { return s.name + "." + s.namespace + ".svc" }
 
-// entry is one webhook of a configuration, as far as certificates go.
+// entry is one webhook of a configuration.
 type entry struct {
-	// index is its place in the list.
+	// index is the entry's place in the list of webhooks.
 	index    int
 	name     string
 	caBundle []byte
@@ -55,18 +55,18 @@ type registration struct {
 	WebhookConfiguration
 	resourceVersion string
 
-	// entries are those that call the Service; others are none of ours.
+	// entries are the entries that call the Service. Pillion ignores the others.
 	entries []entry
 }
 
-// add takes up an entry if it calls the Service.
+// add adds an entry if the entry calls the Service.
 func (r *registration) add(index int, name string, client *admissionv1.WebhookClientConfig, s service) {
 	if client.Service != nil && client.Service.Namespace == s.namespace && client.Service.Name == s.name {
 		r.entries = append(r.entries, entry{index, name, client.CABundle})
 	}
 }
 
-// outdated are the entries whose caBundle is not want.
+// outdated returns the entries whose caBundle is not want.
 func (r *registration) outdated(want []byte) []entry {
 	var entries []entry
 	for _, e := range r.entries {
@@ -77,7 +77,7 @@ func (r *registration) outdated(want []byte) []entry {
 	return entries
 }
 
-// publishes is whether every entry trusts the CA.
+// publishes reports whether every entry trusts the CA.
 func (r *registration) publishes(cert *x509.Certificate) bool {
 	for _, e := range r.entries {
 		if !contains(parseTrusted(e.caBundle), cert) {
@@ -87,18 +87,29 @@ func (r *registration) publishes(cert *x509.Certificate) bool {
 	return true
 }
 
-// configuration follows one webhook configuration.
+// configuration follows one webhook configuration. The functions hide the kind of the
+// object.
 type configuration struct {
 	WebhookConfiguration
-	run     func(ctx context.Context)
+
+	// run follows the object until ctx ends.
+	run func(ctx context.Context)
+
+	// unknown says why nothing is known of the object yet; nil once something is.
 	unknown func() error
-	get     func() (*registration, bool)
-	patch   func(ctx context.Context, patch []byte) error
+
+	// get returns the newest version; false if the object does not exist or is unknown.
+	get func() (*registration, bool)
+
+	// patch applies a JSON patch to the object.
+	patch func(ctx context.Context, patch []byte) error
+
+	// refused is the last refused patch. Only the publisher uses it.
 	refused refusal
 }
 
-// followConfiguration prepares to follow the configuration, in which the entries
-// of the Service count. changed is called after every change.
+// followConfiguration prepares to follow a configuration and its entries that call the
+// Service. changed is called after every change of the object, and must not block.
 func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
 	api := client.AdmissionregistrationV1()
 	switch c.Kind {
@@ -118,14 +129,14 @@ func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s 
 	return nil, fmt.Errorf("webhook configuration %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
 }
 
-// configurationClient is the part of a typed client that configurations need.
+// configurationClient is the part of a typed client that a configuration needs.
 type configurationClient[T, L runtime.Object] interface {
 	lister[L]
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// followKind is followConfiguration for one kind. read takes the entries of an
-// object of that kind.
+// followKind is followConfiguration for one kind. read adds the entries of an object of
+// that kind to the registration.
 func followKind[T interface {
 	runtime.Object
 	metav1.Object
@@ -152,7 +163,7 @@ func followKind[T interface {
 	}, nil
 }
 
-// checkConfigurations names what is wrong with a list of them.
+// checkConfigurations returns an error that names the first wrong item of the list.
 func checkConfigurations(list []WebhookConfiguration) error {
 	seen := map[WebhookConfiguration]bool{}
 	for _, c := range list {
@@ -162,7 +173,7 @@ func checkConfigurations(list []WebhookConfiguration) error {
 		case c.Kind != Mutating && c.Kind != Validating:
 			return fmt.Errorf("WebhookConfigurations: %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
 		case seen[c]:
-			return fmt.Errorf("WebhookConfigurations: %s is there twice", c)
+			return fmt.Errorf("WebhookConfigurations: %s is listed twice", c)
 		}
 		seen[c] = true
 	}

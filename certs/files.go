@@ -14,94 +14,98 @@ import (
 type FilesOptions struct {
 	Options
 
-	// CertFile is the path of the certificate with its chain, KeyFile that of its
-	// private key, both PEM. They are read again every second: whoever replaces
-	// them does so by renaming, or swaps a symlink above them, as a kubelet does.
+	// CertFile is the path of the certificate with its chain, KeyFile the path of its
+	// private key; both are PEM. They are read every second. Replace them by renaming,
+	// or by swapping a symlink above them as a kubelet does.
 	CertFile, KeyFile string
 }
 
-// files is the [Source] whose leaf somebody else puts into files.
-type files struct {
-	*serving
-	options FilesOptions
-
-	// candidate is the last sound pair.
-	candidate *leaf
-}
-
-// NewFiles prepares the provider. The error names the option that is missing or
-// wrong; the files are not read before Run.
+// NewFiles returns the files provider's source. The error names the option that is
+// missing or wrong. The files are not read before Run.
 func NewFiles(o FilesOptions) (Source, error) {
 	client, err := o.open("certificates from files", o.complete)
 	if err != nil {
 		return nil, err
 	}
-	return newFiles(o, client, time.Now)
+	s, err := newFiles(o, client, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (o *FilesOptions) complete() error {
 	return errors.Join(required("CertFile", o.CertFile), required("KeyFile", o.KeyFile), o.Options.complete())
 }
 
-func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time) (*files, error) {
-	shared, err := newServing(o.Options, client, now)
-	return &files{serving: shared, options: o}, err
+// permissions returns the permissions that the provider needs.
+func (o *FilesOptions) permissions() []permission {
+	return configurationPermissions(o.WebhookConfigurations, "certs.provider=files", "list", "watch")
 }
 
-// Run reads the files until ctx ends.
-func (s *files) Run(ctx context.Context) error {
-	permissions := configurationPermissions(s.options.WebhookConfigurations, "certs.provider=files", "list", "watch")
-	return s.run(ctx, permissions, s.reconcile)
+// files is the provider whose leaf somebody else puts into two files.
+type files struct {
+	options  FilesOptions
+	problems *problems
+	now      func() time.Time
+
+	// candidate is the last sound pair.
+	candidate *leaf
 }
 
-// subject is the object of problems with the pair of files.
-func (s *files) subject() string {
-	return "files " + s.options.CertFile + " and " + s.options.KeyFile
-}
-
-// Ready follows [Source].
-func (s *files) Ready() error {
-	return s.ready(func() error {
-		if err := s.problem(s.subject()); err != nil {
-			return err
-		}
-		return errors.New("not read yet")
-	})
-}
-
-// reconcile reads the files; a pair that does not fit leaves the last good one
-// in use.
-func (s *files) reconcile(context.Context) {
-	next, err := s.read()
-	switch {
-	case err != nil && s.candidate != nil:
-		err = fmt.Errorf("%w; the last good pair stays in use, which ends at %s", err, timestamp(s.candidate.tls.Leaf.NotAfter))
-	case err == nil && (s.candidate == nil || !s.candidate.same(next)):
-		s.candidate = next
-	}
-	s.note(s.subject(), failedFiles, err)
-	if s.candidate != nil {
-		s.offer(s.candidate)
-	}
-}
-
-// read reads the pair. When the files are replaced between the two reads they do
-// not fit each other, and the next round finds those that do.
-func (s *files) read() (*leaf, error) {
-	cert, err := os.ReadFile(s.options.CertFile)
+func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
+	s, err := newSource(o.Options, o.permissions(), client, now)
 	if err != nil {
 		return nil, err
 	}
-	key, err := os.ReadFile(s.options.KeyFile)
+	s.provider = &files{options: o, problems: s.problems, now: now}
+	return s, nil
+}
+
+// subject is the object of problems with the two files.
+func (f *files) subject() string {
+	return "files " + f.options.CertFile + " and " + f.options.KeyFile
+}
+
+// newest implements provider. If the files do not hold a sound pair, the last good pair
+// stays in use.
+func (f *files) newest(context.Context) *leaf {
+	next, err := f.read()
+	switch {
+	case err != nil && f.candidate != nil:
+		err = fmt.Errorf("%w; the last good pair stays in use, which ends at %s", err, timestamp(f.candidate.tls.Leaf.NotAfter))
+	case err == nil && (f.candidate == nil || !f.candidate.same(next)):
+		f.candidate = next
+	}
+	f.problems.note(f.subject(), failedFiles, err)
+	return f.candidate
+}
+
+// missing implements provider.
+func (f *files) missing() error {
+	if err := f.problems.of(f.subject()); err != nil {
+		return err
+	}
+	return errors.New("not read yet")
+}
+
+// read reads the pair. If the files are replaced between the two reads, the pair does
+// not match, and the next round reads the new pair.
+func (f *files) read() (*leaf, error) {
+	cert, err := os.ReadFile(f.options.CertFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(f.options.KeyFile)
 	if err != nil {
 		return nil, err
 	}
 	l, err := parseLeaf(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", s.options.CertFile, s.options.KeyFile, err)
+		return nil, fmt.Errorf("%s and %s: %w", f.options.CertFile, f.options.KeyFile, err)
 	}
-	if expired(l.tls.Leaf, s.now()) {
-		return nil, fmt.Errorf("%s: the certificate ended at %s", s.options.CertFile, timestamp(l.tls.Leaf.NotAfter))
+	if expired(l.tls.Leaf, f.now()) {
+		return nil, fmt.Errorf("%s: the certificate ended at %s", f.options.CertFile, timestamp(l.tls.Leaf.NotAfter))
 	}
 	return l, nil
 }

@@ -35,7 +35,7 @@ func mount(t *testing.T, dir, version string, l *leaf) {
 	must(os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 }
 
-func (c *cluster) runFiles(dir string) Source {
+func (c *cluster) runFiles(dir string) *source {
 	c.t.Helper()
 	o := FilesOptions{Options: testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	o.Settle = time.Second
@@ -108,7 +108,7 @@ func TestAHalfWrittenPairKeepsTheLastGoodOneAndSaysSo(t *testing.T) {
 			if n := s.Status().Failures[failedFiles]; n <= i {
 				return fmt.Errorf("%d failures are counted", n)
 			}
-			return mentions(s.(*files).problem(s.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
+			return mentions(s.problems.of(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
 		})
 		if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
 			t.Error(err)

@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -14,26 +15,26 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// followed is the newest state of one object, as the API server last told.
+// followed holds the newest version of one object that this process has seen.
 type followed[T runtime.Object] struct {
 	// key is the object's key in the informer's store: NAME or NAMESPACE/NAME.
 	key      string
 	informer cache.SharedInformer
 
 	mu sync.Mutex
-	// failed is why following fails at present; kept until the first sync only.
+	// failed is the last error of the watch. It counts until the first sync only.
 	failed error
 }
 
-// lister is the part of a typed client that following needs.
+// lister is the part of a typed client that follow needs.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// follow prepares to follow the object called name. It asks for that name only,
-// which is what a Role that is limited by resourceNames allows. changed is
-// called after every change of the object, and must not block.
+// follow prepares to follow one object. Its requests select the object by name, as a
+// Role with resourceNames requires. changed is called after every change of the object,
+// and must not block.
 func follow[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) (*followed[T], error) {
 	only := func(opts *metav1.ListOptions) {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -69,7 +70,7 @@ func followSecret(client kubernetes.Interface, namespace, name string, changed f
 	return follow[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
 }
 
-// subject is the object of problems with a Secret that is followed.
+// subject names a followed Secret as the object of problems.
 func subject(secret *followed[*corev1.Secret]) string { return "secret " + secret.key }
 
 // run follows the object until ctx ends.
@@ -84,8 +85,8 @@ func (f *followed[T]) watchFailed(ctx context.Context, r *cache.Reflector, err e
 	f.failed = err
 }
 
-// get returns the object as last seen; false when it does not exist, or when
-// nothing is known of it yet. The object is shared: nobody may change it.
+// get returns the newest version of the object; false if the object does not exist or is
+// unknown. The caller must not change the object.
 func (f *followed[T]) get() (T, bool) {
 	var none T
 	item, exists, err := f.informer.GetStore().GetByKey(f.key)
@@ -96,9 +97,9 @@ func (f *followed[T]) get() (T, bool) {
 	return object, ok
 }
 
-// unknown says why nothing is known of the object yet; nil once something is.
-// What was known stays known when the API server is away later: a replica that
-// cannot reach it still serves.
+// unknown says why nothing is known of the object yet; nil once the object has been
+// listed. The object stays known while the API server is away: a replica that cannot
+// reach the API server still serves.
 func (f *followed[T]) unknown() error {
 	if f.informer.HasSynced() {
 		return nil
@@ -106,7 +107,7 @@ func (f *followed[T]) unknown() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failed != nil {
-		return fmt.Errorf("reading it: %w", f.failed)
+		return fmt.Errorf("reading the object: %w", f.failed)
 	}
-	return fmt.Errorf("not read yet")
+	return errors.New("not read yet")
 }

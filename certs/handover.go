@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// confirmations tell since when each CA has been seen published in every entry of
-// every configuration, without a break. Only one goroutine uses them.
+// confirmations hold, by CA, the time since which this replica has seen the CA published
+// in every entry of every configuration without a break. Only one goroutine uses them.
 type confirmations map[string]time.Time
 
-// observe takes note of whether the CA is published now.
+// observe notes whether the CA is published now.
 func (c confirmations) observe(cert *x509.Certificate, published bool, now time.Time) {
 	key := string(cert.Raw)
 	_, known := c[key]
@@ -22,13 +22,13 @@ func (c confirmations) observe(cert *x509.Certificate, published bool, now time.
 	}
 }
 
-// settled is whether the CA has been published for the time settle.
+// settled reports whether the CA has been published for the time settle.
 func (c confirmations) settled(cert *x509.Certificate, settle time.Duration, now time.Time) bool {
 	since, ok := c[string(cert.Raw)]
 	return ok && now.Sub(since) >= settle
 }
 
-// forget drops the CAs that ended.
+// forget drops the expired CAs.
 func (c confirmations) forget(now time.Time) {
 	for key := range c {
 		if cert, err := x509.ParseCertificate([]byte(key)); err != nil || expired(cert, now) {
@@ -37,16 +37,15 @@ func (c confirmations) forget(now time.Time) {
 	}
 }
 
-// handover decides which leaf is served. Only one goroutine offers leaves; any
-// number may read the one that is served.
+// handover decides which leaf is served. Only one goroutine offers leaves; any goroutine
+// may read the served leaf.
 type handover struct {
 	served atomic.Pointer[leaf]
 }
 
-// offer says that candidate is the newest leaf. verifies says whether the
-// published bundles, as last seen, verify a leaf; settled, whether they have
-// done so for the candidate's CA for the settling time. It returns whether
-// candidate took the place of the leaf that was served before.
+// offer gives the newest leaf, and reports whether it replaced the served leaf. verifies
+// reports whether the published bundles verify a leaf; settled reports whether they have
+// contained the leaf's CA for the settling time.
 func (h *handover) offer(candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
 	served := h.served.Load()
 	if served != nil && served.same(candidate) || !replaces(served, candidate, now, verifies, settled) {
@@ -56,9 +55,9 @@ func (h *handover) offer(candidate *leaf, now time.Time, verifies, settled func(
 	return true
 }
 
-// replaces is whether it is time to serve candidate in place of served.
+// replaces reports whether candidate should be served instead of served.
 func replaces(served, candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
-	// Nothing can be lost by a change when there is nothing (valid) to serve.
+	// No valid leaf can be lost.
 	if served == nil || ending(served.tls.Leaf, now) {
 		return true
 	}

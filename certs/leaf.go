@@ -11,19 +11,20 @@ import (
 
 // leaf is a serving certificate with its CA.
 type leaf struct {
-	// tls has its Leaf set.
+	// tls is the certificate with its chain and key. Its field Leaf is set.
 	tls *tls.Certificate
 
-	// issuer is nil when the CA is unknown to this process.
+	// issuer is the CA; nil if this process does not know the CA.
 	issuer *x509.Certificate
 }
 
+// same reports whether both are the same certificate.
 func (l *leaf) same(other *leaf) bool {
 	return l == other || bytes.Equal(l.tls.Leaf.Raw, other.tls.Leaf.Raw)
 }
 
-// trustAnchor is what is remembered of the leaf's CA: the CA itself or, when it is
-// unknown, the leaf.
+// trustAnchor returns the certificate that stands for the leaf's CA: the CA, or the leaf
+// itself if the CA is unknown.
 func (l *leaf) trustAnchor() *x509.Certificate {
 	if l.issuer != nil {
 		return l.issuer
@@ -40,8 +41,8 @@ func parseLeaf(certPEM, keyPEM []byte) (*leaf, error) {
 	return &leaf{tls: &pair}, nil
 }
 
-// verify says why an API server that trusts caBundle would refuse the
-// certificate for dnsName at the time now; nil if it would not.
+// verify returns the reason why an API server that trusts caBundle would refuse the leaf
+// for dnsName at the time now; nil if it would accept the leaf.
 func (l *leaf) verify(caBundle []byte, dnsName string, now time.Time) error {
 	if len(caBundle) == 0 {
 		return errors.New("its caBundle is empty")
@@ -69,9 +70,19 @@ func (l *leaf) verify(caBundle []byte, dnsName string, now time.Time) error {
 	return nil
 }
 
-// ending is whether so little of the certificate's validity is left that a
-// replacement should not be held back any longer.
+// ending reports whether the certificate ends so soon that its replacement must not wait
+// any longer.
 func ending(cert *x509.Certificate, now time.Time) bool {
 	left := cert.NotAfter.Sub(now)
 	return left < min(time.Minute, cert.NotAfter.Sub(cert.NotBefore)/10)
+}
+
+// outlived reports whether a new leaf is needed, signed by the CA current.
+func (l *leaf) outlived(current *ca, now time.Time) bool {
+	cert := l.tls.Leaf
+	if !l.issuer.Equal(current.cert) || now.Before(cert.NotBefore) || expired(cert, now) {
+		return true
+	}
+	// A new leaf would not last longer than one that ends with its CA.
+	return due(cert, now) && cert.NotAfter.Before(current.cert.NotAfter)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics is a collector of what a source's Status says.
+// metrics collects a source's Status.
 type metrics struct {
 	status func() Status
 
 	expires, caExpires, published, problem, rotations, handovers, made, failures *prometheus.Desc
 }
 
-// NewCollector gives the metrics of a source.
+// NewCollector returns the collector of a source's metrics.
 func NewCollector(source Source) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("pillion_certificate_"+name, help, labels, nil)
@@ -33,14 +33,14 @@ func NewCollector(source Source) prometheus.Collector {
 	}
 }
 
-// Describe follows prometheus.Collector.
+// Describe implements [prometheus.Collector].
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.published, m.problem, m.rotations, m.handovers, m.made, m.failures} {
 		out <- d
 	}
 }
 
-// Collect follows prometheus.Collector.
+// Collect implements [prometheus.Collector].
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	status := m.status()
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
@@ -69,6 +69,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// seconds returns a time in seconds since 1970, 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

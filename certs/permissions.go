@@ -3,15 +3,113 @@ package certs
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// permission is one thing that the process must be allowed to do.
+// permissionInterval is how often the permissions are checked while the source runs. A
+// lost permission that is rarely used would otherwise be noticed only when it is used.
+const permissionInterval = 2 * time.Minute
+
+// permissions checks that the process may do what its provider needs.
+type permissions struct {
+	client   kubernetes.Interface
+	needed   []permission
+	problems *problems
+	log      *slog.Logger
+}
+
+// await returns true as soon as no permission is missing, or false when ctx ends first.
+// Until then the missing permissions are the problem of [subjectStart].
+func (p *permissions) await(ctx context.Context) bool {
+	for {
+		missing, err := p.missing(ctx)
+		if len(missing) > 0 {
+			err = missingError(missing...)
+		}
+		p.problems.note(subjectStart, failedPermission, err)
+		if err == nil {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(checkInterval):
+		}
+	}
+}
+
+// watch checks the permissions every permissionInterval until ctx ends. Each missing
+// permission is a problem of its own, and costs no readiness: the served leaf stays
+// served.
+func (p *permissions) watch(ctx context.Context) {
+	ticker := time.NewTicker(permissionInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		missing, err := p.missing(ctx)
+		if err != nil {
+			p.log.Debug("checking the permissions failed", "error", err)
+			continue
+		}
+		for _, needed := range p.needed {
+			var err error
+			if slices.Contains(missing, needed) {
+				err = missingError(needed)
+			}
+			p.problems.note(needed.action(), failedPermission, err)
+		}
+	}
+}
+
+// missing asks the API server which permissions the process does not have. The error
+// says that the question failed.
+func (p *permissions) missing(ctx context.Context) ([]permission, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var missing []permission
+	for _, needed := range p.needed {
+		review, err := p.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: needed.verb, Group: needed.group, Resource: needed.resource, Namespace: needed.namespace, Name: needed.name,
+			}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("asking the API server for the permission to %s: %w", needed, err)
+		}
+		if !review.Status.Allowed {
+			missing = append(missing, needed)
+		}
+	}
+	return missing, nil
+}
+
+// explain adds the missing permission to the error of a request that the API server
+// refused as forbidden. Other errors are returned as they are.
+func (p *permissions) explain(err error, verb, resource, name string) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	for _, needed := range p.needed {
+		if needed.verb == verb && needed.resource == resource && (needed.name == name || needed.name == "") {
+			return fmt.Errorf("%w: %w", missingError(needed), err)
+		}
+	}
+	return err
+}
+
+// permission is one action that the process must be allowed to do.
 type permission struct {
 	verb, group, resource, namespace, name string
 
@@ -19,13 +117,13 @@ type permission struct {
 	value string
 }
 
-// String names verb, resource and object, and the chart's values that grant it.
+// String names the action, and the chart's values that grant it.
 func (p permission) String() string {
-	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.what(), p.value)
+	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.action(), p.value)
 }
 
-// what names verb, resource and object.
-func (p permission) what() string {
+// action names verb, resource and object.
+func (p permission) action() string {
 	var b strings.Builder
 	b.WriteString(p.verb + " " + p.resource)
 	if p.group != "" {
@@ -40,22 +138,22 @@ func (p permission) what() string {
 	return b.String()
 }
 
-// secretPermissions are those on one Secret; value is the chart's value that
-// names it.
+// secretPermissions returns the permissions for one Secret. value is the chart's value
+// that names the Secret.
 func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
 	for _, verb := range verbs {
 		p := permission{verb: verb, resource: "secrets", namespace: namespace, name: name, value: value + "=" + name}
 		if verb == "create" {
-			p.name = "" // a create request carries no name that authorization could look at
+			p.name = "" // authorization does not see the name of an object that is created
 		}
 		list = append(list, p)
 	}
 	return list
 }
 
-// configurationPermissions are those on the webhook configurations. provider is
-// the chart's value that makes the difference.
+// configurationPermissions returns the permissions for the webhook configurations.
+// provider is the chart's value that chooses the provider.
 func configurationPermissions(configurations []WebhookConfiguration, provider string, verbs ...string) []permission {
 	var list []permission
 	for _, c := range configurations {
@@ -67,8 +165,9 @@ func configurationPermissions(configurations []WebhookConfiguration, provider st
 	return list
 }
 
-// chartsValue is the value by which the chart has the configuration in the list: its own
-// two have one name, which it gives first; all others were named to it.
+// chartsValue returns the chart's value that puts a configuration into the list. The
+// chart gives its own two configurations one name and lists them first; the others come
+// from certs.webhookConfigurations.
 func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
 	own := ""
 	if i := slices.IndexFunc(list, func(c WebhookConfiguration) bool { return c.Kind == Mutating }); i >= 0 {
@@ -83,34 +182,11 @@ func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
 	return "webhook.name=" + own
 }
 
-// missingError names what is missing.
+// missingError names the missing permissions.
 func missingError(list ...permission) error {
 	var names []string
 	for _, p := range list {
 		names = append(names, p.String())
 	}
 	return fmt.Errorf("missing permission: %s", strings.Join(names, "; "))
-}
-
-// missingPermissions asks the API server which of them the process has not. The error
-// says that it could not be asked.
-//
-// Following an object without the permission retries for ever and only logs it:
-// so the question comes first.
-func missingPermissions(ctx context.Context, client kubernetes.Interface, list []permission) ([]permission, error) {
-	var missing []permission
-	for _, p := range list {
-		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: p.verb, Group: p.group, Resource: p.resource, Namespace: p.namespace, Name: p.name,
-			}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("asking the API server whether it is allowed to %s: %w", p, err)
-		}
-		if !review.Status.Allowed {
-			missing = append(missing, p)
-		}
-	}
-	return missing, nil
 }

@@ -1,13 +1,81 @@
 package certs
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
+
+// bundles supplies the CA bundle to publish.
+type bundles interface {
+	// bundle returns the bundle by what this replica has seen. It returns nil if there
+	// is nothing to publish.
+	bundle() []byte
+
+	// newestBundle asks the API server and returns the bundle by its newest state. It
+	// returns nil if this replica has to write that state first.
+	newestBundle(ctx context.Context) ([]byte, error)
+}
+
+// publisher writes the CA bundle into the caBundle of every entry that calls the
+// Service, and into nothing else. Only one goroutine uses it.
+type publisher struct {
+	configurations []*configuration
+	permissions    *permissions
+	problems       *problems
+	log            *slog.Logger
+	now            func() time.Time
+}
+
+// publish restores the bundle in every configuration that does not have it. Problems
+// are recorded under the configuration.
+//
+// A replica that has not yet seen the newest CA must not undo the bundle of a replica
+// that has. So publish asks for the newest bundle before it writes, and the patch
+// applies only to the version of the configuration that was read before the question.
+// A bundle can therefore only be replaced by one that is as new or newer.
+func (p *publisher) publish(ctx context.Context, b bundles) {
+	want := b.bundle()
+	for _, c := range p.configurations {
+		var err error
+		if r, ok := c.get(); ok && want != nil && len(r.outdated(want)) > 0 {
+			err = p.publishIn(ctx, c, r, b)
+		}
+		p.problems.note(c.String(), failedPublish, err)
+	}
+}
+
+// publishIn writes the newest bundle into one configuration, of which r is the version
+// that this replica has seen.
+func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registration, b bundles) error {
+	want, err := b.newestBundle(ctx)
+	if err != nil {
+		return fmt.Errorf("before publishing the CA bundle: %w", err)
+	}
+	entries := r.outdated(want)
+	if want == nil || len(entries) == 0 {
+		return nil
+	}
+	patch, err := bundlePatch(r, entries, want)
+	if err != nil {
+		return err
+	}
+	err = c.patch(ctx, patch)
+	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.again(r.resourceVersion, p.now()) {
+		p.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c.String(), "error", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("publishing the CA bundle: %w", p.permissions.explain(err, "patch", c.Kind.resource(), c.Name))
+	}
+	p.log.Info("published the CA bundle", "configuration", c.String(), "entries", len(entries))
+	return nil
+}
 
 // jsonPatchOperation is one operation of RFC 6902.
 type jsonPatchOperation struct {
@@ -16,14 +84,13 @@ type jsonPatchOperation struct {
 	Value any    `json:"value"`
 }
 
-// bundlePatch is a JSON patch that sets the caBundle of the entries, and changes
-// nothing else: an update with the typed object would drop fields that this build
-// does not know. It applies to the very version of the configuration that was
-// read, else not at all.
+// bundlePatch returns the JSON patch that sets the caBundle of the entries and changes
+// nothing else. (An update with the typed object would drop fields that this build
+// does not know.) The patch applies only to the version of the configuration in r.
 func bundlePatch(r *registration, entries []entry, want []byte) ([]byte, error) {
 	patch := []jsonPatchOperation{{Op: "test", Path: "/metadata/resourceVersion", Value: r.resourceVersion}}
 	for _, e := range entries {
-		// "add" sets a field whether or not it is there.
+		// "add" sets a field whether or not the field exists.
 		patch = append(patch, jsonPatchOperation{Op: "add", Path: "/webhooks/" + strconv.Itoa(e.index) + "/clientConfig/caBundle", Value: want})
 	}
 	data, err := json.Marshal(patch)
@@ -33,21 +100,21 @@ func bundlePatch(r *registration, entries []entry, want []byte) ([]byte, error) 
 	return data, nil
 }
 
-// overtaken is whether a write failed because someone else's came first.
+// overtaken reports whether a write failed because another write came first.
 func overtaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refusal remembers a version of an object on which a patch was refused as invalid.
-// That is how the API server answers a failed "test", which says that there is a
-// newer version; it is also how it answers a value that it does not take.
+// refusal remembers the version of an object on which the API server refused a patch
+// as invalid. The API server gives this answer in two cases: the patch's "test" failed
+// because there is a newer version, or the API server does not accept the value.
 type refusal struct {
 	version string
 	since   time.Time
 }
 
-// again is whether the patch is refused for its value: what was refused some time
-// ago is still the newest version.
+// again reports whether the API server refuses the value: the version that it refused
+// some time ago is still the newest one.
 func (r *refusal) again(version string, now time.Time) bool {
 	if r.version != version {
 		*r = refusal{version, now}

@@ -154,8 +154,8 @@ func TestAReplicaThatWasNeverReadyWaitsForAllConfigurations(t *testing.T) {
 	})
 }
 
-// problems are those of the status, one "OBJECT (OPERATION): ERROR" each.
-func problems(s Source) string {
+// problemsOf lists the problems of the status, one "OBJECT (OPERATION): ERROR" a line.
+func problemsOf(s Source) string {
 	var lines []string
 	for _, p := range s.Status().Problems {
 		lines = append(lines, fmt.Sprintf("%s (%s): %s", p.Object, p.Operation, p.Err))
@@ -169,13 +169,13 @@ func TestARightThatIsTakenAwayLaterIsNamedThoughNothingNeedsIt(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.run(nil)
 		eventually(t, s.Ready)
-		if got := problems(s); got != "" {
+		if got := problemsOf(s); got != "" {
 			t.Errorf("when all is well the problems are\n%s", got)
 		}
 		c.deny("update secrets", true)
 		time.Sleep(2 * permissionInterval)
 		want := `update secrets "pillion-ca" in namespace "pillion-system" (permission): missing permission: update secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`
-		if got := problems(s); got != want {
+		if got := problemsOf(s); got != want {
 			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 		}
 		if n := s.Status().Failures[failedPermission]; n != 1 {
@@ -186,7 +186,7 @@ func TestARightThatIsTakenAwayLaterIsNamedThoughNothingNeedsIt(t *testing.T) {
 		}
 		c.deny("update secrets", false)
 		time.Sleep(2 * permissionInterval)
-		if got := problems(s); got != "" {
+		if got := problemsOf(s); got != "" {
 			t.Errorf("after it was granted again the problems are\n%s", got)
 		}
 	})
@@ -209,7 +209,7 @@ func TestWhatFailsWhileALeafIsServedStaysNamed(t *testing.T) {
 				c.deny("create secrets", true)
 				remove(c)
 			}
-		}, []string{"secret pillion-system/pillion-ca (secret): writing it: missing permission: create secrets"}},
+		}, []string{"secret pillion-system/pillion-ca (secret): writing the secret: missing permission: create secrets"}},
 		{"cert-manager: the serving Secret is deleted", func(t *testing.T, c *cluster) (Source, func()) {
 			issuer := yearCA(t)
 			if err := c.Tracker().Add(servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))); err != nil {
@@ -236,7 +236,7 @@ func TestWhatFailsWhileALeafIsServedStaysNamed(t *testing.T) {
 				eventually(t, s.Ready)
 				damage()
 				time.Sleep(time.Minute)
-				if err := mentions(errors.New(problems(s)), test.want...); err != nil {
+				if err := mentions(errors.New(problemsOf(s)), test.want...); err != nil {
 					t.Error(err)
 				}
 				if err := s.Ready(); err != nil {

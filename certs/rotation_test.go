@@ -34,19 +34,19 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const settle = 2 * time.Second
 		c := newCluster(t, newConfiguration())
-		start := func() (*selfSigned, func()) {
+		start := func() (*source, func()) {
 			return c.start(func(o *SelfSignedOptions) {
 				o.CADuration, o.LeafDuration, o.Settle = 28*time.Second, 7*time.Second, settle
 			})
 		}
 		type replica struct {
-			*selfSigned
+			*source
 			stop  func()
 			ready bool
 		}
 		var replicas [3]replica
 		for i := range replicas {
-			replicas[i].selfSigned, replicas[i].stop = start()
+			replicas[i].source, replicas[i].stop = start()
 		}
 		views := []*view{{lag: 0}, {lag: 1500 * time.Millisecond}}
 		random := rand.New(rand.NewPCG(1, 2))
@@ -89,9 +89,9 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 				replicas[i].stop()
 				leaves += replicas[i].Status().Rotations
 				base := replicas[i].Status().AuthoritiesMade
-				replicas[i].selfSigned, replicas[i].stop = start()
+				replicas[i].source, replicas[i].stop = start()
 				replicas[i].ready = false
-				replicas[i].count(func(counts *Status) { counts.AuthoritiesMade = base })
+				replicas[i].counters.made.Store(int64(base))
 			}
 		}
 		for i := range replicas {

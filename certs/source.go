@@ -3,72 +3,136 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"sync"
 	"time"
+
+	"k8s.io/client-go/kubernetes"
 )
 
-// Source is where a TLS server's certificate comes from.
+// Source supplies a TLS server's certificate.
 type Source interface {
-	// GetCertificate is what crypto/tls calls for each handshake. It fails
-	// while there is no certificate yet.
+	// GetCertificate is the function that crypto/tls calls for each handshake. It
+	// fails while there is no certificate yet.
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-	// Run keeps the certificate current until ctx ends, and then returns nil.
-	// Any error is one that the process cannot recover from. It is called once.
+	// Run keeps the certificate current until ctx ends, and then returns nil. Any
+	// error is one that the process cannot recover from. Call Run once.
 	Run(ctx context.Context) error
 
-	// Ready is nil when API servers can verify the certificate that is served
-	// now; otherwise it says in words what is missing, and on which object. Once it
-	// was nil, it is nil until that certificate has ended, or until there are entries
-	// that call the Service and none of them verifies it: Status says what else is
-	// missing.
+	// Ready returns nil if API servers can verify the served certificate. Otherwise
+	// the error says what is missing, and on which object. After the first nil, Ready
+	// returns an error only if the certificate has expired, or if entries call the
+	// Service and none of them verifies the certificate. Status reports the rest.
 	Ready() error
 
-	// Status is how things stand, for metrics.
+	// Status returns the present state, for metrics.
 	Status() Status
 }
 
-// Status is how a [Source] stands.
-type Status struct {
-	// Expires is when the served leaf ends, and CAExpires when its CA does; zero
-	// while there is none, or its CA is not known.
-	Expires, CAExpires time.Time
+// provider supplies the leaves of a source.
+type provider interface {
+	// newest does the provider's work of one round and returns its newest leaf, nil
+	// while there is none. Only the loop calls newest.
+	newest(ctx context.Context) *leaf
 
-	// Rotations counts the leaves that took the place of another one, Handovers
-	// those among them that another CA has signed.
-	Rotations, Handovers int
-
-	// AuthoritiesMade counts the CAs that this process has made and stored.
-	AuthoritiesMade int
-
-	// Failures counts what failed, by operation: permission, secret, sign,
-	// publish, files.
-	Failures map[string]int
-
-	// Problems are what fails at present, by object.
-	Problems []Problem
-
-	// Configurations are the webhook configurations, in the order of the options.
-	Configurations []ConfigurationStatus
+	// missing says why there is no leaf yet. Any goroutine may call it.
+	missing() error
 }
 
-// Problem is one thing that fails at present. It need not cost readiness: what is served
-// stays served.
-type Problem struct {
-	// Object is what it is about, such as "secret NAMESPACE/NAME" or, for a right that is
-	// missing, what the process may not do.
-	Object string
+// source is the [Source] of every provider: it puts the parts together.
+type source struct {
+	provider    provider
+	permissions *permissions
+	loop        *loop
+	serving     *serving
+	readiness   *readiness
+	publisher   *publisher
+	problems    *problems
+	counters    *counters
 
-	// Operation is one of those of Status.Failures.
-	Operation string
-
-	Err error
+	// watches follow the objects that the provider needs, each until its context ends.
+	watches []func(context.Context)
 }
 
-// ConfigurationStatus is how a webhook configuration stands.
-type ConfigurationStatus struct {
-	WebhookConfiguration
+// newSource makes a source without a provider. needed are the permissions without
+// which it does not start.
+func newSource(o Options, needed []permission, client kubernetes.Interface, now func() time.Time) (*source, error) {
+	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}}
+	var configurations []*configuration
+	for _, c := range o.WebhookConfigurations {
+		followed, err := followConfiguration(client, c, o.service(), s.loop.changed)
+		if err != nil {
+			return nil, err
+		}
+		configurations = append(configurations, followed)
+		s.watches = append(s.watches, followed.run)
+	}
+	verifier := &verifier{configurations: configurations, service: o.service(), problems: s.problems}
+	s.permissions = &permissions{client: client, needed: needed, problems: s.problems, log: o.Logger}
+	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: verifier, counters: s.counters, log: o.Logger, now: now}
+	s.readiness = &readiness{serving: s.serving, verifier: verifier, log: o.Logger, now: now, unverifiable: map[WebhookConfiguration]bool{}}
+	s.publisher = &publisher{configurations: configurations, permissions: s.permissions, problems: s.problems, log: o.Logger, now: now}
+	return s, nil
+}
 
-	// Err says why API servers that follow this configuration could not verify
-	// the served leaf; nil if they can.
-	Err error
+// GetCertificate implements [Source].
+func (s *source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return s.serving.GetCertificate(hello)
+}
+
+// Run implements [Source]. It waits for the permissions first: following an object
+// without the permission would retry for ever and only log it.
+func (s *source) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if !s.permissions.await(ctx) {
+		return nil
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { s.permissions.watch(ctx) })
+	for _, watch := range s.watches {
+		running.Go(func() { watch(ctx) })
+	}
+	s.loop.run(ctx, s.round)
+	return nil
+}
+
+// round brings the provider's state and the served leaf one step further. It returns
+// how long to wait for a change before the next round.
+func (s *source) round(ctx context.Context) time.Duration {
+	ctx, done := context.WithTimeout(ctx, callTimeout)
+	defer done()
+	if candidate := s.provider.newest(ctx); candidate != nil {
+		s.serving.offer(candidate)
+	}
+	s.readiness.logChanges()
+	if s.serving.leaf() == nil {
+		return startInterval
+	}
+	return checkInterval
+}
+
+// Ready implements [Source].
+func (s *source) Ready() error {
+	if err := s.problems.of(subjectStart); err != nil {
+		return err
+	}
+	return s.readiness.ready(s.provider.missing)
+}
+
+// Status implements [Source].
+func (s *source) Status() Status {
+	status := Status{
+		Rotations: int(s.counters.rotations.Load()), Handovers: int(s.counters.handovers.Load()), AuthoritiesMade: int(s.counters.made.Load()),
+		Failures: s.problems.counts(), Problems: s.problems.list(), Configurations: s.readiness.configurations(),
+	}
+	if served := s.serving.leaf(); served != nil {
+		status.Expires = served.tls.Leaf.NotAfter
+		if served.issuer != nil {
+			status.CAExpires = served.issuer.NotAfter
+		}
+	}
+	return status
 }

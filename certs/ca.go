@@ -12,17 +12,17 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
 )
 
-// clockSkew is how far behind an API server's clock may be: certificates are
-// valid from this long before they were made.
+// clockSkew is how far behind an API server's clock may be. Certificates are valid from
+// this long before they are made.
 const clockSkew = 5 * time.Minute
 
-// KeyAlgorithm is the kind of the private keys that are made.
+// KeyAlgorithm is the algorithm of new private keys.
 type KeyAlgorithm string
 
 const (
 	// ECDSA keys are on the curve P-256.
 	ECDSA KeyAlgorithm = "ECDSA"
-	// RSA keys have 2048 bits: for API servers that verify nothing else.
+	// RSA keys have 2048 bits. They are for API servers that verify no other algorithm.
 	RSA KeyAlgorithm = "RSA"
 )
 
@@ -33,7 +33,7 @@ func (a KeyAlgorithm) generate() (crypto.Signer, error) {
 	case RSA:
 		return pki.GenerateRSAPrivateKey(pki.MinRSAKeySize)
 	}
-	return nil, fmt.Errorf("key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
+	return nil, fmt.Errorf("unknown key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
 }
 
 // ca is a certificate authority that can sign.
@@ -42,7 +42,7 @@ type ca struct {
 	key  crypto.Signer
 }
 
-// makeCA makes a CA that is valid for duration from now on, and a little before.
+// makeCA makes a CA that is valid for duration from now, and from a little before now.
 func makeCA(algorithm KeyAlgorithm, now time.Time, duration time.Duration) (*ca, error) {
 	key, err := algorithm.generate()
 	if err != nil {
@@ -64,8 +64,8 @@ func makeCA(algorithm KeyAlgorithm, now time.Time, duration time.Duration) (*ca,
 	return &ca{cert: cert, key: key}, nil
 }
 
-// sign makes a leaf for the names, with a key of its own, that ends after
-// duration but not after the CA.
+// sign makes a leaf for the names, with a key of its own. The leaf ends after duration,
+// or with the CA if that ends earlier.
 func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, duration time.Duration) (*leaf, error) {
 	notAfter := earlier(now.Add(duration), c.cert.NotAfter)
 	if !now.Before(notAfter) {
@@ -93,33 +93,33 @@ func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, dura
 	return &leaf{tls: &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}, issuer: c.cert}, nil
 }
 
-// backdate is how long before now a certificate that ends in remaining begins.
-// At most half of remaining, so that a third of the whole validity is not over
-// when the certificate is new.
+// backdate returns how long before now the validity of a certificate begins that ends
+// after remaining. It is at most half of remaining: otherwise a short-lived certificate
+// would be due when it is new.
 func backdate(remaining time.Duration) time.Duration {
 	return min(clockSkew, remaining/2)
 }
 
-// due is whether a certificate is to be replaced: a third of its validity is
-// left. Only the wall clock counts, so that a machine that was suspended, and
-// whose timers were, finds it true when it wakes up.
+// due reports whether a certificate has to be replaced: a third of its validity is
+// left. It goes by the wall clock, because timers stand still while a machine is
+// suspended.
 func due(cert *x509.Certificate, now time.Time) bool {
 	return !now.Before(cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3))
 }
 
-// expired is whether nobody accepts the certificate any more.
+// expired reports whether the validity of the certificate has ended.
 func expired(cert *x509.Certificate, now time.Time) bool {
 	return !now.Before(cert.NotAfter)
 }
 
-// parseCA reads a CA certificate and its key from PEM.
+// parseCA reads a CA certificate and its private key from PEM.
 func parseCA(certPEM, keyPEM []byte) (*ca, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		return nil, err
 	}
 	if !pair.Leaf.IsCA {
-		return nil, errors.New("the certificate is not one of a CA")
+		return nil, errors.New("the certificate is not a CA certificate")
 	}
 	key, ok := pair.PrivateKey.(crypto.Signer)
 	if !ok {
@@ -128,5 +128,5 @@ func parseCA(certPEM, keyPEM []byte) (*ca, error) {
 	return &ca{cert: pair.Leaf, key: key}, nil
 }
 
-// timestamp is a time as messages have it.
+// timestamp formats a time for messages.
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

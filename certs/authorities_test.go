@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The states of the hand-over, one step each.
+// Each case takes one step of the hand-over.
 func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -23,24 +23,24 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 		stored     authorities
 		remembered authorities
 		settled    *ca
-		want       authorities // of trusted, only what is wanted besides current
+		want       authorities // its trusted lists the CAs besides current
 		makes      int
 	}{
 		{"no secret, nothing remembered: a first CA", authorities{}, authorities{}, nil, authorities{current: fresh}, 1},
 		{"a young CA: nothing to do", authorities{current: young}, authorities{}, nil, authorities{current: young}, 0},
-		{"a CA that is due: the next one is staged", authorities{current: due}, authorities{}, nil, authorities{current: due, next: fresh}, 1},
-		{"staged and not settled: the old one signs", authorities{current: due, next: young}, authorities{}, nil, authorities{current: due, next: young}, 0},
-		{"staged and settled: it signs, the old one is trusted", authorities{current: due, next: young, trusted: []trusted{{cert: due.cert}}}, authorities{}, young,
+		{"a CA that is due: the next CA is staged", authorities{current: due}, authorities{}, nil, authorities{current: due, next: fresh}, 1},
+		{"staged and not settled: the old CA signs", authorities{current: due, next: young}, authorities{}, nil, authorities{current: due, next: young}, 0},
+		{"staged and settled: the staged CA signs, the old CA is trusted", authorities{current: due, next: young, trusted: []trusted{{cert: due.cert}}}, authorities{}, young,
 			authorities{current: young, trusted: []trusted{{cert: due.cert}}}, 0},
-		{"another one is settled: no change", authorities{current: due, next: young}, authorities{}, other, authorities{current: due, next: young}, 0},
-		{"staged, and the old one is about to end: no more waiting", authorities{current: last, next: young}, authorities{}, nil, authorities{current: young}, 0},
-		{"the CA has ended, and none is staged", authorities{current: ended}, authorities{}, nil, authorities{current: fresh}, 1},
-		{"the CA has ended, and one is staged", authorities{current: ended, next: young}, authorities{}, nil, authorities{current: young}, 0},
-		{"both have ended", authorities{current: ended, next: ended}, authorities{}, nil, authorities{current: fresh}, 1},
-		{"deleted: what was there goes on signing, a new one is staged", authorities{}, authorities{current: young, trusted: []trusted{{cert: young.cert}, {other.cert, now.Add(time.Hour)}}}, nil,
+		{"another CA is settled: no change", authorities{current: due, next: young}, authorities{}, other, authorities{current: due, next: young}, 0},
+		{"staged, and the old CA is about to end: no more waiting", authorities{current: last, next: young}, authorities{}, nil, authorities{current: young}, 0},
+		{"the CA has expired, and none is staged", authorities{current: ended}, authorities{}, nil, authorities{current: fresh}, 1},
+		{"the CA has expired, and another CA is staged", authorities{current: ended, next: young}, authorities{}, nil, authorities{current: young}, 0},
+		{"the current and the staged CA have expired", authorities{current: ended, next: ended}, authorities{}, nil, authorities{current: fresh}, 1},
+		{"deleted: the remembered CA goes on signing, a new CA is staged", authorities{}, authorities{current: young, trusted: []trusted{{cert: young.cert}, {other.cert, now.Add(time.Hour)}}}, nil,
 			authorities{current: young, next: fresh, trusted: []trusted{{cert: other.cert}}}, 1},
-		{"deleted while one was staged: that one is not used", authorities{}, authorities{current: due, next: other}, nil, authorities{current: due, next: fresh}, 1},
-		{"deleted, and what was there has ended", authorities{}, authorities{current: ended}, nil, authorities{current: fresh}, 1},
+		{"deleted while a CA was staged: that CA is not used", authorities{}, authorities{current: due, next: other}, nil, authorities{current: due, next: fresh}, 1},
+		{"deleted, and the remembered CA has expired", authorities{}, authorities{current: ended}, nil, authorities{current: fresh}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			made := 0
@@ -53,7 +53,7 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !sameCA(got.current, c.want.current) || !sameCA(got.next, c.want.next) || made != c.makes {
-				t.Errorf("current is the wanted one: %t, next: %t; %d CAs made, want %d", sameCA(got.current, c.want.current), sameCA(got.next, c.want.next), made, c.makes)
+				t.Errorf("current is as wanted: %t, next is as wanted: %t; %d CAs made, want %d", sameCA(got.current, c.want.current), sameCA(got.next, c.want.next), made, c.makes)
 			}
 			for _, trusted := range c.want.trusted {
 				if !got.trusts(trusted.cert) {
@@ -68,13 +68,13 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 				make: func() (*ca, error) { return nil, errors.New("made another one") },
 			})
 			if err != nil || !again.same(got) {
-				t.Errorf("a second step without any event is not the same (%v)", err)
+				t.Errorf("a second step without any event changes the authorities (%v)", err)
 			}
 		})
 	}
 }
 
-func TestWhatIsWrittenToTheSecretReadsBackTheSame(t *testing.T) {
+func TestAuthoritiesReadBackFromTheSecretUnchanged(t *testing.T) {
 	t.Parallel()
 	a := authorities{current: yearCA(t), next: yearCA(t)}
 	a.trusted = []trusted{{cert: a.current.cert}, {yearCA(t).cert, time.Now().Add(time.Hour).Truncate(time.Second)}}
@@ -98,7 +98,7 @@ func TestWhatIsWrittenToTheSecretReadsBackTheSame(t *testing.T) {
 	}
 }
 
-func TestASecretWithoutASoundCASaysWhatIsWrong(t *testing.T) {
+func TestTheErrorSaysWhyASecretHasNoSoundCA(t *testing.T) {
 	t.Parallel()
 	good := secretOf(t, yearCA(t)).Data
 	other := secretOf(t, yearCA(t)).Data

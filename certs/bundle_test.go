@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRememberKeepsWhatMayStillBeInUse(t *testing.T) {
+func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
 	const keep = time.Hour
@@ -24,7 +24,7 @@ func TestRememberKeepsWhatMayStillBeInUse(t *testing.T) {
 		want   []trusted
 	}{
 		{"a new Secret remembers its CA", nil, nil, []trusted{{cert: current.cert}}},
-		{"the CA of the served leaf is the current one", nil, current.cert, []trusted{{cert: current.cert}}},
+		{"the CA of the served leaf is the current CA", nil, current.cert, []trusted{{cert: current.cert}}},
 		{
 			"a replaced CA gets its end",
 			[]trusted{{cert: old.cert}}, nil,
@@ -46,12 +46,12 @@ func TestRememberKeepsWhatMayStillBeInUse(t *testing.T) {
 			[]trusted{{cert: current.cert}},
 		},
 		{
-			"the CA of the served leaf is taken up when the Secret was made anew",
+			"the CA of the served leaf is added if the Secret was made anew",
 			nil, old.cert,
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
 		},
 		{
-			"a CA that becomes the current one again has no end any more",
+			"a CA that becomes the current CA again has no end any more",
 			[]trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil,
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
 		},
@@ -62,7 +62,7 @@ func TestRememberKeepsWhatMayStillBeInUse(t *testing.T) {
 				t.Errorf("remembered\n%s\nwant\n%s", encodeTrusted(got), encodeTrusted(c.want))
 			}
 			if back := parseTrusted(encodeTrusted(got)); !sameTrusted(back, got) {
-				t.Errorf("what was written reads back as\n%s\nwant\n%s", encodeTrusted(back), encodeTrusted(got))
+				t.Errorf("the encoded CAs read back as\n%s\nwant\n%s", encodeTrusted(back), encodeTrusted(got))
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func sameTrusted(a, b []trusted) bool {
 	return true
 }
 
-func TestParseTrustedLeavesOutWhatIsNoCA(t *testing.T) {
+func TestParseTrustedLeavesOutBlocksThatAreNotCAs(t *testing.T) {
 	t.Parallel()
 	good := yearCA(t)
 	serving := newLeaf(t, good, "a.b.svc", time.Hour)
@@ -93,12 +93,12 @@ func TestParseTrustedLeavesOutWhatIsNoCA(t *testing.T) {
 	}, nil)
 	got := parseTrusted(text)
 	if len(got) != 1 || !got[0].cert.Equal(good.cert) {
-		t.Errorf("read %d CAs, want the one that is there", len(got))
+		t.Errorf("read %d CAs, want the one CA of the text", len(got))
 	}
 }
 
-// Laws of the bundle under any order of rotations, deletions of the Secret and
-// passing time, as seen by replicas with clocks that differ.
+// The laws hold for any order of rotations, deletions of the Secret and passing time, and
+// for replicas whose clocks differ.
 func TestBundleLaws(t *testing.T) {
 	t.Parallel()
 	pool := make([]*x509.Certificate, 6)
@@ -128,7 +128,7 @@ func TestBundleLaws(t *testing.T) {
 			if !sameTrusted(again, stored) && !forgottenInUse(before, inUse, now) {
 				t.Fatalf("remembering twice changes the Secret again")
 			}
-			// A replica whose clock is behind writes what is there.
+			// A replica whose clock is behind leaves the Secret as it is.
 			behind := remember(stored, current, nil, now.Add(-clockSkew), keep)
 			if !sameTrusted(behind, stored) {
 				t.Fatalf("a replica whose clock is behind undoes the Secret")
@@ -140,8 +140,8 @@ func TestBundleLaws(t *testing.T) {
 	})
 }
 
-// forgottenInUse is whether the CA in use was forgotten in this very step, since
-// its time was over: it is taken up again in the next.
+// forgottenInUse reports whether this step dropped the CA in use because its time was
+// over. The next step adds that CA again.
 func forgottenInUse(before []trusted, inUse *x509.Certificate, now time.Time) bool {
 	for _, b := range before {
 		if inUse != nil && b.cert.Equal(inUse) && !now.Before(b.until) {

@@ -33,7 +33,7 @@ func TestLeafAndCAAreAcceptedByAClockFiveMinutesBehind(t *testing.T) {
 	}
 }
 
-func TestWhatIsNewIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
+func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ leaf, caLeft time.Duration }{
 		{7 * 24 * time.Hour, 365 * 24 * time.Hour},
@@ -50,7 +50,7 @@ func TestWhatIsNewIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Certificates know whole seconds only.
+		// Certificates have whole seconds only.
 		if due(l.tls.Leaf, now.Add(-time.Second)) || due(issuer.cert, now.Add(-time.Second)) {
 			t.Errorf("a leaf of %s by a CA with %s left, or that CA, is due when it is made", c.leaf, c.caLeft)
 		}
@@ -58,14 +58,14 @@ func TestWhatIsNewIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 			t.Errorf("a leaf of %s by a CA with %s left ends at %s, after %s", c.leaf, c.caLeft, l.tls.Leaf.NotAfter, limit)
 		}
 		if l.outlived(issuer, now) || !l.outlived(yearCA(t), now) {
-			t.Error("a new leaf is needed again, or one of another CA is not")
+			t.Error("a new leaf is outlived, or a leaf of another CA is not")
 		}
 	}
 }
 
-func TestACAThatHasEndedSignsNothing(t *testing.T) {
+func TestAnExpiredCASignsNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := newCA(t, time.Now().Add(-time.Second)).sign(ECDSA, []string{testDNSName}, time.Now(), time.Hour); err == nil {
-		t.Error("signed with a CA that has ended")
+		t.Error("an expired CA signed a leaf")
 	}
 }

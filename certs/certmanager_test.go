@@ -31,8 +31,8 @@ func (c *cluster) runCertManager(change func(*CertManagerOptions)) Source {
 	return s
 }
 
-// reissue puts another certificate into the Secret, as cert-manager does: keys that
-// are not its own stay.
+// reissue puts another certificate into the Secret, as cert-manager does. Other keys
+// stay.
 func (c *cluster) reissue(l *leaf) {
 	c.t.Helper()
 	c.editSecret(func(data map[string][]byte) {
@@ -42,7 +42,7 @@ func (c *cluster) reissue(l *leaf) {
 	})
 }
 
-// inject does what cainjector does: the CA, and nothing else, into every entry.
+// inject writes the CA into every entry, as cainjector does.
 func (c *cluster) inject(issuer *ca) {
 	c.t.Helper()
 	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
@@ -107,14 +107,14 @@ func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) 
 		eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
 		c.inject(first)
 		eventually(t, s.Ready)
-		// cainjector has not yet seen the new Secret: the old leaf is the good one.
+		// cainjector has not seen the new Secret yet: only the old leaf verifies.
 		c.deny("update secrets", false)
 		c.reissue(newLeaf(t, second, testDNSName, time.Hour))
 		keeps(t, s, pemOf(first), 300*time.Millisecond)
 		c.inject(second)
 		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 		if c.written() != 0 {
-			t.Error("it published although it was told not to")
+			t.Error("the provider published without the option Publish")
 		}
 	})
 }
@@ -140,12 +140,12 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 	c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
 	eventually(t, func() error {
 		if n := s.Status().Failures[failedSecret]; n != 2 {
-			return fmt.Errorf("%d failures, want that the second one counts", n)
+			return fmt.Errorf("%d failures, want that the second failure counts", n)
 		}
 		return nil
 	})
 	if served(t, s) != before || s.Ready() != nil {
-		t.Errorf("a broken Secret costs the leaf that is in use: %v", s.Ready())
+		t.Errorf("a broken Secret replaces the served leaf or costs readiness: %v", s.Ready())
 	}
 }
 

@@ -36,18 +36,18 @@ var (
 	validations    = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 )
 
-// cluster is client-go's fake API server with what it lacks for these tests:
-// versions of objects, which make late writes fail, and permissions.
+// cluster is client-go's fake API server with two additions: resource versions, by which
+// late writes fail, and permissions.
 type cluster struct {
 	*fake.Clientset
 	t testing.TB
 
 	mu sync.Mutex
-	// denied are the permissions, as "verb resource", that nobody has.
+	// denied are the missing permissions, as "verb resource".
 	denied map[string]bool
-	// late is how many of the next patches come too late.
+	// late is how many of the next patches meet a newer version.
 	late int
-	// patches are those that came through.
+	// patches are the applied patches.
 	patches []string
 }
 
@@ -106,7 +106,7 @@ func (c *cluster) updateSecret(action k8stesting.Action) (bool, runtime.Object, 
 		return true, nil, err
 	}
 	if stored.(*corev1.Secret).ResourceVersion != secret.ResourceVersion {
-		return true, nil, apierrors.NewConflict(secrets.GroupResource(), secret.Name, fmt.Errorf("it has changed"))
+		return true, nil, apierrors.NewConflict(secrets.GroupResource(), secret.Name, fmt.Errorf("the object has changed"))
 	}
 	secret.ResourceVersion = following(secret.ResourceVersion)
 	return true, secret, c.Tracker().Update(secrets, secret, secret.Namespace)
@@ -141,7 +141,7 @@ func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) 
 	return true, patched, nil
 }
 
-// patchValidating is patch for the other kind.
+// patchValidating is patch for ValidatingWebhookConfigurations.
 func (c *cluster) patchValidating(action k8stesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func following(version string) string {
 	return strconv.Itoa(n + 1)
 }
 
-// edit changes the configuration, as somebody else would.
+// edit changes the configuration in the name of somebody else.
 func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -210,14 +210,14 @@ func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
 	return stored.(*admissionv1.MutatingWebhookConfiguration)
 }
 
-// written counts the patches that came through.
+// written counts the applied patches.
 func (c *cluster) written() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.patches)
 }
 
-// secret is the Secret as stored, or nil.
+// secret returns the stored Secret, or nil.
 func (c *cluster) secret() *corev1.Secret {
 	c.t.Helper()
 	stored, err := c.Tracker().Get(secrets, testNamespace, testSecret)
@@ -230,7 +230,7 @@ func (c *cluster) secret() *corev1.Secret {
 	return stored.(*corev1.Secret)
 }
 
-// editSecret changes the Secret, as somebody else would.
+// editSecret changes the Secret in the name of somebody else.
 func (c *cluster) editSecret(change func(data map[string][]byte)) {
 	c.t.Helper()
 	for {
@@ -247,7 +247,7 @@ func (c *cluster) editSecret(change func(data map[string][]byte)) {
 	}
 }
 
-// authorities are those of the Secret as stored.
+// authorities returns the authorities of the stored Secret.
 func (c *cluster) authorities() (authorities, error) {
 	c.t.Helper()
 	secret := c.secret()
@@ -257,7 +257,7 @@ func (c *cluster) authorities() (authorities, error) {
 	return readAuthorities(secret.Data)
 }
 
-// newConfiguration has two entries, and facts that must survive.
+// newConfiguration has two entries, and fields that must stay as they are.
 func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	entry := func(name string) admissionv1.MutatingWebhook {
 		path := "/mutate"
@@ -275,7 +275,7 @@ func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// testOptions are those of a replica.
+// testOptions are the options of a replica.
 func testOptions() Options {
 	return Options{
 		Namespace: testNamespace, Service: testService, Logger: slog.New(slog.DiscardHandler),
@@ -283,7 +283,7 @@ func testOptions() Options {
 	}
 }
 
-// run starts a self-signing replica, and ends it with the test.
+// run starts a replica of the self-signed provider, and ends the replica with the test.
 func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 	c.t.Helper()
 	s, stop := c.start(change)
@@ -291,7 +291,7 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 	return s
 }
 
-// start is run for a replica that the test ends itself.
+// start is run for a replica that the test ends by calling stop.
 func (c *cluster) start(change func(*SelfSignedOptions)) (s *source, stop func()) {
 	c.t.Helper()
 	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
@@ -326,7 +326,7 @@ func (c *cluster) background(s Source) (stop func()) {
 	}
 }
 
-// eventually waits for the condition, which gives nil when it holds.
+// eventually waits until the condition returns nil.
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
 	var err error

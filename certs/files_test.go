@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mount lays out a volume as a kubelet does: tls.crt and tls.key are links into
-// ..data, which is a link to a folder with a name of its own.
+// mount lays out a volume as a kubelet does: tls.crt and tls.key link into ..data, and
+// ..data links to the folder of this version.
 func mount(t *testing.T, dir, version string, l *leaf) {
 	t.Helper()
 	folder := filepath.Join(dir, "..version_"+version)
@@ -89,7 +89,7 @@ func TestFilesAreReadAgainWhenAKubeletSwapsTheLinkAndWhenTheyAreRenamed(t *testi
 	}
 }
 
-func TestAHalfWrittenPairKeepsTheLastGoodOneAndSaysSo(t *testing.T) {
+func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 	t.Parallel()
 	issuer, dir := yearCA(t), t.TempDir()
 	first, second := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour)
@@ -123,7 +123,7 @@ func TestAHalfWrittenPairKeepsTheLastGoodOneAndSaysSo(t *testing.T) {
 	eventually(t, serves(s, second))
 }
 
-func TestFilesOfACAThatIsNotPublishedAreServedOnlyWhenItIs(t *testing.T) {
+func TestAPairIsServedOnlyWhenItsCAIsPublished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first, second, dir := yearCA(t), yearCA(t), t.TempDir()
@@ -141,7 +141,7 @@ func TestFilesOfACAThatIsNotPublishedAreServedOnlyWhenItIs(t *testing.T) {
 	})
 }
 
-func TestFilesThatAreNotThereAreNamed(t *testing.T) {
+func TestMissingFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := newCluster(t, newConfiguration()).runFiles(dir)

@@ -16,7 +16,7 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 		name      string
 		served    *leaf
 		candidate *leaf
-		// published tells which CAs are in the bundles.
+		// published are the CAs in the bundles.
 		published []*ca
 		after     time.Duration
 		want      bool
@@ -49,13 +49,13 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 				t.Errorf("the new leaf is served: %t, want %t", taken, c.want)
 			}
 			if served := h.served.Load(); (served == c.candidate) != c.want {
-				t.Error("what is served is not what offer said")
+				t.Error("the served leaf contradicts the result of offer")
 			}
 		})
 	}
 }
 
-func TestSettlingBeginsAnewWhenTheBundleWasDamaged(t *testing.T) {
+func TestSettlingStartsAgainAfterTheBundleWasDamaged(t *testing.T) {
 	t.Parallel()
 	now, cert := time.Now(), yearCA(t).cert
 	c := confirmations{}
@@ -70,6 +70,6 @@ func TestSettlingBeginsAnewWhenTheBundleWasDamaged(t *testing.T) {
 	}
 	c.forget(now.Add(366 * 24 * time.Hour))
 	if len(c) != 0 {
-		t.Error("a CA that ended is not forgotten")
+		t.Error("an expired CA is not forgotten")
 	}
 }

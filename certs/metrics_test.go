@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestMetricsSayWhatIsServedAndWhereItIsPublished(t *testing.T) {
+func TestMetricsTellWhichConfigurationsVerifyTheLeaf(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	s := c.run(func(o *SelfSignedOptions) {

@@ -44,7 +44,7 @@ func newCA(t testing.TB, notAfter time.Time) *ca {
 
 func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)) }
 
-// newLeaf has issuer sign a serving certificate for dnsName.
+// newLeaf returns a serving certificate for dnsName that issuer signed.
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {
 	t.Helper()
 	l, err := issuer.sign(ECDSA, []string{dnsName}, time.Now(), life)
@@ -62,7 +62,7 @@ func pemOf(cas ...*ca) []byte {
 	return out
 }
 
-// secretOf is the Secret of a CA that remembers nothing.
+// secretOf returns a Secret that holds a CA and remembers none.
 func secretOf(t testing.TB, c *ca) *corev1.Secret {
 	t.Helper()
 	data, err := authorities{current: c}.write(nil)
@@ -76,7 +76,7 @@ func secretOf(t testing.TB, c *ca) *corev1.Secret {
 	}
 }
 
-// servingSecret is the Secret of a Certificate, as cert-manager writes it.
+// servingSecret returns the Secret of a Certificate, as cert-manager writes it.
 func servingSecret(t testing.TB, l *leaf) *corev1.Secret {
 	t.Helper()
 	key, err := pki.EncodePKCS8PrivateKey(l.tls.PrivateKey)

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// text gathers a log.
+// text collects a log.
 type text struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -43,12 +43,12 @@ func newValidating(name string) *admissionv1.ValidatingWebhookConfiguration {
 	}
 }
 
-// If all replicas left the Service because one configuration is gone, the others would
-// find nobody.
-func TestAReplicaThatWasReadyStaysSoWhileAnyEntryVerifiesIt(t *testing.T) {
+// If all replicas left the Service because one configuration is gone, the other
+// configurations would reach no replica.
+func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 	t.Parallel()
-	remove := func(c *cluster, what ...string) {
-		for _, kind := range what {
+	remove := func(c *cluster, kinds ...string) {
+		for _, kind := range kinds {
 			resource, name := configurations, testWebhook
 			if kind == "validating" {
 				resource, name = validations, "final"
@@ -66,7 +66,7 @@ func TestAReplicaThatWasReadyStaysSoWhileAnyEntryVerifiesIt(t *testing.T) {
 		reason string
 	}{
 		{"one configuration is deleted", func(c *cluster) { remove(c, "validating") }, true, []string{"validatingwebhookconfiguration final"}, "not found"},
-		{"the other one is deleted", func(c *cluster) { remove(c, "mutating") }, true, []string{"mutatingwebhookconfiguration pillion"}, "not found"},
+		{"the other configuration is deleted", func(c *cluster) { remove(c, "mutating") }, true, []string{"mutatingwebhookconfiguration pillion"}, "not found"},
 		{"both are deleted", func(c *cluster) { remove(c, "mutating", "validating") }, true, []string{"mutatingwebhookconfiguration pillion", "validatingwebhookconfiguration final"}, "not found"},
 		{"no entry calls the Service any more", func(c *cluster) {
 			remove(c, "validating")
@@ -76,7 +76,7 @@ func TestAReplicaThatWasReadyStaysSoWhileAnyEntryVerifiesIt(t *testing.T) {
 			remove(c, "validating")
 			c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
 		}, true, []string{"mutatingwebhookconfiguration pillion"}, "entry requested.pillion.dev: its caBundle is empty"},
-		{"all that exist are emptied for good", func(c *cluster) {
+		{"all existing entries are emptied for good", func(c *cluster) {
 			remove(c, "validating")
 			c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
 				for i := range m.Webhooks {
@@ -115,7 +115,7 @@ func TestAReplicaThatWasReadyStaysSoWhileAnyEntryVerifiesIt(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatComesBackIsPublishedInAndLogged(t *testing.T) {
+func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
@@ -134,7 +134,7 @@ func TestAConfigurationThatComesBackIsPublishedInAndLogged(t *testing.T) {
 		eventually(t, func() error { return c.published(pemOf(current)) })
 		time.Sleep(2 * checkInterval)
 		if !strings.Contains(log.String(), "can verify the serving certificate again") {
-			t.Errorf("the log does not say that it is well again:\n%s", &log)
+			t.Errorf("the log does not say that the configuration verifies the leaf again:\n%s", &log)
 		}
 	})
 }
@@ -163,14 +163,14 @@ func problemsOf(s Source) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestARightThatIsTakenAwayLaterIsNamedThoughNothingNeedsIt(t *testing.T) {
+func TestALostPermissionIsNamedBeforeAnythingNeedsThePermission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.run(nil)
 		eventually(t, s.Ready)
 		if got := problemsOf(s); got != "" {
-			t.Errorf("when all is well the problems are\n%s", got)
+			t.Errorf("without any failure the problems are\n%s", got)
 		}
 		c.deny("update secrets", true)
 		time.Sleep(2 * permissionInterval)
@@ -179,20 +179,20 @@ func TestARightThatIsTakenAwayLaterIsNamedThoughNothingNeedsIt(t *testing.T) {
 			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 		}
 		if n := s.Status().Failures[failedPermission]; n != 1 {
-			t.Errorf("%d failures are counted, want that the same one counts once", n)
+			t.Errorf("%d failures are counted, want that the same failure counts once", n)
 		}
 		if err := s.Ready(); err != nil {
-			t.Errorf("it costs readiness: %v", err)
+			t.Errorf("the problem costs readiness: %v", err)
 		}
 		c.deny("update secrets", false)
 		time.Sleep(2 * permissionInterval)
 		if got := problemsOf(s); got != "" {
-			t.Errorf("after it was granted again the problems are\n%s", got)
+			t.Errorf("after the permission was granted again the problems are\n%s", got)
 		}
 	})
 }
 
-func TestWhatFailsWhileALeafIsServedStaysNamed(t *testing.T) {
+func TestAProblemStaysNamedWhileALeafIsServed(t *testing.T) {
 	t.Parallel()
 	remove := func(c *cluster) {
 		if err := c.Tracker().Delete(secrets, testNamespace, testSecret); err != nil {
@@ -240,7 +240,7 @@ func TestWhatFailsWhileALeafIsServedStaysNamed(t *testing.T) {
 					t.Error(err)
 				}
 				if err := s.Ready(); err != nil {
-					t.Errorf("it costs readiness: %v", err)
+					t.Errorf("the problem costs readiness: %v", err)
 				}
 				registry := prometheus.NewPedanticRegistry()
 				registry.MustRegister(NewCollector(s))

@@ -18,7 +18,7 @@ type seen struct {
 	bundle []byte
 }
 
-// see is what the API server trusts now.
+// see notes the present bundle and returns the bundle that the API server trusts now.
 func (v *view) see(now time.Time, bundle []byte) []byte {
 	v.bundles = append(v.bundles, seen{now, bundle})
 	for len(v.bundles) > 1 && !v.bundles[1].at.After(now.Add(-v.lag)) {
@@ -27,9 +27,9 @@ func (v *view) see(now time.Time, bundle []byte) []byte {
 	return v.bundles[0].bundle
 }
 
-// In a time of its own: the CA is replaced twenty times while replicas come and go,
-// and at no moment is there a ready replica that an API server would refuse, even
-// one that sees each bundle late.
+// The CA is replaced twenty times, in simulated time, while replicas start and stop. At no
+// moment does an API server refuse a ready replica, even if the API server sees each
+// bundle late.
 func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const settle = 2 * time.Second
@@ -98,7 +98,7 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 			replicas[i].stop()
 			leaves += replicas[i].Status().Rotations
 		}
-		if len(cas) < 20 || made > len(cas)+1 || leaves < 100 { // the last one may not be published yet
+		if len(cas) < 20 || made > len(cas)+1 || leaves < 100 { // the last CA may not be published yet
 			t.Errorf("%d CAs made, %d seen, %d leaves replaced in %s; want at least 20, as many, and 100", made, len(cas), leaves, time.Since(began))
 		}
 		if n := len(parseTrusted(c.configuration().Webhooks[0].ClientConfig.CABundle)); n > 3 {

@@ -23,7 +23,7 @@ import (
 
 const testDNSName = testService + "." + testNamespace + ".svc"
 
-// published fails unless every entry has the caBundle want.
+// published returns an error unless every entry has the caBundle want.
 func (c *cluster) published(want []byte) error {
 	for _, entry := range c.configuration().Webhooks {
 		if !bytes.Equal(entry.ClientConfig.CABundle, want) {
@@ -42,7 +42,7 @@ func served(t testing.TB, s Source) *tls.Certificate {
 	return certificate
 }
 
-// verifies is whether an API server that trusts the bundle accepts what is served.
+// verifies returns an error if an API server that trusts the bundle refuses the served leaf.
 func verifies(s Source, bundle []byte, at time.Time) error {
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 		made += s.Status().AuthoritiesMade
 	}
 	if made != 1 {
-		t.Errorf("they say that they made %d CAs, want one", made)
+		t.Errorf("the replicas count %d CAs made, want one", made)
 	}
 }
 
@@ -156,11 +156,11 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 				c.edit(damage.change)
 				eventually(t, func() error { return c.published(pemOf(current)) })
 				if c.written() == before {
-					t.Error("the damage did not need healing")
+					t.Error("nothing was written, so the case damaged no caBundle")
 				}
 				eventually(t, s.Ready)
 				if took := time.Since(start); took > time.Second {
-					t.Errorf("it took %s", took)
+					t.Errorf("restoring took %s", took)
 				}
 			})
 		})
@@ -198,7 +198,7 @@ func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
 	}
 }
 
-func TestAConfigurationThatDoesNotExistYetIsNamedAndThenServed(t *testing.T) {
+func TestAMissingConfigurationIsNamedUntilItExists(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.run(nil)
@@ -236,7 +236,7 @@ func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
 	readyAndPublished(t, c, s)
 }
 
-func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
+func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	s := c.run(nil)
@@ -253,11 +253,11 @@ func TestAPermissionTakenAwayLaterIsNamed(t *testing.T) {
 	})
 }
 
-// dueCA is a CA of which less than a third of its validity is left.
+// dueCA returns a CA that has less than a third of its validity left.
 func dueCA(t testing.TB) *ca { return newCA(t, time.Now().Add(20*time.Minute)) }
 
-// keeps fails the test if what the replica serves is not verified by the bundle at
-// any moment of the time d.
+// keeps fails the test if, at any moment of the duration d, the bundle does not verify the
+// served leaf or the replica is not ready.
 func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(10 * time.Millisecond) {
@@ -270,7 +270,7 @@ func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
 	}
 }
 
-func TestABundleThatTheAPIServerDoesNotTakeIsNamed(t *testing.T) {
+func TestARefusedBundleIsNamed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -297,7 +297,7 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 			return c.published(pemOf(first, second))
 		})
 		eventually(t, s.Ready)
-		// A replica that starts now signs with the CA that API servers have known for long.
+		// A replica that starts now signs with the CA that API servers already trust.
 		late := c.run(settle)
 		eventually(t, late.Ready)
 		keeps(t, s, pemOf(first), time.Second)
@@ -317,7 +317,7 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 	})
 }
 
-func TestACAThatSomebodyPutsIntoTheSecretIsHandedOverTo(t *testing.T) {
+func TestAForeignCAInTheSecretGoesThroughTheHandOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
@@ -436,7 +436,7 @@ func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
 	}
 }
 
-func TestEveryEntryOfEveryConfigurationThatCallsTheServiceIsPublishedIn(t *testing.T) {
+func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 	t.Parallel()
 	foreign := newConfiguration()
 	url := "https://elsewhere.example.com"
@@ -488,7 +488,7 @@ func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 	})
 }
 
-func TestRSAKeysAreMadeWhereTheyAreAskedFor(t *testing.T) {
+func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, newConfiguration())
 	s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
@@ -501,14 +501,14 @@ func TestRSAKeysAreMadeWhereTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestWithoutAnyConfigurationALeafIsAllItTakes(t *testing.T) {
+func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.run(func(o *SelfSignedOptions) { o.WebhookConfigurations = nil })
 	eventually(t, s.Ready)
 }
 
-func TestBeforeItRunsItIsNotReadyAndServesNothing(t *testing.T) {
+func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {
 	t.Parallel()
 	s, err := NewSelfSigned(SelfSignedOptions{
 		Options:    Options{RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, Service: testService},
@@ -521,10 +521,10 @@ func TestBeforeItRunsItIsNotReadyAndServesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.GetCertificate(nil); err == nil {
-		t.Error("a certificate before it runs")
+		t.Error("the source serves a certificate before it runs")
 	}
 	if status := s.Status(); !status.Expires.IsZero() {
-		t.Error("an expiry without a certificate")
+		t.Error("the status has an expiry without a certificate")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A machine that was suspended wakes up with a wall clock that has jumped, and
-// with timers that have not noticed.
+// When a suspended machine wakes up, its wall clock has jumped and its timers have stood
+// still.
 func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 	t.Parallel()
 	for _, slept := range []struct {
@@ -35,11 +35,11 @@ func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 				}
 				t.Cleanup(c.background(s))
 				readyAndPublished(t, c, s)
-				synctest.Wait() // nothing goes on that could notice before this test does
+				synctest.Wait() // no goroutine may notice the jump before this test looks
 				offset.Store(int64(slept.time))
 				woke := time.Now()
 				if err := s.Ready(); err == nil {
-					t.Error("it says that it is ready with a certificate that has ended")
+					t.Error("the source is ready with an expired certificate")
 				}
 				eventually(t, func() error {
 					if s.Status().Expires.Before(now()) {
@@ -48,7 +48,7 @@ func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 					return s.Ready()
 				})
 				if took := time.Since(woke); took > 3*time.Second {
-					t.Errorf("it took %s", took)
+					t.Errorf("the recovery took %s", took)
 				}
 				bundle := c.configuration().Webhooks[0].ClientConfig.CABundle
 				if err := verifies(s, bundle, now()); err != nil {

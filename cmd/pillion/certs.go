@@ -27,7 +27,7 @@ var (
 	keyAlgorithms = []string{string(certs.ECDSA), string(certs.RSA)}
 )
 
-// certsConfig is the part of serveConfig that is about certificates.
+// certsConfig is the part of serveConfig for certificates.
 type certsConfig struct {
 	Provider                           string
 	WebhookConfigurations              []string
@@ -43,15 +43,15 @@ func certsFlags(f *pflag.FlagSet) {
 	f.StringSlice("webhook-configuration", nil, "name of a MutatingWebhookConfiguration that calls Pillion (repeatable)")
 	f.StringSlice("validating-webhook-configuration", nil, "name of a ValidatingWebhookConfiguration that calls Pillion (repeatable)")
 	f.String("certs-provider", selfSigned, "where the serving certificate comes from: "+strings.Join(providers, ", "))
-	f.Duration("ca-settle", 5*time.Minute, "how long a new CA must have been seen in every caBundle before a certificate of it is served")
-	f.String("ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; made if absent")
-	f.Duration("ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of it is left")
-	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of it is left")
-	f.String("key-algorithm", string(certs.ECDSA), "self-signed: kind of new private keys: "+strings.Join(keyAlgorithms, ", "))
+	f.Duration("ca-settle", 5*time.Minute, "how long a new CA must have been in every caBundle before a certificate that it signed is served")
+	f.String("ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; it is made if it is absent")
+	f.Duration("ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of that time is left")
+	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of that time is left")
+	f.String("key-algorithm", string(certs.ECDSA), "self-signed: algorithm of new private keys: "+strings.Join(keyAlgorithms, ", "))
 	f.String("serving-secret", "pillion-serving", "cert-manager: name of the Secret that holds the serving certificate")
-	f.Bool("publish-ca", false, "cert-manager: write its CA into every caBundle, in place of cainjector")
+	f.Bool("publish-ca", false, "cert-manager: write the CA into every caBundle, instead of cainjector")
 	f.String("cert-file", "", "files: path of the serving certificate with its chain (PEM)")
-	f.String("key-file", "", "files: path of its private key (PEM)")
+	f.String("key-file", "", "files: path of the private key of --cert-file (PEM)")
 }
 
 func readCerts(v *viper.Viper) certsConfig {
@@ -66,8 +66,8 @@ func readCerts(v *viper.Viper) certsConfig {
 	}
 }
 
-// shortest is the least duration of a certificate. Certificates know whole
-// seconds only, and are looked at once a second.
+// shortest is the shortest duration of a certificate. Certificates have whole seconds
+// only, and are checked once a second.
 const shortest = 3 * time.Second
 
 func (c certsConfig) validate(wrong func(setting string, value any, allowed string)) {
@@ -105,11 +105,11 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 	}
 }
 
-// newSource makes the provider that was chosen.
+// newSource returns the source of the chosen provider.
 func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Source, error) {
 	options := certs.Options{RESTConfig: config, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log}
 	if c.CASettle == 0 {
-		options.Settle = -1 // zero would be the default
+		options.Settle = -1 // zero means the default
 	}
 	for _, name := range c.WebhookConfigurations {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})

@@ -19,10 +19,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-// defaultExcluded are namespaces whose pods the cluster itself depends on.
+// defaultExcluded are the namespaces with pods that the cluster itself depends on.
 var defaultExcluded = []string{"kube-system", "kube-node-lease"}
 
-// serveConfig is everything that 'pillion serve' can be told, validated.
+// serveConfig holds the validated settings of 'pillion serve'.
 type serveConfig struct {
 	certsConfig
 	Listen, AdminListen        string
@@ -39,28 +39,28 @@ type serveConfig struct {
 }
 
 func serveFlags(f *pflag.FlagSet) {
-	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* go before it")
-	f.String("listen", ":8443", "address on which admission reviews are answered, over TLS, under /mutate")
+	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
+	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate")
 	f.String("admin-listen", ":8080", "address of /healthz, /readyz and /metrics, plain HTTP")
 	f.String("namespace", "", "Pillion's own namespace (required)")
-	f.String("service", "pillion", "name of the Service by which API servers reach Pillion")
+	f.String("service", "pillion", "name of the Service through which API servers call Pillion")
 	certsFlags(f)
 	f.StringSlice("library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
 	f.StringSlice("templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
 	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
-	f.String("values", "", "YAML file of the installer's values, which templates read as 'values'")
+	f.String("values", "", "YAML file with the installer's values, which templates read as 'values'")
 	f.String("annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
-	f.StringSlice("excluded-namespaces", defaultExcluded, "namespaces to keep out of, besides Pillion's own")
+	f.StringSlice("excluded-namespaces", defaultExcluded, "namespaces without injection, besides Pillion's own")
 	f.String("kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "text", "text or json")
 	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
-	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after that")
-	f.Int("max-in-flight", 256, "how many reviews are answered at once; others are told to try again")
+	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
+	f.Int("max-in-flight", 256, "how many reviews are answered at once; the API server retries the others")
 }
 
-// loadConfig reads flags, environment and file, in this order of precedence, and
-// names every wrong setting at once.
+// loadConfig reads the settings from flags, environment and file, in this order of
+// precedence. Its error names every wrong setting.
 func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 	v := viper.New()
 	v.SetEnvPrefix("PILLION")
@@ -92,7 +92,8 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 	return c, nil
 }
 
-// readConfigFile refuses keys that are no setting, which are typing mistakes.
+// readConfigFile reads the file of --config. It refuses keys that are not settings, because
+// they are typing mistakes.
 func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
 	own := viper.New()
 	own.SetConfigFile(file)
@@ -112,8 +113,8 @@ func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
 	return v.MergeConfigMap(own.AllSettings())
 }
 
-// list reads a list that may come from a flag, from a file, or from the
-// environment as text separated by commas.
+// list reads a list from a flag, from the file, or from the environment, where commas
+// separate the items.
 func list(v *viper.Viper, key string) []string {
 	var items []string
 	for _, entry := range v.GetStringSlice(key) {

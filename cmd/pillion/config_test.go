@@ -21,7 +21,7 @@ func parse(t *testing.T, args ...string) (serveConfig, error) {
 	return loadConfig(cmd)
 }
 
-func TestFlagsGoBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
+func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pillion.yaml")
 	if err := os.WriteFile(file, []byte("service: from-file\nlog-level: warn\nca-secret: from-file\nwebhook-configuration: [a, b]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,10 +44,10 @@ func TestFlagsGoBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 	}
 }
 
-func TestEveryWrongSettingIsNamedAtOnce(t *testing.T) {
+func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
 	_, err := parse(t, "--listen", "8443", "--certs-provider", "magic", "--library", "fluent-bti", "--log-level", "loud", "--leaf-duration", "9000h", "--templates", "no/such/dir", "--max-in-flight", "0", "--annotation-prefix", "Bad_Prefix")
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the wrong settings are accepted")
 	}
 	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--max-in-flight", "--annotation-prefix"} {
 		if !strings.Contains(err.Error(), want) {

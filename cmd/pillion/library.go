@@ -21,7 +21,7 @@ import (
 func newLibraryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "library",
-		Short: "The templates that come with Pillion",
+		Short: "Show the templates that come with Pillion",
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,9 +29,9 @@ func newLibraryCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the templates",
-		Long: `List the templates: what each does, the Pod Security Standard that a pod which keeps
-to the restricted one still keeps to with it, and the ports that it adds, all of
-it when only what is required is set.`,
+		Long: `List the templates with their Pod Security Standard and the ports that they add.
+The standard is the strictest one that a restricted pod still meets after injection
+with only the required parameters set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := libraryWriters[output]
@@ -81,27 +81,28 @@ func libraryTemplate(name string, o templates.Options) (*templates.Template, err
 	return t, err
 }
 
-// libraryEntry is what the list says of a template.
+// libraryEntry is one template of the list.
 type libraryEntry struct {
 	name, description, podSecurity string
-	// ports are those that the template's containers declare, as NAME NUMBER.
+	// ports are the declared ports of the template's containers, as NAME NUMBER.
 	ports []string
-	// parameters are the keys of their annotations after the template's prefix.
+	// parameters are the parameters in the order of the template.
 	parameters []libraryParameter
 }
 
+// libraryParameter is a parameter. Its key is the annotation without the template's prefix.
 type libraryParameter struct {
 	key      string
 	required bool
 }
 
-// restrictedPod keeps to the restricted Pod Security Standard.
+// restrictedPod meets the restricted Pod Security Standard.
 const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
 	"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
 	"containers": [{"name": "web", "image": "web", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`
 
-// describe injects a template into a pod, with what is required set to its
-// examples, and looks at what comes of it.
+// describe injects a template into a restricted pod, with the required parameters set to
+// their examples, and describes the resulting pod.
 func describe(name string) (libraryEntry, error) {
 	t, err := libraryTemplate(name, templates.Options{})
 	if err != nil {
@@ -129,14 +130,14 @@ func describe(name string) (libraryEntry, error) {
 		return e, err
 	}
 	if !out.Allowed {
-		return e, fmt.Errorf("with the examples of its parameters: %s", out.Message)
+		return e, fmt.Errorf("injecting it with the examples of its parameters: %s", out.Message)
 	}
 	level, err := podSecurityLevel(out.Pod)
 	e.podSecurity, e.ports = level, ports(out.Pod)
 	return e, err
 }
 
-// podSecurityLevel is lint.PodSecurity for a pod as raw JSON.
+// podSecurityLevel returns the strictest Pod Security Standard that a pod meets.
 func podSecurityLevel(pod map[string]any) (string, error) {
 	data, err := json.Marshal(pod)
 	if err != nil {
@@ -150,7 +151,7 @@ func podSecurityLevel(pod map[string]any) (string, error) {
 	return string(level), nil
 }
 
-// examples returns a parameter's example as annotations.
+// examples returns the annotations that set a parameter to its example.
 func examples(p templates.Parameter) map[string]string {
 	var entries map[string]json.RawMessage
 	if p.Type != v1alpha1.Map || json.Unmarshal(p.Example, &entries) != nil {
@@ -163,7 +164,7 @@ func examples(p templates.Parameter) map[string]string {
 	return annotations
 }
 
-// ports returns the ports that a pod's containers declare, as NAME NUMBER.
+// ports returns the declared ports of a pod's containers, as NAME NUMBER.
 func ports(pod map[string]any) []string {
 	var found []string
 	spec, _ := pod["spec"].(map[string]any)

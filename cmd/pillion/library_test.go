@@ -11,7 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-func TestTheLibrarysTableInTheDocsIsWhatTheCommandPrints(t *testing.T) {
+func TestTheDocsHoldTheTableThatLibraryListPrints(t *testing.T) {
 	code, table, errs := call(t, "", nil, "library", "list", "-o", "markdown")
 	if code != exitDone {
 		t.Fatal(errs)
@@ -26,7 +26,7 @@ func TestTheLibrarysTableInTheDocsIsWhatTheCommandPrints(t *testing.T) {
 		t.Fatal("docs/library.md has no place for the table")
 	}
 	if diff := cmp.Diff(table, got); diff != "" {
-		t.Errorf("docs/library.md is not what `pillion library list -o markdown` prints (-want +got):\n%s", diff)
+		t.Errorf("docs/library.md differs from the output of `pillion library list -o markdown` (-want +got):\n%s", diff)
 	}
 	for _, name := range library.Names() {
 		if name != "environment" && !strings.Contains(after, "| `"+name+"` |") {
@@ -35,7 +35,7 @@ func TestTheLibrarysTableInTheDocsIsWhatTheCommandPrints(t *testing.T) {
 	}
 }
 
-func TestTheChartTakesTheNamesOfTheLibrary(t *testing.T) {
+func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 	text, err := os.ReadFile("../../charts/pillion/values.schema.json")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestEveryLibraryTemplateIsInjectedOnTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestThePodSecurityLevelIsTheStrictestThatAPodKeepsTo(t *testing.T) {
+func TestThePodSecurityLevelIsTheStrictestThatAPodMeets(t *testing.T) {
 	level := func(change func(spec, container map[string]any)) string {
 		t.Helper()
 		var pod map[string]any

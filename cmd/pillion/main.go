@@ -20,7 +20,7 @@ import (
 // version is set when the binary is linked.
 var version = "development"
 
-// Exit codes: done, everything else, wrong usage.
+// Exit codes: success, wrong usage (exitUsage), any other failure (exitError).
 const (
 	exitDone  = 0
 	exitError = 1
@@ -38,7 +38,7 @@ type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
 
-// errRefused is returned by a command that has said itself what was wrong.
+// errRefused is the error of a command that has already printed what is wrong.
 var errRefused = errors.New("refused")
 
 // run runs one command line and returns its exit code.
@@ -68,8 +68,8 @@ func newRootCommand(name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "pillion",
 		Short: "Sidecar injection for Kubernetes",
-		Long: `Pillion injects sidecars into Kubernetes pods: 'pillion serve' is the webhook,
-the other commands run the very same functions on files, without a cluster.`,
+		Long: `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.
+The commands that read files run the same functions, without a cluster.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -96,8 +96,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// clusterConfig finds the cluster of a person's commands as kubectl does: by the file, if
-// it is given, by $KUBECONFIG, by ~/.kube/config, or by a pod's service account.
+// clusterConfig returns the connection of commands that a person runs. It looks where
+// kubectl does: in the given file, $KUBECONFIG, ~/.kube/config, and the service account of
+// the pod.
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

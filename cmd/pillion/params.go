@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// plainJSON shows a JSON value as one would write it in an annotation.
+// plainJSON formats a JSON value as an annotation holds it.
 func plainJSON(raw []byte) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -18,7 +18,7 @@ func plainJSON(raw []byte) string {
 	return string(raw)
 }
 
-// levels joins the levels at which a parameter may be set.
+// levels joins the names of the levels at which a parameter may be set.
 func levels[T ~string](setBy []T) string {
 	names := make([]string, len(setBy))
 	for i, s := range setBy {
@@ -31,7 +31,7 @@ func newParamsCommand() *cobra.Command {
 	var o offline
 	cmd := &cobra.Command{
 		Use:     "params TEMPLATE",
-		Short:   "Show what a team may set on a template, and how",
+		Short:   "Show the parameters of a template and their annotations",
 		Example: `  pillion params fluent-bit`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -50,7 +50,7 @@ func newParamsCommand() *cobra.Command {
 				for _, e := range set.All() {
 					names = append(names, e.Name)
 				}
-				return fmt.Errorf("there is no template %q; there are: %v", args[0], names)
+				return fmt.Errorf("there is no template %q; the templates are: %v", args[0], names)
 			}
 			if entry.Template == nil {
 				return entry.Err

@@ -32,17 +32,18 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the admission webhook",
-		Long: `Serve answers the admission reviews of pods. The chart runs it; by hand it needs a
-kubeconfig and the permissions that the chart grants.
+		Long: `Serve answers the admission reviews of pods. The chart runs it. To run it by hand,
+you need a kubeconfig and the permissions that the chart grants.
 
 Every setting can be given as a flag, in the environment (--log-level is
-PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag goes
-before the environment, and that before the file. Lists are separated by commas.
+PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag overrides
+the environment, and the environment overrides the file. Commas separate the items
+of a list.
 
-It is ready (/readyz) when the certificate that it serves verifies against the
+The server is ready (/readyz) when the served certificate verifies against the
 caBundle in every --webhook-configuration and --validating-webhook-configuration,
-namespaces have been listed and templates are loaded; until then /readyz says
-what is missing.`,
+the namespaces have been listed, and the templates are loaded. Until then /readyz
+names what is missing.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,19 +79,19 @@ func restConfig(c serveConfig) (*rest.Config, error) {
 		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	}
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, usageError{errors.New("this is no pod of a cluster: --kubeconfig is required")}
+		return nil, usageError{errors.New("not running in a pod of a cluster: --kubeconfig is required")}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w", err)
 	}
 	config.UserAgent = "pillion/" + version
-	// One process watches a handful of things; the default of 5 requests a second
+	// The process watches a handful of resources. The default of 5 requests a second
 	// would only delay the start.
 	config.QPS, config.Burst = 50, 100
 	return config, nil
 }
 
-// serve puts the parts together: nothing below knows of more than its neighbour.
+// serve puts the parts together and runs them.
 func serve(cmd *cobra.Command, c serveConfig) error {
 	start := time.Now()
 	log, err := newLogger(c)
@@ -160,8 +161,8 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus)
 }
 
-// runAll runs the server, and beside it what keeps it up to date, which goes on
-// until the server has stopped: reviews are answered well to the last.
+// runAll runs the server together with the watches. The watches run until the server has
+// stopped, so that the last review is answered from current data.
 func runAll(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger, watchNamespaces func(context.Context), watches ...func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -177,7 +178,7 @@ func runAll(ctx context.Context, server *injector.Server, start time.Time, log *
 		return server.Run(serving)
 	})
 	go func() {
-		// A watch that fails takes the server down in order.
+		// A watch that fails shuts the server down in order.
 		<-background.Done()
 		stopServing()
 	}()
@@ -185,7 +186,8 @@ func runAll(ctx context.Context, server *injector.Server, start time.Time, log *
 	return group.Wait()
 }
 
-// announceReady logs the moment of becoming ready, and what is missing until then.
+// announceReady logs when the server becomes ready. Until then it logs, every ten seconds,
+// what is missing.
 func announceReady(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -208,8 +210,8 @@ func announceReady(ctx context.Context, server *injector.Server, start time.Time
 	}
 }
 
-// liveSet returns the templates in force, and what writes the status of those that
-// come from the cluster.
+// liveSet returns the templates in force, and the function that writes the status of the
+// templates of the cluster.
 func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log *slog.Logger) (*live.Templates, func(context.Context) error, error) {
 	options := live.Options{Compile: compile, Logger: log.With("component", "templates")}
 	if len(c.Library) > 0 {

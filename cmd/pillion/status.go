@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// ownContainer is what the chart calls Pillion's container, whatever the release and the
-// chart are called.
+// ownContainer is the name of Pillion's container in the chart. It does not depend on the
+// names of the release and the chart.
 const ownContainer = "pillion"
 
-// statusTimeout bounds each question to a replica.
+// statusTimeout bounds the requests to one replica.
 const statusTimeout = 5 * time.Second
 
 func newStatusCommand() *cobra.Command {
@@ -32,16 +32,16 @@ func newStatusCommand() *cobra.Command {
 	var urls []string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "How Pillion stands in a cluster: what is missing, and when certificates expire",
+		Short: "Show the state of Pillion in a cluster: what is missing, and when certificates expire",
 		Long: `Status asks every replica, through the API server, and reads the webhook
-configurations. It needs the rights to list pods in Pillion's namespace, to get
-pods/proxy there, and to list webhook configurations. Exit code 1 if something is
-missing; each such line says what, and on which object.
+configurations. You need the permissions to list pods in Pillion's namespace, to get
+pods/proxy there, and to list webhook configurations. The exit code is 1 if something
+is missing; the output names each missing thing and its object.
 
-Replicas are the pods of the namespace that have a container called pillion and run;
-those that are being deleted do not count, and those that do not run are named only.
-Where two releases share a namespace, -l tells their pods apart. Webhook configurations
-are those that the replicas are to be verified by, and others that call their Service.`,
+The replicas are the running pods of the namespace with a container called pillion.
+Pods that are being deleted are left out; pods that do not run are named. If two
+releases share a namespace, -l tells their pods apart. The output lists the webhook
+configurations that the replicas name, and all others that call the same Service.`,
 		Example: `  pillion status
   pillion status -n sidecars -l app.kubernetes.io/instance=pillion
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
@@ -69,20 +69,20 @@ are those that the replicas are to be verified by, and others that call their Se
 	}
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector of the pods (default: all with a container called "+ownContainer+")")
-	cmd.Flags().StringSliceVar(&urls, "replica", nil, "URL of a replica's admin port, to be asked in place of the pods (repeatable)")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector of the pods (default: all pods with a container called "+ownContainer+")")
+	cmd.Flags().StringSliceVar(&urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
 	return cmd
 }
 
 // replica is one running Pillion.
 type replica struct {
 	name string
-	// get fetches a path of the admin port. The body counts whatever the error.
+	// get fetches a path of the admin port. It may return a body together with an error.
 	get func(ctx context.Context, path string) ([]byte, error)
 }
 
-// podsOf are the replicas among the pods of the namespace. It prints a line for each pod
-// of Pillion's that does not run.
+// podsOf returns the replicas among the pods of the namespace. It prints a line for each
+// pod of Pillion that does not run.
 func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace, selector string) ([]replica, error) {
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -98,7 +98,7 @@ func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 			continue
 		}
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
-			// Not Do: it drops the body of an answer that is not ready, which says why.
+			// Do would drop the body of an error, in which the replica says why it is not ready.
 			return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(pod.Name + ":8080").
 				SubResource("proxy").Suffix(path).DoRaw(ctx)
 		}})
@@ -106,7 +106,8 @@ func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 	return replicas, nil
 }
 
-// why is what a pod's status says about why it does not run; empty if nothing.
+// why returns the reason in a pod's status why the pod does not run; empty if there is
+// none.
 func why(s corev1.PodStatus) string {
 	for _, c := range s.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
@@ -116,6 +117,7 @@ func why(s corev1.PodStatus) string {
 	return strings.TrimSuffix(s.Reason+": "+s.Message, ": ")
 }
 
+// getURL returns a replica's get for the URL of its admin port.
 func getURL(base string) func(context.Context, string) ([]byte, error) {
 	return func(ctx context.Context, path string) ([]byte, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
@@ -135,17 +137,18 @@ func getURL(base string) func(context.Context, string) ([]byte, error) {
 	}
 }
 
-// answers are what a replica said.
+// answers are the answers of one replica.
 type answers struct {
 	name string
 
-	// missing is what it is not ready for, empty if it is ready.
+	// missing says why the replica is not ready; empty if it is ready.
 	missing string
 
-	// metrics are nil if it did not answer.
+	// metrics are nil if the replica did not answer.
 	metrics map[string]*dto.MetricFamily
 }
 
+// ask fetches the readiness and the metrics of the replica.
 func (r replica) ask(ctx context.Context) answers {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -159,13 +162,13 @@ func (r replica) ask(ctx context.Context) answers {
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	if a.metrics, err = parser.TextToMetricFamilies(strings.NewReader(string(body))); err != nil {
-		a.missing = strings.TrimPrefix(a.missing+"; reading its metrics: "+err.Error(), "; ")
+		a.missing = strings.TrimPrefix(a.missing+"; reading the metrics: "+err.Error(), "; ")
 	}
 	return a
 }
 
-// notReady is why a question for /readyz has failed: what the replica answered or, if
-// it was an API server that answered in its place, what that said.
+// notReady returns the reason why a request for /readyz failed: the replica's answer or, if
+// the API server could not reach the replica, the API server's answer.
 func notReady(body []byte, err error) string {
 	if said, ok := strings.CutPrefix(string(body), "not ready:\n"); ok {
 		return strings.TrimSpace(said)
@@ -177,7 +180,7 @@ func notReady(body []byte, err error) string {
 	return err.Error()
 }
 
-// value is the sum of a metric's values over those with the labels (NAME=VALUE).
+// value returns the sum of a metric over the series with the labels (NAME=VALUE).
 func (a answers) value(name string, labels ...string) (sum float64, found bool) {
 	for _, m := range a.metrics[name].GetMetric() {
 		has := 0
@@ -193,10 +196,11 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 	return sum, found
 }
 
-// status asks everybody and prints a section for each part.
+// status asks every replica and prints the result. It returns errRefused if something is
+// missing or fails.
 func status(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []replica) error {
 	if len(replicas) == 0 {
-		fmt.Fprintf(w, "no replicas: in namespace %s no pod runs that has a container called %s (and the labels of -l, where given); -n names Pillion's namespace\n", namespace, ownContainer)
+		fmt.Fprintf(w, "no replicas: no running pod in namespace %s has a container called %s (and the labels of -l, if given); -n names Pillion's namespace\n", namespace, ownContainer)
 		return errRefused
 	}
 	var all []answers

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// certificateStatus prints the part of `pillion status` about certificates. It returns
-// whether nothing is missing.
+// certificateStatus prints the certificates and webhook configurations. It reports whether
+// they are complete: every configuration verifies all its replicas.
 func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []answers, now time.Time) (bool, error) {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
@@ -63,12 +63,13 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 		}
 	}
 	if len(configurations) == 0 {
-		fmt.Fprintf(table, "none: no replica knows of a webhook configuration, and none calls a Service in namespace %s\n", namespace)
+		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", namespace)
 	}
 	return complete, table.Flush()
 }
 
-// problems are what fails at the replica, though it may be ready.
+// problems returns the present failures of the replica. The replica may be ready all the
+// same.
 func (a answers) problems() []string {
 	var list []string
 	for _, m := range a.metrics["pillion_certificate_problem"].GetMetric() {
@@ -84,7 +85,7 @@ func (a answers) problems() []string {
 	return list
 }
 
-// end is the time that a metric gives, and how far away it is.
+// end formats the time in a metric, and how far away that time is.
 func (a answers) end(name string, now time.Time) string {
 	seconds, ok := a.value("pillion_certificate_" + name)
 	if !ok || seconds == 0 {
@@ -98,7 +99,7 @@ func (a answers) end(name string, now time.Time) string {
 	return fmt.Sprintf("%s (in %s)", end.Format(time.RFC3339), left)
 }
 
-// configuration is a webhook configuration, with its entries that call a Service in
+// configuration is a webhook configuration. Its entries are those that call a Service in
 // Pillion's namespace.
 type configuration struct {
 	kind, name string
@@ -112,12 +113,13 @@ type webhookEntry struct {
 	client admissionv1.WebhookClientConfig
 }
 
-// published is the metric by which a replica names the configurations that are to verify
-// it, and tells whether they do.
+// published is the metric in which a replica names the configurations that should verify
+// its certificate, and says whether they do.
 const published = "pillion_certificate_published"
 
-// verified is how many replicas the configuration verifies, and how many it should. A
-// replica that answers and does not name it, while others do, belongs to another release.
+// verified counts the replicas that the configuration verifies, and those that it should
+// verify. If some replicas name the configuration, a replica that answers without naming
+// the configuration belongs to another release.
 func (c configuration) verified(replicas []answers) (verified, of int) {
 	if !c.named(replicas) {
 		return 0, len(replicas)
@@ -132,7 +134,7 @@ func (c configuration) verified(replicas []answers) (verified, of int) {
 	return verified, of
 }
 
-// named is whether a replica says that the configuration is to verify it.
+// named reports whether a replica names the configuration.
 func (c configuration) named(replicas []answers) bool {
 	return slices.ContainsFunc(replicas, func(a answers) bool {
 		_, ok := a.value(published, "kind="+c.kind, "configuration="+c.name)
@@ -140,9 +142,9 @@ func (c configuration) named(replicas []answers) bool {
 	})
 }
 
-// configurationsOf are those that the replicas name, whether they exist or not, and those
-// that call the same Services without that the replicas know of it: mutating ones first,
-// by name. If no replica names one, they are all that call a Service in the namespace.
+// configurationsOf returns the configurations that the replicas name, whether they exist or
+// not, and all others that call the same Services. If no replica names a configuration, it
+// returns all that call a Service in the namespace. They are sorted by kind and name.
 func configurationsOf(ctx context.Context, client kubernetes.Interface, namespace string, replicas []answers) ([]configuration, error) {
 	all, err := callers(ctx, client, namespace)
 	if err != nil {
@@ -184,8 +186,8 @@ func configurationsOf(ctx context.Context, client kubernetes.Interface, namespac
 	return all, nil
 }
 
-// callers are all webhook configurations, each with its entries that call a Service in the
-// namespace.
+// callers returns all webhook configurations, each with its entries that call a Service in
+// the namespace.
 func callers(ctx context.Context, client kubernetes.Interface, namespace string) ([]configuration, error) {
 	api := client.AdmissionregistrationV1()
 	var all []configuration
@@ -219,7 +221,7 @@ func callers(ctx context.Context, client kubernetes.Interface, namespace string)
 	return all, nil
 }
 
-// trustedCAs are the certificates of a caBundle.
+// trustedCAs returns the certificates of a caBundle.
 func trustedCAs(bundle []byte) []*x509.Certificate {
 	var cas []*x509.Certificate
 	for {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An API server that passes questions on to a pod passes its answer back as it is.
+// The API server's proxy returns a pod's answer unchanged.
 func TestStatusThroughTheAPIServerSaysWhyAReplicaIsNotReady(t *testing.T) {
 	const proxy = "/api/v1/namespaces/own/pods/pillion-1:8080/proxy"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func TestStatusThroughTheAPIServerSaysWhyAReplicaIsNotReady(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := status(t.Context(), &out, client, "own", replicas); !errors.Is(err, errRefused) {
-		t.Errorf("got %v, want that it fails", err)
+		t.Errorf("got %v, want errRefused", err)
 	}
 	if want := "not ready: pillion-1: certificates: secret own/ca: not found\nnot ready: pillion-1: templates: not read yet\n"; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("the output begins with\n%s\nwant\n%s", &out, want)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// newReplica answers as the admin port of a replica does; missing is what it is not
-// ready for.
+// newReplica returns a replica whose admin port is served by the test. missing says why the
+// replica is not ready; empty if it is ready.
 func newReplica(t *testing.T, missing string, published int) replica {
 	t.Helper()
 	end := time.Now().Add(48 * time.Hour).Unix()
@@ -43,7 +43,7 @@ func ownConfiguration(bundle []byte) *admissionv1.MutatingWebhookConfiguration {
 	return calling("pillion", "own", "pillion", bundle)
 }
 
-// calling has one entry, which calls the Service.
+// calling returns a configuration with one entry, which calls the Service.
 func calling(name, namespace, service string, bundle []byte) *admissionv1.MutatingWebhookConfiguration {
 	client := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: service}, CABundle: bundle}
 	return &admissionv1.MutatingWebhookConfiguration{
@@ -52,7 +52,7 @@ func calling(name, namespace, service string, bundle []byte) *admissionv1.Mutati
 	}
 }
 
-// aBundle is a CA certificate in PEM.
+// aBundle returns a CA certificate in PEM.
 func aBundle() []byte {
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
@@ -60,8 +60,8 @@ func aBundle() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-// naming is a replica that is ready and says of each configuration, KIND/NAME, whether it
-// verifies it.
+// naming returns a ready replica that names the configurations, by KIND/NAME. The value is 1
+// for a configuration that verifies the replica, else 0.
 func naming(name string, configurations map[string]int) replica {
 	return replica{name: name, get: func(_ context.Context, path string) ([]byte, error) {
 		var out bytes.Buffer
@@ -75,12 +75,12 @@ func naming(name string, configurations map[string]int) replica {
 	}}
 }
 
-func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
+func TestStatusNamesAMissingPermissionAndFails(t *testing.T) {
 	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion"`
 	var out bytes.Buffer
 	err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(nil)), "own", []replica{newReplica(t, missing, 0)})
 	if !errors.Is(err, errRefused) {
-		t.Errorf("got %v, want that it fails", err)
+		t.Errorf("got %v, want errRefused", err)
 	}
 	for _, want := range []string{"not ready: one: " + missing, "none: its caBundle is empty", "0 of 1 replicas", "(in 4", " 3 ", " 2"} {
 		if !strings.Contains(out.String(), want) {
@@ -89,7 +89,7 @@ func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
 	}
 }
 
-func TestStatusIsDoneWhenNothingIsMissing(t *testing.T) {
+func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 	bundle := aBundle()
 	var out bytes.Buffer
 	if err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(bundle)), "own", []replica{newReplica(t, "", 1)}); err != nil {
@@ -100,7 +100,7 @@ func TestStatusIsDoneWhenNothingIsMissing(t *testing.T) {
 	}
 }
 
-func TestStatusWithoutReplicasSaysWhereItLooked(t *testing.T) {
+func TestStatusWithoutReplicasNamesTheNamespace(t *testing.T) {
 	var out bytes.Buffer
 	if err := status(t.Context(), &out, fake.NewClientset(), "own", nil); !errors.Is(err, errRefused) || !strings.Contains(out.String(), "namespace own") {
 		t.Errorf("got %v\n%s", err, &out)
@@ -118,7 +118,7 @@ func TestAReplicaThatDoesNotAnswerIsNamed(t *testing.T) {
 	}
 }
 
-func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
+func TestStatusShowsTheConfigurationsOfItsReplicas(t *testing.T) {
 	bundle := aBundle()
 	const mutating, validating = "MutatingWebhookConfiguration/", "ValidatingWebhookConfiguration/"
 	one := []replica{naming("a", map[string]int{mutating + "pillion": 1}), naming("b", map[string]int{mutating + "pillion": 1})}
@@ -131,7 +131,7 @@ func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
 		not      string
 	}{
 		{
-			name:    "another install in another namespace is none of its business",
+			name:    "an install in another namespace is left out",
 			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "other", "pillion", bundle)}, replicas: one,
 			ok: true, want: []string{"/pillion  requested.pillion.dev  1            2 of 2 replicas"}, not: "second",
 		},
@@ -142,23 +142,23 @@ func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
 			ok:       true, want: []string{"/pillion  requested.pillion.dev  1            1 of 1 replicas", "/second   requested.pillion.dev  1            1 of 1 replicas"},
 		},
 		{
-			name:    "another install in the same namespace whose pods were not asked",
+			name:    "another install in the same namespace, whose pods were not asked",
 			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("second", "own", "second", bundle)}, replicas: one,
 			ok: true, want: []string{"2 of 2 replicas"}, not: "second",
 		},
 		{
-			name:    "one that calls the Service, of which the replicas do not know",
+			name:    "a configuration that calls the Service, and that no replica names",
 			objects: []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("forgotten", "own", "pillion", bundle)}, replicas: one,
 			want: []string{"/forgotten  requested.pillion.dev  1            0 of 2 replicas", "2 of 2 replicas"},
 		},
 		{
-			name:     "one that the replicas know of and that is not there",
+			name:     "a configuration that the replicas name, and that does not exist",
 			objects:  []runtime.Object{calling("pillion", "own", "pillion", bundle)},
 			replicas: []replica{naming("a", map[string]int{mutating + "pillion": 1, validating + "pillion": 0})},
 			want:     []string{"1 of 1 replicas", "validatingwebhookconfiguration/pillion  not found                           0 of 1 replicas"},
 		},
 		{
-			name:     "one without any entry for the Service",
+			name:     "a configuration without an entry that calls the Service",
 			objects:  []runtime.Object{calling("pillion", "own", "pillion", bundle), calling("mine", "elsewhere", "x", nil)},
 			replicas: []replica{naming("a", map[string]int{mutating + "pillion": 1, mutating + "mine": 0})},
 			want:     []string{"/mine     none calls a Service in own"},
@@ -190,7 +190,7 @@ func TestStatusShowsTheConfigurationsThatAreToVerifyItsReplicas(t *testing.T) {
 	}
 }
 
-func TestStatusNamesWhatFailsAtAReplicaThatIsReady(t *testing.T) {
+func TestStatusNamesTheProblemsOfAReadyReplica(t *testing.T) {
 	failing := naming("one", map[string]int{"MutatingWebhookConfiguration/pillion": 1})
 	well := failing.get
 	failing.get = func(ctx context.Context, path string) ([]byte, error) {
@@ -203,11 +203,11 @@ func TestStatusNamesWhatFailsAtAReplicaThatIsReady(t *testing.T) {
 	var out bytes.Buffer
 	err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(aBundle())), "own", []replica{failing})
 	if want := "failing: one: secret: secret own/pillion-ca; its log says why\n"; !errors.Is(err, errRefused) || !strings.HasPrefix(out.String(), want) {
-		t.Errorf("got %v, want that it fails and begins with\n%s\n%s", err, want, &out)
+		t.Errorf("got %v, want errRefused and an output that begins with\n%s\n%s", err, want, &out)
 	}
 }
 
-func TestReplicasArePodsThatRunAndStay(t *testing.T) {
+func TestReplicasAreRunningPodsThatAreNotBeingDeleted(t *testing.T) {
 	pod := func(name, container string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: name, Labels: map[string]string{"app.kubernetes.io/name": "injector", "app.kubernetes.io/instance": name}},
@@ -243,7 +243,7 @@ func TestReplicasArePodsThatRunAndStay(t *testing.T) {
 			t.Errorf("with the selector %q the replicas are %q, want %q", selector, got, want)
 		}
 		if selector == "" && out.String() != "not running: evicted: Failed: Evicted\nnot running: pending: Pending: ImagePullBackOff: no such image\n" {
-			t.Errorf("of the others it says\n%s", &out)
+			t.Errorf("the lines for the other pods are\n%s", &out)
 		}
 	}
 }

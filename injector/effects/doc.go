@@ -1,7 +1,8 @@
-// Package effects does what an admission does beside its answer: Kubernetes
-// events. It is the one place that knows dry run, so that nothing outside can
-// happen on one (KEP-576: a webhook with side effects skips them on dryRun).
+// Package effects writes the side effects of an admission: Kubernetes events. No other
+// package has side effects, and this package has none on a dry run, as KEP-576 requires.
 //
-// In: outcomes. Out: events on the pod's owner, or on the namespace where there
-// is none, written in the background through a bounded queue. Imports: client-go.
+// In: outcomes. Out: events on the pod's owner, or on the namespace of a pod without an
+// owner, written in the background through a bounded queue.
+//
+// Imports: client-go, and reason for the reason codes.
 package effects

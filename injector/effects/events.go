@@ -10,46 +10,46 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Outcome is something that an admin or a team should be able to see later.
+// Outcome is the result of an admission that an admin or a team should see later.
 type Outcome struct {
-	// DryRun suppresses every effect.
+	// DryRun says that the API server only tries the request: no event is written.
 	DryRun    bool
 	Namespace string
-	// Pod is the pod as it came, JSON decoded.
+	// Pod is the pod of the review as decoded JSON.
 	Pod     map[string]any
 	Code    reason.Code
 	Message string
 }
 
-// Events writes outcomes as Kubernetes events. Its queue is bounded, equal
-// events are counted up instead of repeated, and a flood is dropped (client-go's
-// correlator): an admission never waits for it.
+// Events writes outcomes as Kubernetes events. An admission never waits for them: the queue
+// is bounded, and client-go's correlator counts equal events instead of repeating them and
+// drops a flood of events.
 type Events struct {
 	broadcaster record.EventBroadcaster
 	recorder    record.EventRecorder
 }
 
-// NewEvents starts the writing. Close ends it.
+// NewEvents starts writing events. Call Close to stop.
 func NewEvents(client typedcorev1.EventsGetter) *Events {
 	b := record.NewBroadcaster()
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.Events("")})
 	return &Events{broadcaster: b, recorder: b.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: "pillion"})}
 }
 
-// Record queues one event, except on a dry run.
+// Record queues one event. It does nothing on a dry run.
 func (e *Events) Record(o Outcome) {
 	if o.DryRun {
 		return
 	}
-	e.recorder.Event(about(o), corev1.EventTypeWarning, string(o.Code), o.Message)
+	e.recorder.Event(involved(o), corev1.EventTypeWarning, string(o.Code), o.Message)
 }
 
-// Close stops the writing. Queued events may be lost.
+// Close stops writing. Queued events may be lost.
 func (e *Events) Close() { e.broadcaster.Shutdown() }
 
-// about is whom the event concerns: the pod does not exist yet, so it is the
-// controller that owns it, or the namespace.
-func about(o Outcome) *corev1.ObjectReference {
+// involved returns the object of the event: the controller that owns the pod, or the
+// namespace. It cannot be the pod, which does not exist yet.
+func involved(o Outcome) *corev1.ObjectReference {
 	meta, _ := o.Pod["metadata"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
 	for _, owner := range owners {

@@ -19,25 +19,25 @@ func owned(controller bool) map[string]any {
 	}}}
 }
 
-func TestTheEventIsAboutTheControllerOrElseTheNamespace(t *testing.T) {
+func TestTheEventIsOnTheControllerOrElseOnTheNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		pod  map[string]any
 		want string
 	}{
-		"a controller's pod":          {owned(true), "ReplicaSet/web in shop"},
-		"an owner that controls not":  {owned(false), "Namespace/shop in shop"},
-		"a pod of its own":            {map[string]any{}, "Namespace/shop in shop"},
-		"owners that are not objects": {map[string]any{"metadata": map[string]any{"ownerReferences": []any{"x"}}}, "Namespace/shop in shop"},
+		"a pod of a controller":               {owned(true), "ReplicaSet/web in shop"},
+		"an owner that is not the controller": {owned(false), "Namespace/shop in shop"},
+		"a pod without an owner":              {map[string]any{}, "Namespace/shop in shop"},
+		"owners that are not objects":         {map[string]any{"metadata": map[string]any{"ownerReferences": []any{"x"}}}, "Namespace/shop in shop"},
 	} {
-		ref := about(Outcome{Namespace: "shop", Pod: c.pod})
+		ref := involved(Outcome{Namespace: "shop", Pod: c.pod})
 		if got := ref.Kind + "/" + ref.Name + " in " + ref.Namespace; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
 
-// TestADryRunWritesNoEvent sends a dry run's outcome before a real one: when the
-// second has arrived, the first would have.
+// The outcome of a dry run comes before another outcome. When the second event has arrived,
+// an event of the first would have arrived too.
 func TestADryRunWritesNoEvent(t *testing.T) {
 	client := fake.NewClientset()
 	events := NewEvents(client.CoreV1())
@@ -54,7 +54,7 @@ func TestADryRunWritesNoEvent(t *testing.T) {
 			return
 		}
 		if len(list.Items) > 1 || time.Now().After(deadline) {
-			t.Fatalf("events %+v, want only the real one's", list.Items)
+			t.Fatalf("events %+v, want only the event of the second outcome", list.Items)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

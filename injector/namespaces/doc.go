@@ -1,8 +1,9 @@
-// Package namespaces knows the labels and annotations of namespaces.
+// Package namespaces supplies the labels and annotations of namespaces.
 //
-// In: a metadata client. Out: [Informer.Get], answered from a metadata-only
-// informer, and read live for a namespace that the informer has not seen yet, so
-// that the first pod of a new namespace is treated like the second.
+// In: a metadata client. Out: [Informer.Get] and [Informer.List], answered from the cache
+// of a metadata-only informer. Get reads a namespace live if the cache does not hold it:
+// so the first pod of a new namespace is treated like the second pod.
 //
-// Imports: client-go's metadata client and informer.
+// Imports: client-go's metadata client and informer, and templates for the type of a
+// namespace.
 package namespaces

@@ -18,16 +18,17 @@ import (
 
 var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// Informer serves namespaces' metadata from a cache.
+// Informer holds the metadata of all namespaces in a cache.
 type Informer struct {
 	client   metadata.Interface
 	informer cache.SharedIndexInformer
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// lastError is the last error of the list or watch request.
 	lastError error
 }
 
-// New returns an informer; [Informer.Run] fills it.
+// New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(client metadata.Interface) (*Informer, error) {
 	i := &Informer{client: client}
 	i.informer = metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
@@ -45,7 +46,8 @@ func New(client metadata.Interface) (*Informer, error) {
 // Run keeps the cache up to date until ctx ends.
 func (i *Informer) Run(ctx context.Context) { i.informer.RunWithContext(ctx) }
 
-// Ready returns nil once the cache has been filled, and otherwise what is in the way.
+// Ready returns nil once the cache has been filled. Before that, the error says why the
+// cache is still empty.
 func (i *Informer) Ready() error {
 	if i.informer.HasSynced() {
 		return nil
@@ -54,15 +56,16 @@ func (i *Informer) Ready() error {
 	defer i.mu.Unlock()
 	switch {
 	case apierrors.IsForbidden(i.lastError):
-		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted, the chart's ClusterRole grants them: %w", i.lastError)
+		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted; the chart's ClusterRole grants them: %w", i.lastError)
 	case i.lastError != nil:
-		return fmt.Errorf("namespaces: listing them fails: %w", i.lastError)
+		return fmt.Errorf("namespaces: listing namespaces failed: %w", i.lastError)
 	default:
-		return errors.New("namespaces: they have not been listed yet")
+		return errors.New("namespaces: not listed yet")
 	}
 }
 
-// Get returns a namespace's metadata, reading it live if the cache has not got it.
+// Get returns the metadata of a namespace. It reads the namespace live if the cache does
+// not hold it.
 func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
 	item, found, err := i.informer.GetStore().GetByKey(name)
 	if err != nil {
@@ -78,8 +81,8 @@ func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, e
 	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
 }
 
-// List returns the namespaces in the cache that are not being deleted, in no
-// particular order.
+// List returns the namespaces in the cache, in no particular order. Namespaces that are
+// being deleted are left out.
 func (i *Informer) List() []templates.Namespace {
 	var all []templates.Namespace
 	for _, item := range i.informer.GetStore().List() {

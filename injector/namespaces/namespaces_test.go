@@ -30,22 +30,22 @@ func newClient(t *testing.T, objects ...runtime.Object) *fake.FakeMetadataClient
 	return fake.NewSimpleMetadataClient(scheme, objects...)
 }
 
-func waitFor(t *testing.T, what string, done func() bool) {
+func waitFor(t *testing.T, event string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10s: %s", what)
+			t.Fatalf("not within 10s: %s", event)
 		}
 	}
 }
 
-func TestAChangeIsSeenAndAnUnseenNamespaceIsReadLive(t *testing.T) {
+func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testing.T) {
 	client := newClient(t, namespace("shop", "a"))
 	i, err := New(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Before the cache is filled every namespace is unseen.
+	// The empty cache holds no namespace, so Get reads live.
 	ns, err := i.Get(t.Context(), "shop")
 	if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
 		t.Fatalf("%+v, %v", ns, err)

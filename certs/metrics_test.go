@@ -16,6 +16,8 @@ func TestMetricsTellWhichConfigurationsVerifyTheLeaf(t *testing.T) {
 	})
 	eventually(t, func() error { return c.published(pemOf(mustCA(t, c))) })
 	eventually(t, func() error { return mentions(s.Ready(), "validatingwebhookconfiguration absent: not found") })
+	// The replica sees its own write later than the API server has it.
+	eventually(t, func() error { return s.Status().Configurations[0].Err })
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(s))
 	err := testutil.GatherAndCompare(registry, strings.NewReader(`

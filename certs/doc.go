@@ -27,7 +27,7 @@
 //	publisher    writes the CA bundle into the webhook configurations (publish.go)
 //	verifier     checks a leaf against the published bundles, as API servers do
 //	serving      holds the served leaf; handover decides when to replace it
-//	readiness    decides whether the replica belongs into the Service
+//	readiness    decides whether the replica belongs in the Service
 //	problems     records what fails at present
 //
 // # Hand-over

@@ -50,8 +50,8 @@ func (p *publisher) publish(ctx context.Context, b bundles) {
 	}
 }
 
-// publishIn writes the newest bundle into one configuration, of which r is the version
-// that this replica has seen.
+// publishIn writes the newest bundle into one configuration. r is the version of the
+// configuration that this replica has seen.
 func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registration, b bundles) error {
 	want, err := b.newestBundle(ctx)
 	if err != nil {

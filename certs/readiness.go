@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// readiness decides whether the replica belongs into the Service, and logs when a
+// readiness decides whether the replica belongs in the Service, and logs when a
 // configuration ceases to verify the served leaf.
 type readiness struct {
 	serving  *serving

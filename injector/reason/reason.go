@@ -52,11 +52,6 @@ const (
 	TemplateInUse Code = "TemplateInUse"
 	// RequiredMissing: the final pod is not what a required template makes of it.
 	RequiredMissing Code = "RequiredMissing"
-	// TemplateFailed: the template could not be applied, and its onError lets
-	// the pod in without it.
-	TemplateFailed Code = "TemplateFailed"
-	// NamespaceUnknown: the pod's namespace could not be read.
-	NamespaceUnknown Code = "NamespaceUnknown"
 	// InternalError: Pillion itself failed.
 	InternalError Code = "InternalError"
 )
@@ -85,8 +80,6 @@ var sentences = map[Code]string{
 	TemplateInvalid:      "the template has mistakes",
 	TemplateInUse:        "namespaces ask for the template",
 	RequiredMissing:      "the pod is not what a required template makes of it",
-	TemplateFailed:       "the template could not be applied, and its onError is Skip",
-	NamespaceUnknown:     "the pod's namespace could not be read",
 	InternalError:        "Pillion itself failed",
 }
 

@@ -23,7 +23,7 @@ func list(t *testing.T, deep bool, pkg string) []string {
 }
 
 // TestTheArrowsPointOneWay holds the import graph that docs describe: a pure core
-// (policy, merge, patch, templates) and edges that do not know each other.
+// (injector, policy, merge, patch, templates) and edges that do not know each other.
 func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
@@ -41,7 +41,8 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/cases":     append(clients, module+"certs", module+"cmd"),
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector"},
-		"injector":            {module + "certs", module + "cmd"},
+		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs", module+"cmd"),
+		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs", module+"cmd"),
 		"certs":               {module + "injector", module + "templates", module + "cmd"},
 	} {
 		for _, imported := range list(t, false, pkg) {

@@ -1,13 +1,16 @@
-// Package injector is the admission path: from the bytes of an AdmissionReview
-// to the bytes of its answer.
+// Package injector turns a pod into the pod with its sidecars.
 //
-//	HTTP request → decode review → decide → render → merge → patch → encode → HTTP response
-//	               (review.go)     └────────── pipeline.go ───────┘   (handler.go)
+//	decide → render → merge → patch
 //
-// The [Pipeline] is pure: the same pod, namespace, templates and configuration
-// give the same bytes, and the command line runs it offline. The [Handler] is
-// the thin edge around it; the [Server] owns listeners and the order of stopping.
+// In: a pod, its namespace's metadata and the templates in force, as a [Request].
+// Out: an [Outcome]: the intended pod, the JSON patch that gives it, or why the pod is
+// refused, with warnings and what became of each template. [Pipeline.Inject] answers
+// for a pod that is created, [Pipeline.Verify] for the final pod, after all webhooks.
 //
-// May import: policy, merge, patch, reason, effects, templates, net/http. Knows
-// nothing of certificates beyond a function that returns one.
+// The [Pipeline] is pure: the same pod, namespace, templates and configuration give
+// the same bytes, so that the webhook and the command line share it. An error is
+// Pillion's own fault; a refusal is an Outcome.
+//
+// May import: policy, merge, patch, reason, templates. Knows nothing of HTTP, reviews,
+// metrics or certificates.
 package injector

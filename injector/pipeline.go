@@ -42,6 +42,8 @@ type Request struct {
 	Operation, Subresource string
 	// FromNode reports whether a node sent the request.
 	FromNode bool
+	// Old is the pod's JSON before an update, and nil otherwise. It is not modified.
+	Old map[string]any
 	// Pod is the pod's JSON, decoded with numbers kept as json.Number. It is not
 	// modified.
 	Pod       map[string]any
@@ -149,18 +151,9 @@ func choice(e templates.Entry) policy.Template {
 	return c
 }
 
-// brokenOf returns what is known of an entry without a good version, or nil.
-func brokenOf(e templates.Entry) *templates.Broken {
-	var mistakes *templates.CompileError
-	if e.Template != nil || !errors.As(e.Err, &mistakes) || mistakes.Template != e.Name {
-		return nil
-	}
-	return mistakes.Broken
-}
-
 func brokenChoice(e templates.Entry) policy.Template {
 	c := policy.Template{Name: e.Name, Broken: e.Err}
-	b := brokenOf(e)
+	b := e.Broken()
 	if b == nil {
 		return c
 	}

@@ -29,19 +29,32 @@ func dropStatus(pod map[string]any, statusKey string) map[string]any {
 	return pod
 }
 
-// Verify says in which ways the final pod is not what the required templates make
-// of it, after all webhooks: nothing, if all is well. Old is the pod before an
-// update, of which only images (or, by the subresource resize, resources) count.
-// An error is Pillion's own fault.
-func (p *Pipeline) Verify(req Request, old map[string]any) ([]string, error) {
+// Verify refuses a final pod, after all webhooks, that is not what the required
+// templates make of it. Of an update only images count, or with the subresource
+// resize only resources. An error is Pillion's own fault.
+func (p *Pipeline) Verify(req Request) (Outcome, error) {
+	wrong, err := p.wrong(req)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Allowed: true, Pod: req.Pod}
+	if len(wrong) > 0 {
+		out.Allowed, out.Code = false, reason.RequiredMissing
+		out.Message = fmt.Sprintf("required here, and not as it has to be: %s (%s)", strings.Join(wrong, "; "), out.Code)
+	}
+	return out, nil
+}
+
+// wrong says in which ways the pod is not what the required templates make of it.
+func (p *Pipeline) wrong(req Request) ([]string, error) {
 	if req.Operation != "CREATE" {
-		return p.verifyUpdate(req, old), nil
+		return p.verifyUpdate(req), nil
 	}
 	r := run{pipeline: p, request: req}
 	r.decide()
 	var wrong []string
 	for _, o := range r.decision.Outcomes {
-		if entry, _ := req.Templates.Get(o.Template); o.Deny && isRequired(entry) {
+		if entry, _ := req.Templates.Get(o.Template); o.Deny && entry.Required() {
 			wrong = append(wrong, fmt.Sprintf("template %s: %s (%s)", o.Template, o.Why, o.Code))
 		}
 	}
@@ -87,15 +100,6 @@ func (r *run) missing(v *views, pod map[string]any) ([]TemplateOutcome, error) {
 		}
 	}
 	return missing, nil
-}
-
-// isRequired tells whether an entry's template is required, as far as that is known.
-func isRequired(e templates.Entry) bool {
-	if e.Template != nil {
-		return e.Template.Spec().Required
-	}
-	b := brokenOf(e)
-	return b != nil && b.Required
 }
 
 // entrypoint are the fields of a container that decide what runs in it. One that
@@ -288,8 +292,8 @@ func matchesPattern(pattern, text string) bool {
 // verifyUpdate judges an update by what of a pod can still change. Labels and
 // annotations may have changed before, without anybody asking, so it is the
 // namespace alone that says for which templates a container counts.
-func (p *Pipeline) verifyUpdate(req Request, old map[string]any) []string {
-	changed := changedContainers(old, req.Pod, map[bool]string{true: "resources", false: "image"}[req.Subresource == "resize"])
+func (p *Pipeline) verifyUpdate(req Request) []string {
+	changed := changedContainers(req.Old, req.Pod, map[bool]string{true: "resources", false: "image"}[req.Subresource == "resize"])
 	if len(changed) == 0 || slices.Contains(p.config.ExcludedNamespaces, req.Namespace.Name) {
 		return nil
 	}
@@ -310,7 +314,7 @@ func (p *Pipeline) verifyUpdate(req Request, old map[string]any) []string {
 			rendered, err = e.Template.Render(templates.Input{Pod: hidden, Namespace: req.Namespace, IgnoreConditions: true})
 		}
 		if err != nil {
-			if pods.Matches(podLabels(req.Pod)) || pods.Matches(podLabels(old)) {
+			if pods.Matches(podLabels(req.Pod)) || pods.Matches(podLabels(req.Old)) {
 				wrong = append(wrong, err.Error())
 			}
 			continue

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -109,12 +110,15 @@ func injectRequired(t testing.TB, set *templates.Set, pod map[string]any) map[st
 
 func verifyRequired(t testing.TB, set *templates.Set, r Request, old map[string]any) string {
 	t.Helper()
-	r.Namespace, r.Templates = shop, set
-	wrong, err := NewPipeline(Config{}).Verify(r, old)
+	r.Namespace, r.Templates, r.Old = shop, set, old
+	out, err := NewPipeline(Config{}).Verify(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Join(wrong, "; ")
+	if refused := out.Code == reason.RequiredMissing && strings.HasSuffix(out.Message, "(RequiredMissing)"); out.Allowed == refused || out.Allowed && out.Message != "" {
+		t.Fatalf("an outcome that contradicts itself: %+v", out)
+	}
+	return out.Message
 }
 
 func TestTheFinalPodIsWhatARequiredTemplateMakesOfIt(t *testing.T) {
@@ -343,25 +347,5 @@ func TestPatternsMatchImages(t *testing.T) {
 		if got := matchesPattern(c.pattern, c.image); got != c.want {
 			t.Errorf("%q on %q: %v", c.pattern, c.image, got)
 		}
-	}
-}
-
-func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
-	set := requiredSet(t)
-	f := newFixture(t, func(o *Options) {
-		o.Templates = func() *templates.Set { return set }
-		o.Namespaces = oneNamespace{namespace: shop}
-	})
-	got := decodeAnswer(t, postTo(t, f.Verify(), reviewOf(v1Version, "", false)))
-	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: the container audit is not among spec.initContainers") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
-		t.Errorf("answer %+v", r.Result)
-	}
-	none := newFixture(t, nil)
-	if got := decodeAnswer(t, postTo(t, none.Verify(), reviewOf(v1Version, "", false))); !got.Response.Allowed {
-		t.Errorf("without required templates: %+v", got.Response)
-	}
-	update := strings.Replace(reviewOf(v1Version, "", false), `"CREATE"`, `"UPDATE"`, 1)
-	if w := postTo(t, f.Verify(), update); w.Code != 400 {
-		t.Errorf("an update without the old object: HTTP %d", w.Code)
 	}
 }

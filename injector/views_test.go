@@ -130,11 +130,11 @@ func admitHostile(t testing.TB, set *templates.Set, pod map[string]any) (Outcome
 		t.Fatal(err)
 	}
 	r.Pod = out.Pod
-	wrong, err := NewPipeline(Config{}).Verify(r, nil)
+	verified, err := NewPipeline(Config{}).Verify(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out, strings.Join(wrong, "; ")
+	return out, verified.Message
 }
 
 func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *testing.T) {
@@ -177,9 +177,9 @@ func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *test
 			t.Errorf("%s: refused: %s", c.why, out.Message)
 		}
 		// The same pod, had it come by an injection that did not see it.
-		found, err := NewPipeline(Config{}).Verify(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}, nil)
-		if err != nil || !strings.Contains(strings.Join(found, "; "), "template egress: ") {
-			t.Errorf("%s: verified as it came: %v %q", c.why, err, found)
+		verified, err := NewPipeline(Config{}).Verify(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
+		if err != nil || !strings.Contains(verified.Message, "template egress: ") {
+			t.Errorf("%s: verified as it came: %v %q", c.why, err, verified.Message)
 		}
 	}
 }
@@ -274,14 +274,14 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pod := hostile(rt, set)
 		r := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}
-		verify := func(pod map[string]any) []string {
+		verify := func(pod map[string]any) string {
 			r := r
 			r.Pod = pod
-			wrong, err := NewPipeline(Config{}).Verify(r, nil)
+			verified, err := NewPipeline(Config{}).Verify(r)
 			if err != nil {
 				rt.Fatal(err)
 			}
-			return wrong
+			return verified.Message
 		}
 		if len(unreached(pod)) > 0 && len(verify(pod)) == 0 {
 			rt.Fatalf("verification passes a pod as it came, with %v", unreached(pod))
@@ -429,10 +429,10 @@ func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
 		{"the image of a pod from before the template", older, `{"op":"replace","path":"/spec/initContainers/0/image","value":"deny:2"}`, ""},
 		{"metadata", injected.Pod, relabelled, ""},
 	} {
-		wrong, err := NewPipeline(Config{}).Verify(Request{
-			Operation: "UPDATE", Pod: patched(t, c.old, "["+c.change+"]"), Namespace: templates.Namespace{Name: "shop"}, Templates: set,
-		}, c.old)
-		if got := strings.Join(wrong, "; "); err != nil || c.says == "" && got != "" || !strings.Contains(got, c.says) {
+		verified, err := NewPipeline(Config{}).Verify(Request{
+			Operation: "UPDATE", Pod: patched(t, c.old, "["+c.change+"]"), Old: c.old, Namespace: templates.Namespace{Name: "shop"}, Templates: set,
+		})
+		if got := verified.Message; err != nil || c.says == "" && got != "" || !strings.Contains(got, c.says) {
 			t.Errorf("%s: %v %q; want %q", c.why, err, got, c.says)
 		}
 	}

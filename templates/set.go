@@ -2,6 +2,7 @@ package templates
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 )
 
@@ -15,6 +16,33 @@ type Entry struct {
 	Template *Template
 	// Err is why the newest manifest cannot be used, or nil.
 	Err error
+}
+
+// Broken returns what is known of an entry without a good version, or nil.
+func (e Entry) Broken() *Broken {
+	var mistakes *CompileError
+	if e.Template != nil || !errors.As(e.Err, &mistakes) || mistakes.Template != e.Name {
+		return nil
+	}
+	return mistakes.Broken
+}
+
+// Required reports whether the template is required, as far as that is known.
+func (e Entry) Required() bool {
+	if e.Template != nil {
+		return e.Template.Spec().Required
+	}
+	b := e.Broken()
+	return b != nil && b.Required
+}
+
+// InjectByDefault reports whether "true" asks for the template, as far as that is known.
+func (e Entry) InjectByDefault() bool {
+	if e.Template != nil {
+		return e.Template.Spec().InjectByDefault
+	}
+	b := e.Broken()
+	return b != nil && b.InjectByDefault
 }
 
 // Set is a snapshot of the templates there are. It is immutable.

@@ -24,6 +24,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
 )
@@ -114,7 +115,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics := injector.NewMetrics(registry)
+	metrics := webhook.NewMetrics(registry)
 
 	compile := templates.Options{Prefix: c.AnnotationPrefix}
 	if c.Values != "" {
@@ -140,17 +141,20 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	defer events.Close()
 
 	loaded := func() error { return errors.Join(ns.Ready(), set.Ready()) }
-	handler := injector.NewHandler(injector.Options{
+	middleware := webhook.NewMiddleware(webhook.Options{Effects: events, Metrics: metrics, Logger: log, Ready: loaded, MaxInFlight: c.MaxInFlight})
+	pods := webhook.Pods{
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
-		Namespaces: ns, Templates: set.Snapshot, Effects: events, Metrics: metrics, Logger: log, Ready: loaded, MaxInFlight: c.MaxInFlight,
-	})
-	server := injector.NewServer(injector.ServerOptions{
-		Listen: c.Listen, AdminListen: c.AdminListen, Review: handler, GetCertificate: source.GetCertificate, Gatherer: registry,
-		Validate: map[string]http.Handler{
-			"/validate-sidecartemplates": handler.Guard(injector.GuardOptions{Compile: compile, Namespaces: ns.List}),
-			"/verify":                    handler.Verify(),
+		Namespaces: ns, Templates: set.Snapshot,
+	}
+	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List}
+	server := webhook.NewServer(webhook.ServerOptions{
+		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Gatherer: registry,
+		Webhooks: map[string]http.Handler{
+			"/mutate":                    middleware.Handler(webhook.NewMutate(pods)),
+			"/verify":                    middleware.Handler(webhook.NewVerify(pods)),
+			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		},
-		Checks: []injector.Check{
+		Checks: []webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
 			{Name: "templates", Ready: set.Ready},
@@ -163,7 +167,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 
 // runAll runs the server together with the watches. The watches run until the server has
 // stopped, so that the last review is answered from current data.
-func runAll(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger, watchNamespaces func(context.Context), watches ...func(context.Context) error) error {
+func runAll(ctx context.Context, server *webhook.Server, start time.Time, log *slog.Logger, watchNamespaces func(context.Context), watches ...func(context.Context) error) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
@@ -188,7 +192,7 @@ func runAll(ctx context.Context, server *injector.Server, start time.Time, log *
 
 // announceReady logs when the server becomes ready. Until then it logs, every ten seconds,
 // what is missing.
-func announceReady(ctx context.Context, server *injector.Server, start time.Time, log *slog.Logger) {
+func announceReady(ctx context.Context, server *webhook.Server, start time.Time, log *slog.Logger) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	said := start

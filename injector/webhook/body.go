@@ -1,8 +1,7 @@
-package injector
+package webhook
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 const (
 	// maxBody bounds a review's size in bytes: etcd's limit of 1.5 MiB for an
 	// object, twice (object and oldObject), as JSON that may be twice as large as
-	// what is stored, and a rest for the review itself.
+	// the stored form, and a rest for the review itself.
 	maxBody = 7 << 20
 	// freeBody is how much of each body is not counted. Ordinary reviews, of a few
 	// KiB, pass whatever others send.
@@ -27,16 +26,16 @@ var errTooMuch = errors.New("the reviews being read hold as much memory as they 
 // bodies counts the memory of the bodies being read and answered.
 type bodies struct{ held atomic.Int64 }
 
-// read reads a review's body. The caller gives back with release, also after an
-// error. The status is that of the answer to an error.
-func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), status int, err error) {
+// read reads a review's body. The caller calls release when it is done with the body,
+// also after an error. An error is a [MalformedError] or an unavailableError.
+func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	release = func() {}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, release, http.StatusMethodNotAllowed, fmt.Errorf("method %s; allowed is POST", printable(r.Method))
+		return nil, release, malformed(http.StatusMethodNotAllowed, "method %s; allowed is POST", r.Method)
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return nil, release, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q; allowed is application/json", printable(r.Header.Get("Content-Type")))
+		return nil, release, malformed(http.StatusUnsupportedMediaType, "content type %q; allowed is application/json", r.Header.Get("Content-Type"))
 	}
 	counted := &countedReader{from: http.MaxBytesReader(w, r.Body, maxBody), bodies: b}
 	release = func() { b.held.Add(-counted.held) }
@@ -44,16 +43,16 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, release, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is larger than %d bytes", tooLarge.Limit)
+		return nil, release, malformed(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", tooLarge.Limit)
 	case errors.Is(err, errTooMuch):
-		return nil, release, http.StatusServiceUnavailable, err
+		return nil, release, &unavailableError{err}
 	case err != nil:
-		return nil, release, http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
+		return nil, release, Malformed("reading the body: %v", err)
 	}
-	return body, release, 0, nil
+	return body, release, nil
 }
 
-// countedReader charges what it reads beyond freeBody.
+// countedReader charges the bytes that it reads beyond freeBody.
 type countedReader struct {
 	from       io.Reader
 	bodies     *bodies

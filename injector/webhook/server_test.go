@@ -1,4 +1,4 @@
-package injector
+package webhook
 
 import (
 	"context"
@@ -22,7 +22,8 @@ func startServer(t *testing.T, ctx context.Context, o ServerOptions) (s *Server,
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
 	t.Cleanup(certificate.Close)
-	o.Review = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	o.Webhooks = map[string]http.Handler{"/mutate": ok}
 	o.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.TLS.Certificates[0], nil }
 	o.Gatherer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	s = NewServer(o)
@@ -86,7 +87,7 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	}
 }
 
-// Who does not listen any more gives no last answers.
+// A server that cannot be reached any more has nothing to wait for.
 func TestAListenerThatIsGoneEndsTheDelayOfStopping(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -103,5 +104,21 @@ func TestAListenerThatIsGoneEndsTheDelayOfStopping(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("it waits on for the whole delay")
+	}
+}
+
+func TestTheServerStopsInOrder(t *testing.T) {
+	s := NewServer(ServerOptions{Checks: []Check{{"things", func() error { return nil }}}, Logger: slog.New(slog.DiscardHandler), Gatherer: prometheus.NewRegistry()})
+	probe := func(path string) int {
+		w := httptest.NewRecorder()
+		s.adminHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code
+	}
+	if probe("/readyz") != 200 || probe("/healthz") != 200 {
+		t.Error("not ready at first")
+	}
+	s.stopping.Store(true)
+	if probe("/readyz") != 503 || probe("/healthz") != 200 {
+		t.Error("still ready while stopping, or not alive")
 	}
 }

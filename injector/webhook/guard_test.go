@@ -1,9 +1,8 @@
-package injector
+package webhook
 
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -34,15 +33,6 @@ func guardedObject(t *testing.T, annotations string) map[string]any {
 	return object
 }
 
-func postTo(t *testing.T, to http.Handler, body string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/any?timeout=2s", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	to.ServeHTTP(w, r)
-	return w
-}
-
 // mistaken has a mistake in its spec.
 func mistaken(t *testing.T, annotations string) map[string]any {
 	t.Helper()
@@ -58,12 +48,13 @@ func judgeTemplate(t *testing.T, source, operation string, object, old map[strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newFixture(t, func(o *Options) {
-		o.Templates = func() *templates.Set {
+	guard := newFixture(t, nil).Handler(NewGuard(GuardOptions{
+		ExcludedNamespaces: []string{"kube-system"},
+		Templates: func() *templates.Set {
 			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
-		}
-	})
-	guard := h.Guard(GuardOptions{Namespaces: func() []templates.Namespace { return ns }})
+		},
+		Namespaces: func() []templates.Namespace { return ns },
+	}))
 	request := map[string]any{
 		"uid": "1", "operation": operation, "name": "shipper",
 		"kind": map[string]any{"group": "pillion.dev", "version": "v1alpha1", "kind": "SidecarTemplate"},
@@ -148,7 +139,8 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 }
 
 func TestReviewsThatAreNotOfTemplatesAreMalformedToTheGuard(t *testing.T) {
-	guard := newFixture(t, nil).Guard(GuardOptions{Namespaces: func() []templates.Namespace { return nil }})
+	f := newFixture(t, nil)
+	guard := f.Handler(NewGuard(GuardOptions{Templates: f.Templates, Namespaces: func() []templates.Namespace { return nil }}))
 	for _, body := range []string{
 		"", "{}", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"version":"v1","kind":"Pod"},"object":{}}}`,
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"}}}`,

@@ -1,4 +1,4 @@
-package injector
+package webhook
 
 import (
 	"context"
@@ -15,27 +15,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Check is one thing that has to be in order before requests are taken.
+// Check is one condition of readiness.
 type Check struct {
 	Name string
-	// Ready returns nil, or what is missing.
+	// Ready returns an error that says what is missing, or nil.
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All but Validate are required.
+// ServerOptions are what a [Server] works with. All fields are required.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
 	// /readyz and /metrics (plain).
 	Listen, AdminListen string
-	// Review answers admission reviews under /mutate.
-	Review http.Handler
-	// Validate has the validating webhooks by their paths.
-	Validate       map[string]http.Handler
+	// Webhooks has the handlers of admission reviews by their paths.
+	Webhooks       map[string]http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Gatherer       prometheus.Gatherer
 	Checks         []Check
-	// ShutdownDelay is how long requests are still taken after readiness has been
-	// withdrawn, until no API server sends any; ShutdownTimeout bounds the rest.
+	// ShutdownDelay is how long the server still takes reviews after readiness has been
+	// withdrawn, until no API server sends any. ShutdownTimeout bounds the rest.
 	ShutdownDelay, ShutdownTimeout time.Duration
 	Logger                         *slog.Logger
 }
@@ -64,7 +62,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, webhook, admin)
 }
 
-// serve is Run on listeners that are there; it closes them.
+// serve is Run on open listeners. It closes them.
 func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	o := s.options
 	reviews := s.reviewServer()
@@ -85,7 +83,7 @@ func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	var broken error
 	select {
 	case <-time.After(o.ShutdownDelay):
-	case err := <-failed: // nobody new can be answered; those in flight still are
+	case err := <-failed: // no new review can come; those in flight are still answered
 		broken = fmt.Errorf("serving while stopping: %w", err)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.ShutdownTimeout)
@@ -99,12 +97,11 @@ func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 
 func (s *Server) reviewServer() *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("/mutate", s.options.Review)
-	for path, validate := range s.options.Validate {
-		mux.Handle(path, validate)
+	for path, handler := range s.options.Webhooks {
+		mux.Handle(path, handler)
 	}
 	return &http.Server{
-		Handler:   s.lastWords(mux),
+		Handler:   s.closeWhileStopping(mux),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
 		// An API server sends a review at once; its longest timeout is 30 s.
 		ReadHeaderTimeout: 5 * time.Second,
@@ -116,12 +113,12 @@ func (s *Server) reviewServer() *http.Server {
 	}
 }
 
-// lastWords has clients give up their connections while the server is stopping. An API
-// server keeps connections and sends the next review on one of them; if the server closes
-// it at that moment, the review is lost, and an API server does not send it again. A
-// connection that ends with an answer cannot be lost like that, and what is still open
-// after the delay has been idle for all of it.
-func (s *Server) lastWords(next http.Handler) http.Handler {
+// closeWhileStopping has clients give up their connections while the server is stopping.
+// An API server keeps connections and sends the next review on one of them. If the server
+// closes the connection at that moment, the review is lost, and the API server does not
+// send it again. An answer that ends its connection cannot lose a review, and a connection
+// that is still open after the delay has been idle for all of it.
+func (s *Server) closeWhileStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {
 			w.Header().Set("Connection", "close")

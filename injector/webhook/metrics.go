@@ -1,4 +1,4 @@
-package injector
+package webhook
 
 import (
 	"strconv"
@@ -6,18 +6,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Metrics counts what the handler does. No label holds what a tenant wrote.
+// Metrics counts reviews and their outcomes. No label holds what a tenant wrote.
 type Metrics struct {
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
 	injections *prometheus.CounterVec
 	info       *prometheus.GaugeVec
-	busy       prometheus.Counter
-	validated  *prometheus.CounterVec
+	busy       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics of the admission path with a registry.
@@ -25,13 +25,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_requests_total",
-			Help: "Admission reviews answered, by outcome (injected, unchanged, denied, malformed, error), reason code and dry run.",
-		}, []string{"outcome", "reason", "dry_run"}),
+			Help: "Admission reviews answered, by webhook (mutate, verify, guard), outcome (injected, unchanged, allowed, denied, malformed, error), reason code and dry run.",
+		}, []string{"webhook", "outcome", "reason", "dry_run"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pillion_admission_duration_seconds",
-			Help:    "Time from the first byte of a review to the last of its answer.",
+			Help:    "Time from the arrival of a review until its answer is ready.",
 			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2},
-		}, []string{"outcome"}),
+		}, []string{"webhook", "outcome"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",
 			Help: "What became of each template that somebody asked for, by reason code; dry runs are not counted.",
@@ -40,37 +40,29 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "pillion_template_info",
 			Help: "1 for each template that this replica applies, with the hash of what it applies; good is false when a newer version is broken.",
 		}, []string{"template", "hash", "good"}),
-		busy: prometheus.NewCounter(prometheus.CounterOpts{
+		busy: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_unavailable_total",
-			Help: "Reviews answered with 503 because Pillion was not ready or overloaded.",
-		}),
+			Help: "Reviews answered with 503 because Pillion was not ready or overloaded, by webhook.",
+		}, []string{"webhook"}),
 	}
-	m.validated = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "pillion_validations_total",
-		Help: "Reviews answered by a validating webhook (templates, required), by outcome (allowed, denied, malformed, error), reason code and dry run.",
-	}, []string{"webhook", "outcome", "reason", "dry_run"})
-	registry.MustRegister(m.validated, m.requests, m.duration, m.injections, m.info, m.busy)
+	registry.MustRegister(m.requests, m.duration, m.injections, m.info, m.busy)
 	return m
 }
 
-func (m *Metrics) observe(outcome string, code reason.Code, dryRun bool, d time.Duration) {
-	m.requests.WithLabelValues(outcome, string(code), strconv.FormatBool(dryRun)).Inc()
-	m.duration.WithLabelValues(outcome).Observe(d.Seconds())
+func (m *Metrics) observe(webhook, outcome string, code reason.Code, dryRun bool, d time.Duration) {
+	m.requests.WithLabelValues(webhook, outcome, string(code), strconv.FormatBool(dryRun)).Inc()
+	m.duration.WithLabelValues(webhook, outcome).Observe(d.Seconds())
 }
 
-func (m *Metrics) validation(webhook, outcome string, code reason.Code, dryRun bool) {
-	m.validated.WithLabelValues(webhook, outcome, string(code), strconv.FormatBool(dryRun)).Inc()
-}
-
-func (m *Metrics) unavailable() { m.busy.Inc() }
+func (m *Metrics) unavailable(webhook string) { m.busy.WithLabelValues(webhook).Inc() }
 
 // templates counts what became of each template. Names that do not exist are
 // counted together, since a tenant may write as many as they like.
-func (m *Metrics) templates(out Outcome, dryRun bool) {
+func (m *Metrics) templates(outcomes []injector.TemplateOutcome, dryRun bool) {
 	if dryRun {
 		return
 	}
-	for _, t := range out.Templates {
+	for _, t := range outcomes {
 		if !t.Asked && t.Code != reason.Injected {
 			continue
 		}

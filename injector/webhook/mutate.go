@@ -1,0 +1,51 @@
+package webhook
+
+import (
+	"context"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+type mutate struct{ pods Pods }
+
+// NewMutate returns the webhook that injects sidecars into new pods.
+func NewMutate(p Pods) Webhook { return mutate{p} }
+
+func (mutate) Name() string { return "mutate" }
+
+func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
+	request, err := m.pods.request(ctx, r, m.pods.Templates())
+	if err != nil {
+		return Response{}, err
+	}
+	out, err := m.pods.Pipeline.Inject(request)
+	if err != nil {
+		return Response{}, err
+	}
+	response := Unchanged(out.Code)
+	switch {
+	case !out.Allowed:
+		response = Denied(out.Code, out.Message)
+	case len(out.Operations) > 0:
+		response = Patched(out.Code, out.Operations)
+	}
+	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, events(request.Pod, out)
+	return response, nil
+}
+
+// events are about templates that somebody asked for and the pod did not get, and
+// about a refusal that no template stands for.
+func events(pod map[string]any, out injector.Outcome) []effects.Outcome {
+	var events []effects.Outcome
+	for _, t := range out.Templates {
+		if t.Asked && t.Code != reason.Injected && t.Code != reason.NothingToInject {
+			events = append(events, effects.Outcome{Pod: pod, Code: t.Code, Message: t.Name + ": " + t.Why})
+		}
+	}
+	if !out.Allowed && len(out.Templates) == 0 || out.Code == reason.BadAnnotation {
+		events = append(events, effects.Outcome{Pod: pod, Code: out.Code, Message: out.Message})
+	}
+	return events
+}

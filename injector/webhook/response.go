@@ -1,0 +1,71 @@
+package webhook
+
+import (
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Response is the answer of a webhook. It is made by [Allowed], [Unchanged],
+// [Patched] or [Denied]; the zero Response is no answer.
+type Response struct {
+	verdict verdict
+	code    reason.Code
+	// lines say why the object is refused.
+	lines []string
+	patch []patch.Operation
+
+	// Warnings are for the person who sent the object. Texts of any length and with
+	// any characters are fine here.
+	Warnings []string
+	// Templates are counted, and those that were injected stand in the log and the
+	// audit annotation of a patch.
+	Templates []injector.TemplateOutcome
+	// Events are recorded once the answer is made. DryRun and Namespace are the
+	// review's, whatever they say here.
+	Events []effects.Outcome
+}
+
+// verdict is the value of the label outcome in metrics.
+type verdict string
+
+const (
+	verdictAllowed   verdict = "allowed"
+	verdictUnchanged verdict = "unchanged"
+	verdictPatched   verdict = "injected"
+	verdictDenied    verdict = "denied"
+)
+
+// Allowed is the answer of a validating webhook to a good object.
+func Allowed(warnings ...string) Response {
+	return Response{verdict: verdictAllowed, Warnings: warnings}
+}
+
+// Unchanged is the answer of a mutating webhook that leaves the object as it is. The
+// code says why.
+func Unchanged(code reason.Code) Response { return Response{verdict: verdictUnchanged, code: code} }
+
+// Patched is the answer of a mutating webhook that changes the object. There is at
+// least one operation.
+func Patched(code reason.Code, operations []patch.Operation) Response {
+	return Response{verdict: verdictPatched, code: code, patch: operations}
+}
+
+// Denied refuses the object. The message has one line or several, and ends in the code.
+func Denied(code reason.Code, message ...string) Response {
+	return Response{verdict: verdictDenied, code: code, lines: message}
+}
+
+// injected names the injected templates with their hashes: a=1f00,b=2e41.
+func (r Response) injected() string {
+	var list []string
+	for _, t := range r.Templates {
+		if t.Code == reason.Injected {
+			list = append(list, t.Name+"="+t.Hash)
+		}
+	}
+	return strings.Join(list, ",")
+}

@@ -1,0 +1,61 @@
+package webhook
+
+import (
+	"slices"
+	"strings"
+)
+
+// Bounds of texts, in characters.
+const (
+	maxWarning  = 255
+	maxWarnings = 4095
+	maxMessage  = 8 << 10
+	// endOfMessage is how much of the end of a longer message is kept: the reason
+	// code stands there.
+	endOfMessage = 512
+)
+
+// boundWarnings makes warnings fit what the API server passes on: no control
+// characters, each under 256 characters, together under 4,096, none twice.
+func boundWarnings(warnings []string) []string {
+	var bounded []string
+	total := 0
+	for _, w := range warnings {
+		w = printable(w)
+		if runes := []rune(w); len(runes) > maxWarning {
+			w = string(runes[:maxWarning-1]) + "…"
+		}
+		if w == "" || slices.Contains(bounded, w) {
+			continue
+		}
+		if total += len([]rune(w)); total > maxWarnings {
+			break
+		}
+		bounded = append(bounded, w)
+	}
+	return bounded
+}
+
+// boundMessage joins the lines of a refusal, without control characters, and cuts the
+// middle out of a message that is too long.
+func boundMessage(lines []string) string {
+	clean := make([]string, len(lines))
+	for i, line := range lines {
+		clean[i] = printable(line)
+	}
+	message := strings.Join(clean, "\n")
+	if runes := []rune(message); len(runes) > maxMessage {
+		return string(runes[:maxMessage-endOfMessage-1]) + "…" + string(runes[len(runes)-endOfMessage:])
+	}
+	return message
+}
+
+// printable replaces what could break a header or a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

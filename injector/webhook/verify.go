@@ -1,0 +1,43 @@
+package webhook
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+type verify struct{ pods Pods }
+
+// NewVerify returns the webhook that sees pods when every mutating webhook is done,
+// and refuses pods that are not what the required templates make of them.
+func NewVerify(p Pods) Webhook { return verify{p} }
+
+func (verify) Name() string { return "verify" }
+
+func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
+	if err := r.aboutPod(); err != nil {
+		return Response{}, err
+	}
+	set := v.pods.Templates()
+	if !slices.ContainsFunc(set.All(), templates.Entry.Required) {
+		return Allowed(), nil
+	}
+	request, err := v.pods.request(ctx, r, set)
+	if err != nil {
+		return Response{}, err
+	}
+	if r.Operation == "UPDATE" {
+		if request.Old, err = r.OldPod(); err != nil {
+			return Response{}, err
+		}
+	}
+	out, err := v.pods.Pipeline.Verify(request)
+	if err != nil {
+		return Response{}, err
+	}
+	if !out.Allowed {
+		return Denied(out.Code, out.Message), nil
+	}
+	return Allowed(), nil
+}

@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const audit = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: audit}
+spec:
+  match: {namespaceSelector: {matchLabels: {team: shop}}}
+  required: true
+  inject:
+    spec:
+      initContainers:
+      - {name: audit, restartPolicy: Always, image: "registry.example.com/audit:1"}
+`
+
+// withAudit makes the template audit the only one, and required in the namespace.
+func withAudit(t testing.TB) func(*parts) {
+	t.Helper()
+	template, _, err := templates.Compile([]byte(audit), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
+	return func(o *parts) {
+		o.Templates = func() *templates.Set { return set }
+		o.Namespaces = oneNamespace{namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}}}
+	}
+}
+
+func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
+	f := newFixture(t, withAudit(t))
+	got := decodeAnswer(t, postTo(t, f.verify, reviewOf(v1Version, "", false)))
+	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: the container audit is not among spec.initContainers") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
+		t.Errorf("answer %+v", r.Result)
+	}
+	none := newFixture(t, nil)
+	if got := decodeAnswer(t, postTo(t, none.verify, reviewOf(v1Version, "", false))); !got.Response.Allowed {
+		t.Errorf("without required templates: %+v", got.Response)
+	}
+	update := strings.Replace(reviewOf(v1Version, "", false), `"CREATE"`, `"UPDATE"`, 1)
+	if w := postTo(t, f.verify, update); w.Code != http.StatusBadRequest {
+		t.Errorf("an update without the old object: HTTP %d", w.Code)
+	}
+}
+
+// The pod before an update tells which images change.
+func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
+	f := newFixture(t, withAudit(t))
+	pod := func(image string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
+	}
+	for image, allowed := range map[string]bool{"evil:1": false, "older:1": true} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
+			`"namespace":"shop","operation":"UPDATE","object":` + pod(image) + `,"oldObject":` + pod("older:1") + `}}`
+		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != allowed {
+			t.Errorf("to the image %s: %+v", image, got)
+		}
+	}
+}

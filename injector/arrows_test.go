@@ -22,8 +22,9 @@ func list(t *testing.T, deep bool, pkg string) []string {
 	return strings.Fields(string(out))
 }
 
-// TestTheArrowsPointOneWay holds the import graph that docs describe: a pure core
-// (injector, policy, merge, patch, templates) and edges that do not know each other.
+// TestTheArrowsPointOneWay holds the import graph: a pure core (injector, policy, merge,
+// patch, templates), edges that do not know each other, and above both the folder
+// offline.
 func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
@@ -31,23 +32,24 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/policy":     append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/merge":      append(clients, module+"injector/policy", module+"injector/patch"),
 		"injector/patch":      append(clients, module+"injector/policy", module+"injector/merge", module+"templates"),
-		"injector/workload":   append(clients, module),
-		"templates":           append(clients, module+"injector", module+"certs"),
+		"templates":           append(clients, module+"certs"),
 		"templates/podschema": append(clients, module),
 		"templates/v1alpha1":  append(clients, module),
 		"templates/library":   append(clients, module),
-		"templates/lint":      append(clients, module+"injector/policy", module+"certs", module+"cmd"),
-		"templates/live":      {module + "injector", module + "certs"},
-		"templates/cases":     append(clients, module+"certs", module+"cmd"),
+		"templates/live":      {module + "certs"},
+		"offline/workload":    append(clients, module),
+		"offline/samples":     append(clients, module+"injector", module+"certs"),
+		"offline/lint":        append(clients, module+"injector/policy", module+"certs"),
+		"offline/cases":       append(clients, module+"certs"),
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector"},
-		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs", module+"cmd"),
-		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs", module+"cmd"),
-		"certs":               {module + "injector", module + "templates", module + "cmd"},
+		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
+		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
+		"certs":               {module + "injector", module + "templates"},
 	} {
 		for _, imported := range list(t, false, pkg) {
 			for _, f := range forbidden {
-				if imported == f || strings.HasPrefix(imported, strings.TrimSuffix(f, "/")+"/") {
+				if within(imported, f) {
 					t.Errorf("%s imports %s", pkg, imported)
 				}
 			}
@@ -55,15 +57,49 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	}
 }
 
-func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
+// within reports whether a package is the other one, or in a folder of it.
+func within(pkg, other string) bool {
+	other = strings.TrimSuffix(other, "/")
+	return pkg == other || strings.HasPrefix(pkg, other+"/")
+}
+
+// guardPackage has the webhook that judges SidecarTemplates as lint does.
+const guardPackage = "injector/webhook"
+
+// TestTheTreesAreLayers holds the arrows between the folders at the top: templates is
+// below injector, both are below offline, and cmd is above all.
+func TestTheTreesAreLayers(t *testing.T) {
+	for pkg, imports := range imports(t) {
+		for _, imported := range imports {
+			into := func(tree string) bool { return within(imported, module+tree) }
+			switch {
+			case into("cmd"),
+				within(pkg, "templates") && (into("injector") || into("offline")),
+				into("offline") && pkg != guardPackage && !within(pkg, "offline") && !within(pkg, "cmd"):
+				t.Errorf("%s imports %s", pkg, imported)
+			}
+		}
+	}
+}
+
+// imports returns what each package of this module imports, by its path in the module.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
+	all := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
-		pkg := strings.TrimPrefix(fields[0], module)
-		for _, imported := range fields[1:] {
+		all[strings.TrimPrefix(fields[0], module)] = fields[1:]
+	}
+	return all
+}
+
+func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
+	for pkg, imports := range imports(t) {
+		for _, imported := range imports {
 			switch {
 			case imported == "github.com/mattbaird/jsonpatch" && pkg != "injector/patch",
 				strings.HasPrefix(imported, "github.com/cert-manager/") && pkg != "certs",

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -160,6 +161,10 @@ type RenderError struct {
 func (e *RenderError) Error() string {
 	return located("", e.Template, e.Path, 0, e.Message)
 }
+
+// ErrNoExample is the error inside of what [Template.RenderExample] returns for a
+// template with a required parameter that nothing gives a value. Compile warns of it.
+var ErrNoExample = errors.New("no example, and none is easily made up")
 
 // failure is an error at a place of the manifest, before it is known whether a
 // compilation or a render reports it.

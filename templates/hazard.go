@@ -331,7 +331,7 @@ func isConfiguration(parts []textPart) bool {
 func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	params, _, missing := t.probeParams(all)
 	if missing != "" {
-		return nil, fmt.Errorf("the required parameter %s has no example, and none is easily made up", missing)
+		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
 	}
 	levels := [2]*level{t.namespaceLevel(in.Namespace), t.podLevel(in.Pod)}
 	set := &resolution{values: map[string]any{}, origins: map[string]Origin{}}

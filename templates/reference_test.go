@@ -19,8 +19,8 @@ import (
 	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/lint"
 )
 
 var update = flag.Bool("update", false, "write the reference anew")

@@ -15,7 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/offline/workload"
 )
 
 func newExplainCommand() *cobra.Command {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
-	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/offline/workload"
 )
 
 func newInjectCommand() *cobra.Command {

@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
-	"github.com/pillion-dev/pillion/templates/lint"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 

@@ -7,9 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/lint"
 )
 
 func newLintCommand() *cobra.Command {
@@ -51,7 +52,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			if err != nil {
 				return err
 			}
-			samples, err := f.samples(cmd, &o)
+			own, err := f.samples(cmd, &o)
 			if err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
 			}
-			report := reportOf(lint.Run(documents, lint.Options{Compile: options, Samples: samples}))
+			report := reportOf(lint.Run(documents, lint.Options{Compile: options, Samples: own}))
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
@@ -96,7 +97,7 @@ type lintFlags struct {
 }
 
 // samples reads the author's own pods.
-func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]lint.Sample, error) {
+func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, error) {
 	if len(f.pods) == 0 {
 		return nil, nil
 	}
@@ -104,7 +105,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]lint.Sample, erro
 	if err != nil {
 		return nil, err
 	}
-	var samples []lint.Sample
+	var own []samples.Sample
 	for _, file := range f.pods {
 		from := *o
 		from.file = file
@@ -112,21 +113,21 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]lint.Sample, erro
 		if err != nil {
 			return nil, err
 		}
-		found := len(samples)
+		found := len(own)
 		for _, object := range flatten(documents) {
 			if _, _, err := workload.Change(object, func(p workload.Pod) (map[string]any, error) {
 				namespace, _ := ns.of(p.Namespace)
-				samples = append(samples, lint.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: namespace})
+				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {
 				return nil, err
 			}
 		}
-		if len(samples) == found {
+		if len(own) == found {
 			return nil, fmt.Errorf("reading sample pods: there is neither a pod nor a workload in %s", file)
 		}
 	}
-	return samples, nil
+	return own, nil
 }
 
 // lintReport is what lint prints.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-const mistakes = "../../templates/lint/testdata/mistakes/"
+const mistakes = "../../offline/lint/testdata/mistakes/"
 
 func TestLintsExitCodeIsForAStepOfAPipeline(t *testing.T) {
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/offline/cases"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/cases"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -93,20 +93,13 @@ type Document struct {
 	templates.Document
 }
 
-// Sample is a pod to render for. The author's own are taken with their annotations
-// and must work as they are.
-type Sample struct {
-	Name      string
-	Pod       map[string]any
-	Namespace templates.Namespace
-}
-
 // Options are what [Run] needs besides the documents. All may be empty.
 type Options struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
-	// Samples are the author's own pods. The bundled ones are always there.
-	Samples []Sample
+	// Samples are the author's own pods, which must work as they are, with their
+	// annotations. The bundled ones are always there.
+	Samples []samples.Sample
 }
 
 // Result is what lint has to say of one document.
@@ -177,7 +170,7 @@ func (l *linter) document(d Document) Result {
 	for _, w := range t.TextHazards() {
 		j.place("text", Warning, w.Path, w.Line, w.Message)
 	}
-	j.samples()
+	j.tryOut()
 	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return j.result
 }
@@ -249,33 +242,9 @@ func (j *judged) index(list, name string) int {
 	return -1
 }
 
-//go:embed samples.json
-var bundledSamples []byte
-
-// bundled are the pods that every template is rendered for.
-func bundled() []Sample {
-	var texts []struct {
-		Name string          `json:"name"`
-		Pod  json.RawMessage `json:"pod"`
-	}
-	if err := json.Unmarshal(bundledSamples, &texts); err != nil {
-		panic(fmt.Sprintf("lint: reading the embedded pods: %v", err))
-	}
-	samples := make([]Sample, len(texts))
-	for i, text := range texts {
-		d := json.NewDecoder(strings.NewReader(string(text.Pod)))
-		d.UseNumber()
-		samples[i] = Sample{Name: text.Name, Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}
-		if err := d.Decode(&samples[i].Pod); err != nil {
-			panic(fmt.Sprintf("lint: reading the embedded pod %s: %v", text.Name, err))
-		}
-	}
-	return samples
-}
-
-// samples renders for every sample pod and looks at what comes of it.
-func (j *judged) samples() {
-	for _, s := range bundled() {
+// tryOut renders for every sample pod and looks at the resulting pod.
+func (j *judged) tryOut() {
+	for _, s := range samples.Bundled() {
 		for _, all := range []bool{false, true} {
 			if rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, all); err == nil {
 				j.sample(s, rendered)
@@ -297,7 +266,10 @@ func (j *judged) samples() {
 	}
 }
 
-func (j *judged) failed(s Sample, err error) {
+func (j *judged) failed(s samples.Sample, err error) {
+	if errors.Is(err, templates.ErrNoExample) {
+		return // the compiler has warned of that
+	}
 	f := Finding{Severity: Error, Rule: "render", Pod: s.Name, Message: err.Error()}
 	var failed *templates.RenderError
 	var expensive *templates.TooExpensiveError
@@ -307,13 +279,11 @@ func (j *judged) failed(s Sample, err error) {
 	case errors.As(err, &expensive):
 		f.Path, f.Line, f.Message = expensive.Path, expensive.Line, "too expensive: "+expensive.Message
 	}
-	if !strings.Contains(err.Error(), "none is easily made up") { // the compiler has warned of that
-		j.add(f)
-	}
+	j.add(f)
 }
 
 // sample looks at a template's fragment for one pod.
-func (j *judged) sample(s Sample, rendered *templates.Rendered) {
+func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 	if rendered.Unmet != nil || rendered.Fragment == nil {
 		return
 	}
@@ -338,7 +308,7 @@ func (j *judged) sample(s Sample, rendered *templates.Rendered) {
 		return
 	}
 	j.injected(s, before, after, rendered.Fragment)
-	if s.Name == "restricted" && !j.leveled {
+	if s.Name == samples.Restricted && !j.leveled {
 		j.leveled = true
 		j.podSecurity(after, len(containersOf(after)) > len(containersOf(before)))
 	}
@@ -346,11 +316,11 @@ func (j *judged) sample(s Sample, rendered *templates.Rendered) {
 
 // conflicts reports that a template does not fit a pod. With the bundled pods that
 // can only be the template's own mistake, or meant.
-func (j *judged) conflicts(s Sample, err error) {
+func (j *judged) conflicts(s samples.Sample, err error) {
 	var conflict *merge.ConflictError
 	severity := Error
 	misfit := errors.As(err, &conflict) || errors.Is(err, merge.ErrNothingToExtend)
-	if misfit && !slices.ContainsFunc(j.options.Samples, func(o Sample) bool { return o.Name == s.Name }) {
+	if misfit && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
 		severity = Note
 	}
 	j.add(Finding{Severity: severity, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + err.Error()})

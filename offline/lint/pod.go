@@ -14,6 +14,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -60,7 +61,7 @@ func isNative(c *corev1.Container) bool {
 }
 
 // injected looks at what a template has made of a pod.
-func (j *judged) injected(s Sample, before, after *corev1.Pod, fragment map[string]any) {
+func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment map[string]any) {
 	there := map[string]bool{}
 	for _, c := range containersOf(before) {
 		there[c.Name] = true
@@ -97,7 +98,7 @@ func (j *judged) field(of string) (path string, line int) {
 }
 
 // sidecar looks at a container that was added.
-func (j *judged) sidecar(s Sample, c placed, pod *corev1.Pod) {
+func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
 	if untagged(c.Image) {
 		j.about("image-tag", Warning, fmt.Sprintf("the image %s has neither a digest nor a tag of its own: what runs changes without anybody changing it", c.Image), c.list, c.Name, "image")
 	}
@@ -114,7 +115,7 @@ func (j *judged) sidecar(s Sample, c placed, pod *corev1.Pod) {
 	if len(lacks) > 0 {
 		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.list, c.Name, "resources")
 	}
-	if s.Name == "job" && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+	if s.Name == samples.Job && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s runs on when the work is done, so that a Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
 	}
 }

@@ -11,9 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
-	"github.com/pillion-dev/pillion/templates/lint"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -122,14 +123,14 @@ spec:
 
 func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 	documents := []lint.Document{{Source: "proxy.yaml", Document: templates.Document{Manifest: []byte(forShop), Line: 1}}}
-	sample := func(pod string) lint.Sample {
+	sample := func(pod string) samples.Sample {
 		var raw map[string]any
 		d := json.NewDecoder(strings.NewReader(pod))
 		d.UseNumber()
 		if err := d.Decode(&raw); err != nil {
 			t.Fatal(err)
 		}
-		return lint.Sample{Name: "web", Pod: raw, Namespace: templates.Namespace{Name: "shop"}}
+		return samples.Sample{Name: "web", Pod: raw, Namespace: templates.Namespace{Name: "shop"}}
 	}
 	for _, c := range []struct{ why, pod, says string }{
 		{"a pod as any other", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, ""},
@@ -138,7 +139,7 @@ func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 		{"a volume of the name", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}],"volumes":[{"name":"data","hostPath":{"path":"/"}}]}}`, "error: proxy.yaml: template proxy: for the pod web: would be refused:"},
 	} {
 		var text strings.Builder
-		for _, f := range lint.Run(documents, lint.Options{Samples: []lint.Sample{sample(c.pod)}})[0].Findings {
+		for _, f := range lint.Run(documents, lint.Options{Samples: []samples.Sample{sample(c.pod)}})[0].Findings {
 			if f.Severity != lint.Note {
 				text.WriteString(f.String() + "\n")
 			}
@@ -154,8 +155,8 @@ func TestATemplateForAContainerOfOneNameIsNoMistakeForBundledPods(t *testing.T) 
 	for _, d := range templates.ParseFile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec: {description: x, inject: {spec: {containers: [{name: web, command: [x]}]}}}\n")) {
 		documents = append(documents, lint.Document{Source: "t.yaml", Document: d})
 	}
-	own := lint.Sample{Name: "own", Pod: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "other", "image": "i"}}}}}
-	for want, samples := range map[lint.Severity][]lint.Sample{lint.Note: nil, lint.Error: {own}} {
+	own := samples.Sample{Name: "own", Pod: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "other", "image": "i"}}}}}
+	for want, samples := range map[lint.Severity][]samples.Sample{lint.Note: nil, lint.Error: {own}} {
 		found := false
 		for _, r := range lint.Run(documents, lint.Options{Samples: samples}) {
 			for _, f := range r.Findings {

@@ -12,7 +12,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
 

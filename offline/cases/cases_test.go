@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/offline/cases"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/cases"
 )
 
 const sidecar = `apiVersion: pillion.dev/v1alpha1

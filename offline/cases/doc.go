@@ -2,8 +2,8 @@
 // namespace, and the pod that is wanted or the reason it is refused for.
 //
 // In: templates with the files they were read from, and options. Out: one
-// [Result] for each case; with [Options.Update] also the files of what was got,
-// which are written nowhere but in the folders of the cases.
+// [Result] for each case. With [Options.Update] also files with the result, which
+// are written nowhere but in the folders of the cases.
 //
 // The cases of a template NAME are the folders of testdata/NAME beside its file:
 //
@@ -17,9 +17,8 @@
 //	                   it: no warnings
 //
 // A pod goes through the pipeline that the webhook runs, twice: the second time
-// nothing may change. Loaded are the template itself and those of the others
-// that the case's annotations name, so that a case does not depend on what else
-// is in the folder.
+// nothing may change. A case loads its own template and the others that its
+// annotations name, so that it does not depend on the other files of the folder.
 //
-// Imports: injector, injector/workload and templates. No network, no clock.
+// Imports: injector, offline/workload and templates. No network, no clock.
 package cases

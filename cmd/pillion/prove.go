@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +28,9 @@ func newProveCommand() *cobra.Command {
 		Use:   "prove",
 		Short: "Prove that a cluster's pods go through Pillion",
 		Long: `Prove sends one pod to the API server by dry run, so that nothing is created, and
-says what came back: injected, or answered by Pillion with a warning, or neither.
+says how it came back: injected, or answered by Pillion with a warning, or neither.
 The last one is an error: the API server does not reach Pillion, or is not told to.
+A pod that is refused is an error too, which says whether Pillion refused it.
 
 The pod says pillion.dev/inject: "true". With --inject= (empty) it says nothing, and
 with --inject=NAMES it asks for these templates.`,
@@ -69,16 +69,24 @@ func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) erro
 	}
 	pod, err := client.CoreV1().Pods(p.namespace).Create(ctx, p.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(context.Cause(ctx), err)
-		}
-		return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.namespace, err)
+		return p.failed(ctx, err)
 	}
 	verdict, err := p.judge(pod.Annotations[p.prefix+"/status"], said.take())
 	if err == nil {
 		fmt.Fprintln(out, verdict)
 	}
 	return err
+}
+
+// failed says why there is no pod. A refusal is Pillion's own if it has Pillion's code.
+func (p proof) failed(ctx context.Context, err error) error {
+	if code, ok := reason.OfRefusal(err); ok {
+		err = fmt.Errorf("the API server reaches Pillion, and Pillion refuses it (%s): %w", code, err)
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.namespace, err)
 }
 
 // pod meets the Pod Security Standard "restricted", which its namespace may enforce.
@@ -113,7 +121,7 @@ func (p proof) judge(status string, warnings []string) (string, error) {
 		return fmt.Sprintf("a pod in namespace %s came back injected: %s", p.namespace, status), nil
 	}
 	for _, w := range warnings {
-		if code, _, found := strings.Cut(w, ":"); found && slices.Contains(reason.Codes(), reason.Code(code)) {
+		if _, ok := reason.OfWarning(w); ok {
 			return fmt.Sprintf("a pod in namespace %s came back with Pillion's answer: %s", p.namespace, w), nil
 		}
 	}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/injector/reason"
 )
 
 func TestProofTakesAStatusOrPillionsOwnWarningAndNothingElse(t *testing.T) {
@@ -59,6 +64,41 @@ func TestProofTakesAStatusOrPillionsOwnWarningAndNothingElse(t *testing.T) {
 			}
 			if test.proves == "" && (err == nil || !strings.Contains(err.Error(), "shop") || !strings.Contains(err.Error(), test.say)) {
 				t.Errorf("it says %q (%v), want an error with %q", out.String(), err, test.say)
+			}
+		})
+	}
+}
+
+func TestProofTellsPillionsRefusalFromAnothers(t *testing.T) {
+	t.Parallel()
+	byPillion := reason.UnknownTemplate.Refusal("there is no template of that name")
+	byPillion.Message = `admission webhook "requested.pillion.dev" denied the request: ` + byPillion.Message
+	inWords := reason.UnknownTemplate.Refusal(byPillion.Message + " (UnknownTemplate)")
+	inWords.Details = nil
+	for name, c := range map[string]struct {
+		status *metav1.Status
+		says   string
+		not    string
+	}{
+		"Pillion's":                 {byPillion, "Pillion refuses it (UnknownTemplate)", "caBundle"},
+		"another webhook's":         {inWords, "creating a pod in namespace shop by dry run", "Pillion refuses"},
+		"a webhook does not answer": {&apierrors.NewInternalError(errors.New("failed calling webhook")).ErrStatus, "failed calling webhook", "Pillion refuses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(int(c.status.Code))
+				status := *c.status
+				status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+				_ = json.NewEncoder(w).Encode(status)
+			}))
+			defer server.Close()
+			var out strings.Builder
+			err := proof{namespace: "shop", inject: "nope", prefix: "pillion.dev"}.run(t.Context(),
+				&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, &out)
+			if err == nil || out.Len() > 0 || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.not) {
+				t.Errorf("%q, %v; want an error with %q and without %q", out.String(), err, c.says, c.not)
 			}
 		})
 	}

@@ -64,8 +64,15 @@ type Outcome struct {
 	Deny bool
 }
 
-// Step is one rule that was looked at, for `pillion explain`.
-type Step struct{ Rule, Input, Result string }
+// Step is one rule that was looked at, for `pillion explain`. Rule, Input and Result
+// are sentences for people.
+type Step struct {
+	// Template is the template that the rule decides about, or "".
+	Template string
+	// Level says whose annotation the rule reads, or "".
+	Level               Level
+	Rule, Input, Result string
+}
 
 // Decision is what is to be injected, what is not, and why.
 type Decision struct {
@@ -151,7 +158,7 @@ func (d *decider) decidedByRequest() bool {
 			asked = d.askedInVain(code, why)
 		}
 		d.result.Code, d.result.Why = code, why
-		d.step("request", why, string(code))
+		d.step(Step{Rule: "request", Input: why, Result: string(code)})
 		for _, t := range d.templates {
 			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: t.Name, Code: code, Why: why, Asked: asked[t.Name]})
 			delete(asked, t.Name)
@@ -169,7 +176,7 @@ func (d *decider) decidedByRequest() bool {
 	case d.isMirror() && (r.FromNode || !d.anyRequired()):
 		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
 	}
-	d.step("request", "CREATE of a pod", "goes on")
+	d.step(Step{Rule: "request", Input: "CREATE of a pod", Result: "goes on"})
 	return false
 }
 
@@ -179,12 +186,12 @@ func (d *decider) askedInVain(code reason.Code, why string) map[string]bool {
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
 	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
-		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("%s: without what %s asks for, which cannot be understood either: %s", code, d.request.InjectKey, why))
+		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("without what %s asks for, which cannot be understood either: %s", d.request.InjectKey, why)))
 		return map[string]bool{}
 	}
 	asked := d.chosenInVain(pod, ns)
 	if len(asked) == 0 && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
-		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("%s: %s is \"true\", and nothing is injected: %s", code, d.request.InjectKey, why))
+		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("%s is \"true\", and nothing is injected: %s", d.request.InjectKey, why)))
 	}
 	return asked
 }
@@ -228,14 +235,11 @@ func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
 	if present {
 		input = fmt.Sprintf("%s: %q", d.request.InjectKey, clip(value))
 	}
-	switch {
-	case err != nil:
-		d.step(string(level)+" says", input, string(reason.BadAnnotation)+": "+err.Error())
-	case !present:
-		d.step(string(level)+" says", input, "nothing")
-	default:
-		d.step(string(level)+" says", input, ask.describe())
+	result := ask.describe()
+	if err != nil {
+		result = string(reason.BadAnnotation) + ": " + err.Error()
 	}
+	d.step(Step{Level: level, Rule: string(level) + " says", Input: input, Result: result})
 	return ask, err
 }
 
@@ -337,9 +341,8 @@ func (d *decider) wantDefaults() {
 	if any {
 		return
 	}
-	d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
-		"%s: %s is \"true\", and %s; name what you want: %s",
-		reason.NoDefaultTemplates, d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates()))
+	d.result.Warnings = append(d.result.Warnings, reason.NoDefaultTemplates.Warning(fmt.Sprintf(
+		"%s is \"true\", and %s; name what you want: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 }
 
 // replace makes the pod's list stand in place of the namespace's outcome, and
@@ -428,8 +431,8 @@ func (d *decider) finish(pod Ask) {
 	}
 	for _, name := range pod.Minus {
 		if !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name }) {
-			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
-				"%s: the pod takes off %q, which does not exist; there are: %s", reason.UnknownTemplate, name, d.listTemplates()))
+			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf(
+				"the pod takes off %q, which does not exist; there are: %s", name, d.listTemplates())))
 		}
 		if _, wanted := d.wanted[name]; wanted {
 			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod takes off %q, which is required here and stays", name))
@@ -454,7 +457,7 @@ func (d *decider) offer(t Template, asked bool) {
 			d.result.Code, d.result.Why = "", ""
 		}
 		d.result.Inject = append(d.result.Inject, t.Name)
-		d.step("template "+t.Name, d.why[t.Name], "goes on to its matchConditions and parameters")
+		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.why[t.Name], Result: "goes on to its matchConditions and parameters"})
 		return
 	}
 	d.outcome(o)
@@ -466,7 +469,7 @@ func (d *decider) available(t Template) bool {
 
 func (d *decider) outcome(o Outcome) {
 	d.result.Outcomes = append(d.result.Outcomes, o)
-	d.step("template "+o.Template, o.Why, string(o.Code))
+	d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
 }
 
 func (d *decider) unknown() []string {
@@ -499,6 +502,4 @@ func (d *decider) listTemplates() string {
 	return strings.Join(names, ", ")
 }
 
-func (d *decider) step(rule, input, result string) {
-	d.result.Steps = append(d.result.Steps, Step{Rule: rule, Input: input, Result: result})
-}
+func (d *decider) step(s Step) { d.result.Steps = append(d.result.Steps, s) }

@@ -5,5 +5,8 @@
 // `pillion explain` alike, so that what a team reads in a terminal is what an
 // admin searches for in a dashboard.
 //
-// In and out: values only. Imports: nothing of Pillion's.
+// A code that leaves the webhook in a text or a status is written and read by the
+// functions of text.go, and nowhere else.
+//
+// In and out: values only. Imports: the API's Status; nothing of Pillion's.
 package reason

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ func admissionResponse(r Response) (*admissionv1.AdmissionResponse, error) {
 	case verdictAllowed, verdictUnchanged:
 	case verdictDenied:
 		response.Allowed = false
-		response.Result = &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: boundMessage(r.lines)}
+		response.Result = r.code.Refusal(boundMessage(r.lines))
 	case verdictPatched:
 		operations, err := patch.Marshal(r.patch)
 		if err != nil {

@@ -237,6 +237,7 @@ func TestUpdateWritesWhatIsGotAndThenTheCasePasses(t *testing.T) {
 		"testdata/side/refused/namespace.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: side}}\n",
 		"testdata/side/refused/pod.yaml":       strings.Replace(pod, "labels:", "annotations: {side.pillion.dev/level: loud}, labels:", 1),
 		"testdata/side/refused/want.yaml":      want,
+		"testdata/side/unread/pod.yaml":        strings.Replace(pod, "labels:", "annotations: {pillion.dev/inject: 'a,,b'}, labels:", 1),
 		"testdata/side/warned/pod.yaml":        strings.Replace(pod, "spec: {", "spec: {hostNetwork: true, ", 1),
 		"testdata/side/fine/pod.yaml":          pod,
 		"testdata/side/fine/want.yaml":         want,
@@ -255,6 +256,7 @@ func TestUpdateWritesWhatIsGotAndThenTheCasePasses(t *testing.T) {
 	}
 	wantUpdated := map[string][]string{
 		"new": {"want.yaml"}, "other": {"want.yaml"}, "refused": {"want-error.txt", "want.yaml"},
+		"unread": {"want-error.txt"},
 		"warned": {"want-warnings.txt", "want.yaml"}, "fine": {"want-warnings.txt"},
 	}
 	if diff := cmp.Diff(wantUpdated, updated); diff != "" {

@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// outcome is what a case got, to be held against what it wants.
+// outcome is the result of a case, to be compared with the wanted one.
 type outcome struct {
 	// pod is the resulting pod without the status, nil if it was refused.
 	pod map[string]any
-	// code and message are the refusal's.
+	// code and message are the refusal's, and whys the parts of the message that
+	// --update writes: without the hint for the person who created the pod.
 	code, message string
+	whys          []string
 	warnings      []string
 }
 
@@ -48,7 +50,7 @@ func (c *folderCase) compare(got outcome, update bool) {
 		c.write(wantFile, asYAML(got.pod))
 		c.remove(errorFile)
 	default:
-		c.write(errorFile, got.code+"\n"+got.message+"\n")
+		c.write(errorFile, strings.Join(append([]string{got.code}, got.whys...), "\n")+"\n")
 		c.remove(wantFile)
 	}
 }

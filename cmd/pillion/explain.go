@@ -25,7 +25,11 @@ func newExplainCommand() *cobra.Command {
 		Short: "Say why a pod gets its sidecars, or does not",
 		Long: `Explain shows, for each pod of a file, every rule that was looked at, its input
 and its result, and what becomes of each template. Give the pod's namespace with
---namespace-file: its annotations take part.`,
+--namespace-file: its annotations take part.
+
+For a pod that exists already, explain compares its record with the templates that it
+would get if it were created now: injected already, outdated (with both hashes), or
+missing.`,
 		Example: `  kubectl get ns shop -o yaml >ns.yaml
   kubectl -n shop get pod web -o yaml | pillion explain -f - --namespace-file ns.yaml`,
 		Args: noArgs,
@@ -42,7 +46,9 @@ and its result, and what becomes of each template. Give the pod's namespace with
 						return nil, fmt.Errorf("%s: %w", p.Owner, err)
 					}
 					ns, known := s.namespaces.of(p.Namespace)
-					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, statusKey: o.prefix + "/status"}
+					key := o.prefix + "/status"
+					record, _ := merge.ParseStatus(p.Object, key) // the run has warned of one that cannot be read
+					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, record, out), statusKey: key}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {
@@ -65,14 +71,16 @@ and its result, and what becomes of each template. Give the pod's namespace with
 type explanation struct {
 	pod       workload.Pod
 	namespace string
-	// known is whether the namespace itself was given, not only its name.
-	known     bool
-	out       injector.Outcome
+	// known reports whether the namespace itself was given, not only its name.
+	known bool
+	out   injector.Outcome
+	// standings compare an existing pod with a new one. A new pod has none.
+	standings []standing
 	statusKey string
 }
 
 func (e explanation) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s in namespace %s: %s (%s)\n", e.pod.Owner, e.namespace, e.verdict(), e.out.Code)
+	fmt.Fprintf(w, "%s in namespace %s: %s\n", e.pod.Owner, e.namespace, e.verdict())
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "  RULE\tINPUT\tRESULT")
 	steps, others := e.steps()
@@ -85,6 +93,13 @@ func (e explanation) write(w io.Writer) error {
 	if len(others) > 0 {
 		fmt.Fprintf(w, "  nothing asks for %s (%s)\n", strings.Join(others, ", "), reason.NotRequested)
 	}
+	now := ""
+	if len(e.standings) > 0 {
+		now = ", created now"
+		if err := writeStandings(w, e.standings); err != nil {
+			return err
+		}
+	}
 	for _, t := range e.out.Templates {
 		if len(t.Params) == 0 {
 			continue
@@ -93,7 +108,7 @@ func (e explanation) write(w io.Writer) error {
 		for _, name := range slices.Sorted(maps.Keys(t.Params)) {
 			list = append(list, fmt.Sprintf("%s=%s (%s)", name, shown(t.Params[name]), t.Origins[name]))
 		}
-		fmt.Fprintf(w, "  parameters of %s: %s\n", t.Name, strings.Join(list, ", "))
+		fmt.Fprintf(w, "  parameters of %s%s: %s\n", t.Name, now, strings.Join(list, ", "))
 	}
 	for _, warning := range e.out.Warnings {
 		fmt.Fprintf(w, "  warning: %s\n", warning)
@@ -107,16 +122,24 @@ func (e explanation) write(w io.Writer) error {
 	return nil
 }
 
+// verdict says what becomes of a new pod, or how an existing pod stands. It ends in the
+// reason code for the pod as it would be created now.
 func (e explanation) verdict() string {
+	changes := len(e.out.Operations) > 0
+	lag := behind(e.standings, changes)
 	switch {
 	case !e.out.Allowed:
-		return "refused"
-	case len(e.out.Operations) > 0:
-		return "injected"
+		return fmt.Sprintf("refused (%s)", e.out.Code)
+	case lag != "" && !slices.ContainsFunc(e.standings, func(s standing) bool { return s.has != "" }):
+		return fmt.Sprintf("not injected; %s; created now: %s", lag, e.out.Code)
+	case lag != "":
+		return fmt.Sprintf("injected, and %s; created now: %s", lag, e.out.Code)
+	case changes:
+		return fmt.Sprintf("injected (%s)", e.out.Code)
 	case e.out.Code == reason.Injected:
-		return "injected already, nothing to change"
+		return fmt.Sprintf("injected already, nothing to change (%s)", e.out.Code)
 	}
-	return "admitted as it is"
+	return fmt.Sprintf("admitted as it is (%s)", e.out.Code)
 }
 
 // cell is text for one cell of the table. What is cut off stands in a warning or the
@@ -134,13 +157,16 @@ const maxCell = 120
 
 // steps are the rules, and the templates that nothing asks for.
 func (e explanation) steps() (steps []policy.Step, others []string) {
+	for _, t := range e.out.Templates {
+		if t.Code == reason.NotRequested {
+			others = append(others, t.Name)
+		}
+	}
 	for _, s := range e.out.Steps {
-		name, ok := strings.CutPrefix(s.Rule, "template ")
-		switch {
-		case ok && s.Result == string(reason.NotRequested):
-			others = append(others, name)
+		if s.Template != "" && slices.Contains(others, s.Template) {
 			continue
-		case s.Rule == "namespace says" && !e.known:
+		}
+		if s.Level == policy.Namespace && !e.known {
 			s.Input = "not known: no --namespace-file has it"
 		}
 		steps = append(steps, s)
@@ -154,16 +180,7 @@ func (e explanation) notes() []string {
 	if !e.known {
 		notes = append(notes, fmt.Sprintf("the namespace %s is taken for one without annotations, and without labels but its name: --namespace-file says more", e.namespace))
 	}
-	status, err := merge.ParseStatus(e.pod.Object, e.statusKey)
-	if err != nil {
-		return notes // the run has said so
-	}
-	var lost []string
-	for _, t := range status.Templates {
-		if !slices.ContainsFunc(e.out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == t.Name && o.Code == reason.Injected }) {
-			lost = append(lost, t.Name)
-		}
-	}
+	lost := named(e.standings, dropped)
 	if len(lost) > 0 {
 		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and with what was given here it would not be: see the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
 	}

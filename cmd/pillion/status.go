@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/injector"
 )
 
 // ownContainer is the name of Pillion's container in the chart. It does not depend on the
@@ -170,8 +172,8 @@ func (r replica) ask(ctx context.Context) answers {
 // notReady returns the reason why a request for /readyz failed: the replica's answer or, if
 // the API server could not reach the replica, the API server's answer.
 func notReady(body []byte, err error) string {
-	if said, ok := strings.CutPrefix(string(body), "not ready:\n"); ok {
-		return strings.TrimSpace(said)
+	if missing, ok := injector.MissingOf(body); ok {
+		return missing
 	}
 	var said metav1.Status
 	if json.Unmarshal(body, &said) == nil && said.Message != "" {

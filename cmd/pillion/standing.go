@@ -1,0 +1,129 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// standing compares what a pod has of one template with what the pod would get if it
+// were created now.
+type standing struct {
+	template string
+	// has is the hash in the pod's record, and gets the template's hash now. Either is
+	// empty if there is nothing of the template.
+	has, gets string
+	// code says what becomes of the template now.
+	code reason.Code
+}
+
+// state is the result of the comparison.
+type state int
+
+const (
+	current state = iota
+	outdated
+	missing
+	dropped
+)
+
+func (s standing) state() state {
+	switch {
+	case s.gets == "":
+		return dropped
+	case s.has == "":
+		return missing
+	case s.has != s.gets:
+		return outdated
+	}
+	return current
+}
+
+func (s standing) String() string {
+	switch s.state() {
+	case outdated:
+		return "outdated"
+	case missing:
+		return "missing"
+	case dropped:
+		return "not injected now: " + string(s.code)
+	}
+	return "injected already"
+}
+
+// standings compares a pod that exists with one that is created now, template by
+// template: those of the outcome first. There are none for a pod that is yet to be
+// created, which has neither a record nor a UID.
+func standings(pod map[string]any, record merge.Status, out injector.Outcome) []standing {
+	metadata, _ := pod["metadata"].(map[string]any)
+	if uid, _ := metadata["uid"].(string); uid == "" && len(record.Templates) == 0 {
+		return nil
+	}
+	var all []standing
+	for _, t := range out.Templates {
+		s := standing{template: t.Name, has: record.Hash(t.Name), code: t.Code}
+		if t.Code == reason.Injected {
+			s.gets = t.Hash
+		}
+		if s.has != "" || s.gets != "" {
+			all = append(all, s)
+		}
+	}
+	for _, t := range record.Templates {
+		if !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == t.Name }) {
+			all = append(all, standing{template: t.Name, has: t.Hash, code: cmp.Or(refusal(out), reason.UnknownTemplate)})
+		}
+	}
+	return all
+}
+
+// refusal returns the code of a refusal, or "" for a pod that is admitted.
+func refusal(out injector.Outcome) reason.Code {
+	if out.Allowed {
+		return ""
+	}
+	return out.Code
+}
+
+// named returns the templates in a state.
+func named(all []standing, in state) []string {
+	var names []string
+	for _, s := range all {
+		if s.state() == in {
+			names = append(names, s.template)
+		}
+	}
+	return names
+}
+
+// behind says how a pod lags behind one that is created now, or "" if it does not.
+// changes reports whether injecting the pod once more would change it.
+func behind(all []standing, changes bool) string {
+	var parts []string
+	if names := named(all, outdated); len(names) > 0 {
+		parts = append(parts, "outdated: "+strings.Join(names, ", "))
+	}
+	if names := named(all, missing); len(names) > 0 {
+		parts = append(parts, "missing: "+strings.Join(names, ", "))
+	}
+	if len(parts) == 0 && len(all) > 0 && changes {
+		return "changed since, or with other parameters now"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func writeStandings(w io.Writer, all []standing) error {
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "  TEMPLATE\tTHE POD HAS\tCREATED NOW\tSO IT IS")
+	for _, s := range all {
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", s.template, orDash(s.has), orDash(s.gets), s)
+	}
+	return table.Flush()
+}

@@ -40,10 +40,10 @@ missing.`,
 			}
 			pods := 0
 			for _, d := range s.documents {
-				_, n, err := workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
+				_, n, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
 					out, err := s.run(p)
 					if err != nil {
-						return nil, fmt.Errorf("%s: %w", p.Owner, err)
+						return nil, err
 					}
 					ns, known := s.namespaces.of(p.Namespace)
 					key := o.prefix + "/status"

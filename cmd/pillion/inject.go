@@ -65,10 +65,10 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 	for _, d := range s.documents {
 		r := result{before: d}
 		var err error
-		r.after, r.pods, err = workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
+		r.after, r.pods, err = changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
 			out, err := s.run(p)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", p.Owner, err)
+				return nil, err
 			}
 			report(cmd.ErrOrStderr(), p, out)
 			refused = refused || !out.Allowed

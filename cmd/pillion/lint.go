@@ -114,8 +114,8 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 			return nil, err
 		}
 		found := len(own)
-		for _, object := range flatten(documents) {
-			if _, _, err := workload.Change(object, func(p workload.Pod) (map[string]any, error) {
+		for _, d := range documents {
+			if _, _, err := changePods(file, d, func(p workload.Pod) (map[string]any, error) {
 				namespace, _ := ns.of(p.Namespace)
 				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: namespace})
 				return p.Object, nil

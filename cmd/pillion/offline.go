@@ -85,6 +85,15 @@ func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 	return documents, nil
 }
 
+// changePods is [workload.Change] for a document of a file, which errors name.
+func changePods(file string, d workload.Document, change func(workload.Pod) (map[string]any, error)) (map[string]any, int, error) {
+	object, pods, err := workload.Change(d.Object, change)
+	if err != nil {
+		err = fmt.Errorf("%s: document %d: %w", file, d.Number, err)
+	}
+	return object, pods, err
+}
+
 // set compiles the templates that the flags name. A bad one is an entry of the
 // set, so that only whoever asks for it is refused.
 func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
@@ -231,7 +240,11 @@ func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
 		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
 	}
 	var only string
-	for _, object := range flatten(documents) {
+	objects, err := flatten(documents)
+	if err != nil {
+		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
+	}
+	for _, object := range objects {
 		if kind, _ := object["kind"].(string); kind != "Namespace" {
 			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed is Namespace", o.namespaceFile, kind)
 		}
@@ -249,7 +262,7 @@ func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
 }
 
 // flatten returns the objects of documents, with the items of lists in their places.
-func flatten(documents []workload.Document) []map[string]any {
+func flatten(documents []workload.Document) ([]map[string]any, error) {
 	var objects []map[string]any
 	for _, d := range documents {
 		items, ok := d.Object["items"].([]any)
@@ -257,13 +270,15 @@ func flatten(documents []workload.Document) []map[string]any {
 			objects = append(objects, d.Object)
 			continue
 		}
-		for _, item := range items {
-			if object, ok := item.(map[string]any); ok {
-				objects = append(objects, object)
+		for i, item := range items {
+			object, ok := item.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("document %d: items[%d] is no object", d.Number, i)
 			}
+			objects = append(objects, object)
 		}
 	}
-	return objects
+	return objects, nil
 }
 
 // of returns the namespace of an object that names it, or the fallback, and whether more
@@ -286,7 +301,9 @@ type session struct {
 	pipeline   *injector.Pipeline
 	set        *templates.Set
 	namespaces knownNamespaces
-	documents  []workload.Document
+	// file holds the documents.
+	file      string
+	documents []workload.Document
 	// told are the templates whose mistakes a pod that asked for them was told.
 	told map[string]bool
 }
@@ -304,7 +321,7 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, documents: documents, told: map[string]bool{}}, nil
+	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{}}, nil
 }
 
 func (s *session) run(p workload.Pod) (injector.Outcome, error) {

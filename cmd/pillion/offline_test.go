@@ -80,6 +80,32 @@ func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
 	}
 }
 
+// A list item that is no object would be left as it is, without a word.
+func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
+	broken := func(spec string) string {
+		return strings.Replace(pod(""), "spec: {containers: [{name: web, image: nginx}]}", "spec: "+spec, 1)
+	}
+	list := "apiVersion: v1\nkind: List\nitems:\n- {kind: Service}\n- {kind: Pod, metadata: {name: web}, spec: {containers: [web]}}\n"
+	for _, c := range []struct{ in, says string }{
+		{broken("{containers: [{name: web, image: nginx}, web]}"), "document 2: Pod/web: spec.containers[1] is a string; want an object"},
+		{broken("{containers: [{name: web, image: nginx}], initContainers: [[]]}"), "document 2: Pod/web: spec.initContainers[0] is a list; want an object"},
+		{broken("{containers: [{name: web, image: nginx}], volumes: [{name: a}, null]}"), "document 2: Pod/web: spec.volumes[1] is null; want an object"},
+		{broken("{containers: [{name: web, image: nginx}], volumes: data}"), "document 2: Pod/web: spec.volumes is a string; want a list of objects"},
+		{broken("{containers: {name: web}}"), "document 2: Pod/web: spec.containers is an object; want a list of objects"},
+		{broken("web"), "document 2: Pod/web: spec is a string; want an object"},
+		{"kind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [7]}}}\n", "document 2: Deployment/web: spec.template.spec.containers[0] is a number; want an object"},
+		{list, "document 2: items[1]: Pod/web: spec.containers[0] is a string; want an object"},
+	} {
+		files := map[string]string{"in.yaml": "kind: Service\n---\n" + c.in, "t.yaml": explainLabel}
+		for _, args := range [][]string{{"inject", "-f", "DIR/in.yaml"}, {"explain", "-f", "DIR/in.yaml"}, {"uninject", "-f", "DIR/in.yaml"}, {"lint", "DIR/t.yaml", "--pod", "DIR/in.yaml"}} {
+			code, out, errs := call(t, "", files, args...)
+			if code != exitError || out != "" || !strings.Contains(errs, "in.yaml: "+c.says+"\n") {
+				t.Errorf("%s: exit %d, %q, %q; want %q", args[0], code, out, errs, c.says)
+			}
+		}
+	}
+}
+
 func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 	files := map[string]string{"ns.yaml": shop, "bad.yaml": "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec: {ordr: 1, onConflit: Deny, inject: {}}\n"}
 	_, injected, _ := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")

@@ -33,7 +33,7 @@ is printed on standard output unless every pod could be done.`,
 			if err != nil {
 				return err
 			}
-			results, err := uninject(cmd, documents, o.prefix+"/status")
+			results, err := uninject(cmd, o.file, documents, o.prefix+"/status")
 			if err != nil {
 				return err
 			}
@@ -48,13 +48,13 @@ is printed on standard output unless every pod could be done.`,
 
 // uninject does every pod. Warnings and failures, all of them, go to standard
 // error.
-func uninject(cmd *cobra.Command, documents []workload.Document, statusKey string) ([]result, error) {
+func uninject(cmd *cobra.Command, file string, documents []workload.Document, statusKey string) ([]result, error) {
 	var results []result
 	failed := false
 	for _, d := range documents {
 		r := result{before: d}
 		var err error
-		r.after, r.pods, err = workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
+		r.after, r.pods, err = changePods(file, d, func(p workload.Pod) (map[string]any, error) {
 			status, err := merge.ParseStatus(p.Object, statusKey)
 			switch {
 			case err != nil:

@@ -159,7 +159,14 @@ func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 		c.problem("%s holds an object of kind %q; want %s", name, got, kind)
 		return nil, false
 	}
-	if err := workload.CheckMetadata(object); kind != "" && err != nil {
+	check := func(map[string]any) error { return nil }
+	switch kind {
+	case "Pod":
+		check = workload.CheckPod
+	case "Namespace":
+		check = workload.CheckMetadata
+	}
+	if err := check(object); err != nil {
 		c.problem("%s: %v", name, err)
 		return nil, false
 	}

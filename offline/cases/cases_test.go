@@ -172,6 +172,7 @@ func TestWhatACaseWantsIsHeldAgainstWhatItGets(t *testing.T) {
 		{"a workload", map[string]string{"pod.yaml": "kind: Deployment\n", "want.yaml": want}, []string{`of kind "Deployment"; want Pod`}},
 		{"no YAML", map[string]string{"pod.yaml": "a: b: c\n", "want.yaml": want}, []string{"pod.yaml cannot be read"}},
 		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations["a"] is a boolean`}},
+		{"a container that is no object", map[string]string{"pod.yaml": strings.Replace(pod, "[{name: web", "[web, {name: web", 1), "want.yaml": want}, []string{"pod.yaml: spec.containers[0] is a string; want an object"}},
 		{"a mistyped file", map[string]string{"pod.yaml": pod, "want.yaml": want, "wants.yaml": ""}, []string{"wants.yaml is no file of a case"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

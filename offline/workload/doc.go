@@ -2,6 +2,9 @@
 // of anything that has one, and the items of lists.
 //
 // In: files of YAML or JSON with several documents. Out: the same documents, in
-// which a function has changed every pod. What has no pod passes through as it
-// was written. Imports: YAML; nothing of Pillion's.
+// which a function has changed every pod. Objects without a pod pass through as they
+// were written. A pod that the API server would not take in the places that injection
+// reads is an error, which names the object and the path.
+//
+// Imports: YAML; nothing of Pillion's.
 package workload

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -16,6 +14,9 @@ import (
 
 // Document is one document of a file.
 type Document struct {
+	// Number is its place in the file, from 1. Several JSON objects after one another
+	// are one document.
+	Number int
 	// Raw is the document as it was written.
 	Raw []byte
 	// Object is its content, numbers kept as json.Number.
@@ -43,7 +44,7 @@ func Parse(data []byte) ([]Document, error) {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
 		for _, object := range objects {
-			documents = append(documents, Document{Raw: raw, Object: object})
+			documents = append(documents, Document{Number: n, Raw: raw, Object: object})
 		}
 	}
 	if len(documents) == 0 {
@@ -103,68 +104,32 @@ var templatePaths = [][]string{
 	{"template"},
 }
 
-// CheckMetadata refuses an object (a pod, a pod template, a namespace) whose annotations or
-// labels are not all text, as the API server does: an opt-out without quotes is no opt-out.
-func CheckMetadata(object map[string]any) error {
-	meta, _ := object["metadata"].(map[string]any)
-	for _, field := range []string{"annotations", "labels"} {
-		at := "metadata." + field
-		if meta[field] == nil {
-			continue
-		}
-		entries, ok := meta[field].(map[string]any)
-		if !ok {
-			return fmt.Errorf("%s is %s; want an object of texts", at, kindOf(meta[field]))
-		}
-		for _, key := range slices.Sorted(maps.Keys(entries)) {
-			switch value := entries[key].(type) {
-			case string, nil:
-			case bool, json.Number:
-				return fmt.Errorf("%s[%q] is %s, %v; want text: put it in quotes", at, key, kindOf(value), value)
-			default:
-				return fmt.Errorf("%s[%q] is %s; want text", at, key, kindOf(value))
-			}
-		}
-	}
-	return nil
-}
-
-// kindOf names the kind of a JSON value.
-func kindOf(v any) string {
-	switch v.(type) {
-	case bool:
-		return "a boolean"
-	case json.Number:
-		return "a number"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	}
-	return "text"
-}
-
 // Change calls change for every pod in object and returns the object with what
 // it returned in the pods' places, and how many there were. A pod that does not pass
-// [CheckMetadata] is an error. The input is not modified.
+// [CheckPod] is an error, as are the errors of change: both name the object, and the
+// item of a list. The input is not modified.
 func Change(object map[string]any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {
 	kind, _ := object["kind"].(string)
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(kind, "List") {
 		return changeItems(object, items, change)
 	}
-	checked := func(p Pod) (map[string]any, error) {
-		if err := CheckMetadata(p.Object); err != nil {
+	checked := func(p Pod, at string) (map[string]any, error) {
+		if err := checkPod(p.Object, at); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Owner, err)
 		}
-		return change(p)
+		changed, err := change(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Owner, err)
+		}
+		return changed, nil
 	}
 	if kind == "Pod" {
-		changed, err := checked(describe(object, object))
+		changed, err := checked(describe(object, object), "")
 		return changed, 1, err
 	}
 	for _, path := range templatePaths {
 		if template, ok := podTemplate(object, path); ok {
-			changed, err := checked(describe(object, template))
+			changed, err := checked(describe(object, template), strings.Join(path, ".")+".")
 			if err != nil {
 				return nil, 1, err
 			}
@@ -181,11 +146,11 @@ func changeItems(list map[string]any, items []any, change func(Pod) (map[string]
 	for i, item := range items {
 		object, ok := item.(map[string]any)
 		if !ok {
-			return nil, 0, fmt.Errorf("items[%d] of the list is not an object", i)
+			return nil, 0, fmt.Errorf("items[%d] is %s; want an object", i, kindOf(item))
 		}
 		result, n, err := Change(object, change)
 		if err != nil {
-			failures = append(failures, err)
+			failures = append(failures, fmt.Errorf("items[%d]: %w", i, err))
 		}
 		changed[i] = result
 		total += n

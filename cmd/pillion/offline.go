@@ -113,19 +113,11 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 		}
 		entries[name] = templates.Entry{Name: name, Template: t}
 	}
-	for _, path := range o.templates {
-		manifests, err := readManifests(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range manifests {
-			entry := m.compile(options)
-			if entry.Name == "" {
-				return nil, entry.Err
-			}
-			entries[entry.Name] = entry // an own template takes the place of the library's
-		}
+	own, err := o.ownTemplates(options)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(entries, own) // an own template takes the place of the library's
 	defaults, _ := options.Values["defaults"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
 		if _, ok := entries[name]; !ok {
@@ -133,6 +125,29 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 		}
 	}
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
+}
+
+// ownTemplates compiles what --templates names. Two templates of one name are an error:
+// nothing says which of them is meant.
+func (o *offline) ownTemplates(options templates.Options) (map[string]templates.Entry, error) {
+	entries, places := map[string]templates.Entry{}, map[string]string{}
+	for _, path := range o.templates {
+		manifests, err := readManifests(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range manifests {
+			entry, place := m.compile(options), m.NamedAt(m.source)
+			if entry.Name == "" {
+				return nil, entry.Err
+			}
+			if other, taken := places[entry.Name]; taken {
+				return nil, fmt.Errorf("reading templates: %s: the name %s is taken by %s; rename or delete one of the two", place, entry.Name, other)
+			}
+			entries[entry.Name], places[entry.Name] = entry, place
+		}
+	}
+	return entries, nil
 }
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {

@@ -203,6 +203,42 @@ func TestLintNamesFileLineTemplateAndPath(t *testing.T) {
 	}
 }
 
+// The later one would win, and nothing would say which one counts.
+func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
+	bad := strings.Replace(explainLabel, "labels:", "lables:", 1)
+	for name, c := range map[string]struct {
+		files     map[string]string
+		templates []string
+		says      []string
+	}{
+		"in one file":            {map[string]string{"a.yaml": explainSide("1") + "---\n" + explainLabel + "---\n" + explainLabel}, []string{"DIR/a.yaml"}, []string{"a.yaml:15: ", "the name label", "a.yaml:10"}},
+		"in one folder":          {map[string]string{"a.yaml": explainLabel, "b.yaml": explainSide("1") + "---\n" + explainLabel}, []string{"DIR"}, []string{"b.yaml:10: ", "the name label", "a.yaml:3"}},
+		"a bad one and a good":   {map[string]string{"a.yaml": bad, "b.yaml": explainLabel}, []string{"DIR"}, []string{"b.yaml:3: ", "the name label", "a.yaml:3"}},
+		"in two files by name":   {map[string]string{"a.yaml": explainLabel, "b.yaml": explainLabel}, []string{"DIR/a.yaml", "DIR/b.yaml"}, []string{"b.yaml:3: ", "the name label", "a.yaml:3"}},
+		"in the items of a list": {map[string]string{"a.json": `{"kind":"List","items":[` + labelJSON + ",\n" + labelJSON + `]}`}, []string{"DIR/a.json"}, []string{"a.json:2: ", "the name label", "a.json:1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, command := range [][]string{{"inject", "-f", "-"}, {"explain", "-f", "-"}, {"params", "label"}} {
+				code, out, errs := call(t, pod(""), c.files, append(command, "--templates", strings.Join(c.templates, ","))...)
+				if code != exitError || out != "" {
+					t.Errorf("%s: exit %d, %q", command[0], code, out)
+				}
+				for _, want := range c.says {
+					if !strings.Contains(errs, want) {
+						t.Errorf("%s: no %q in %q", command[0], want, errs)
+					}
+				}
+			}
+		})
+	}
+	if code, out, errs := call(t, pod("pillion.dev/inject: environment"), map[string]string{"a.yaml": strings.Replace(explainLabel, "name: label", "name: environment", 1)},
+		"inject", "-f", "-", "--templates", "DIR/a.yaml"); code != exitDone || !strings.Contains(out, "a: b") {
+		t.Errorf("an own template of a library's name does not take its place: exit %d, %s%s", code, out, errs)
+	}
+}
+
+const labelJSON = `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"label"},"spec":{"inject":{"metadata":{"labels":{"a":"b"}}}}}`
+
 func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
 	for _, c := range []struct {
 		want  int

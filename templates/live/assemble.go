@@ -30,10 +30,11 @@ type documentKey struct {
 
 // outcome is what compiling one document gave.
 type outcome struct {
-	// name is the template's, or empty when it cannot be told.
-	name     string
-	template *templates.Template
-	err      error
+	// name is the template's, or empty when it cannot be told. place is where the
+	// document has it.
+	name, place string
+	template    *templates.Template
+	err         error
 }
 
 // claim is a unit's claim to a name.
@@ -111,11 +112,11 @@ func (c *compiler) one(source string, d templates.Document) (outcome, []template
 	options.Source, options.FirstLine = source, d.Line
 	t, warnings, err := templates.Compile(d.Manifest, options)
 	if err == nil {
-		return outcome{name: t.Name(), template: t}, warnings
+		return outcome{name: t.Name(), place: d.NamedAt(source), template: t}, warnings
 	}
 	var bad *templates.CompileError
 	if errors.As(err, &bad) {
-		return outcome{name: bad.Template, err: err}, warnings
+		return outcome{name: bad.Template, place: d.NamedAt(source), err: err}, warnings
 	}
 	return outcome{err: err}, warnings
 }
@@ -124,7 +125,7 @@ func (c *compiler) one(source string, d templates.Document) (outcome, []template
 type assembly struct {
 	before  *templates.Set
 	entries map[string]*templates.Entry
-	// owners has the unit that each name belongs to.
+	// owners has the place of the manifest that each name belongs to.
 	owners map[string]string
 }
 
@@ -132,14 +133,14 @@ type assembly struct {
 // each other one.
 func (a *assembly) add(c claim) {
 	if e, taken := a.entries[c.name]; taken {
-		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.source, c.name, a.owners[c.name]))
+		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.place, c.name, a.owners[c.name]))
 		return
 	}
 	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err}
 	if e.Template == nil {
 		e.Template = a.lastGood(c.name)
 	}
-	a.entries[c.name], a.owners[c.name] = e, c.source
+	a.entries[c.name], a.owners[c.name] = e, c.place
 }
 
 // verdict judges an object before its claim is added. It depends on nothing that
@@ -171,12 +172,12 @@ func (a *assembly) keep(source string, names []string, err error) []string {
 	var kept []string
 	for _, name := range names {
 		if _, taken := a.entries[name]; !taken {
-			a.add(claim{source, outcome{name: name, err: err}})
+			a.add(claim{source, outcome{name: name, place: source, err: err}})
 			kept = append(kept, name)
 		}
 	}
 	if len(kept) == 0 {
-		a.add(claim{source, outcome{name: source, err: err}})
+		a.add(claim{source, outcome{name: source, place: source, err: err}})
 	}
 	return kept
 }

@@ -10,7 +10,8 @@
 //   - A bad manifest never replaces a good one. The last good template of the name
 //     stays in force, and its entry carries the error until a good manifest comes.
 //   - A name belongs to the first source that has it. The same name again, in the
-//     same source or in a later one, changes nothing but leaves an error on the entry.
+//     same source or in a later one, changes nothing but leaves an error on the entry,
+//     which names both places and is logged. An object's verdict is [NameTaken].
 //   - What a source no longer has is gone, unless the file it was in cannot be read.
 //   - A source that cannot be read keeps what it last had.
 //   - Only manifests that changed are compiled.

@@ -274,7 +274,7 @@ func TestNameBelongsToTheFirstSourceThatHasIt(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "file" {
 			t.Errorf("of a file and an object the one that counts gives %q; want the file", got)
 		}
-		if got, want := errText(l.Snapshot(), "one"), "SidecarTemplate/one: the name one belongs to /t/one.yaml, which counts; rename or delete this one"; got != want {
+		if got, want := errText(l.Snapshot(), "one"), "SidecarTemplate/one: the name one belongs to /t/one.yaml:3, which counts; rename or delete this one"; got != want {
 			t.Errorf("the error is %q; want %q", got, want)
 		}
 		files.has("/t/one.yaml", badManifest("one"))
@@ -288,6 +288,27 @@ func TestNameBelongsToTheFirstSourceThatHasIt(t *testing.T) {
 		files.has("/t/a.yaml", manifest("two", "a"), "/t/b.yaml", manifest("two", "b"))
 		if got := value(t, l.Snapshot(), "two"); got != "a" || !strings.Contains(errText(l.Snapshot(), "two"), "/t/b.yaml") {
 			t.Errorf("two files of one name give %q, error %q; want the first by path and the second's error", got, errText(l.Snapshot(), "two"))
+		}
+	})
+}
+
+func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := newScripted("files")
+		l, log := running(t, files)
+		files.has("/t/a.yaml", manifest("one", "first")+"---\n"+manifest("two", "x")+"---\n"+manifest("one", "second"))
+		if got, want := errText(l.Snapshot(), "one"), "/t/a.yaml:19: the name one belongs to /t/a.yaml:3, which counts; rename or delete this one"; got != want {
+			t.Errorf("in one file: the error is %q; want %q", got, want)
+		}
+		if got := value(t, l.Snapshot(), "one"); got != "first" {
+			t.Errorf("in one file: the template gives %q; want the first", got)
+		}
+		if log.count("the name one belongs to /t/a.yaml:3") != 1 {
+			t.Error("the log does not say it once")
+		}
+		files.has("/t/a.yaml", manifest("two", "x")+"---\n"+manifest("one", "first"), "/t/b.yaml", manifest("one", "second"))
+		if got, want := errText(l.Snapshot(), "one"), "/t/b.yaml:3: the name one belongs to /t/a.yaml:11, which counts; rename or delete this one"; got != want {
+			t.Errorf("in one folder: the error is %q; want %q", got, want)
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/webhook"
 )
 
 // ownContainer is the name of Pillion's container in the chart. It does not depend on the
@@ -172,7 +172,7 @@ func (r replica) ask(ctx context.Context) answers {
 // notReady returns the reason why a request for /readyz failed: the replica's answer or, if
 // the API server could not reach the replica, the API server's answer.
 func notReady(body []byte, err error) string {
-	if missing, ok := injector.MissingOf(body); ok {
+	if missing, ok := webhook.MissingOf(body); ok {
 		return missing
 	}
 	var said metav1.Status

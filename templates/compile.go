@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -218,7 +219,7 @@ func (c *compiler) header(object map[string]any, t *Template) {
 		case "metadata":
 			s.check(object[key], reflect.TypeFor[metav1.ObjectMeta](), at)
 		default:
-			c.problem(at, "unknown field"+didYouMean(key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
+			c.problem(at, "unknown field"+nearest.Hint(key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -253,12 +254,12 @@ func (f fitting) fitUnknown(v any, where string) (any, error) {
 func (f fitting) fitEntries(m map[string]any, t *podschema.Type, where string) (any, error) {
 	for _, key := range sortedKeys(m) {
 		value := m[key]
-		if strings.HasPrefix(key, "$") {
+		if directive.Is(key) {
 			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, shown(key))
 		}
 		elem, ok := entryType(t, key)
 		if !ok && !f.allowUnknownFields {
-			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, shown(key), didYouMean(key, t.FieldNames()))
+			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, shown(key), nearest.Hint(key, t.FieldNames()))
 		}
 		fitted, err := f.fit(value, elem, where+"in "+shown(key)+": ")
 		if err != nil {

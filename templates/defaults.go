@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -41,7 +42,7 @@ func (c *compiler) installersDefaults(t *Template, values map[string]any) map[st
 	for _, name := range sortedKeys(own) {
 		if !known[name] {
 			c.problem(nil, fmt.Sprintf("the installer's values.%s.%s.%s: the template has no such parameter%s",
-				defaultsValue, t.name, plain(name), didYouMean(name, declared)))
+				defaultsValue, t.name, plain(name), nearest.Hint(name, declared)))
 		}
 	}
 	return own

@@ -2,51 +2,68 @@ package templates
 
 import (
 	"fmt"
-	"slices"
+	"maps"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-var directives = []string{"$if", "$for", "$each", "$position", "$onConflict", "$patch", "$unset"}
+// isDirective reports whether a key of the manifest is a directive's, and not text
+// that begins with an expression.
+func isDirective(key string) bool {
+	return directive.Is(key) && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${")
+}
 
-// directive compiles a key that begins with $.
-func (c *fragmentCompiler) directive(key string, v any, m *mapping, h here) {
-	at := h.at.field(key)
-	if key == "$if" {
-		m.condition = c.condition(v, at, h.env)
+// directives compiles the object's $if, and checks and keeps the directives that
+// are for the merge. The object's list has taken $for and $each.
+func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
+	forMerge := map[string]any{}
+	for _, key := range sortedKeys(v) {
+		at := h.at.field(key)
+		switch {
+		case key == directive.If:
+			m.condition = c.condition(v[key], at, h.env)
+		case key == directive.For:
+			c.problem(at, "is only for items of a list")
+		case key == directive.Each:
+			c.problem(at, "is only for items of spec.containers")
+		case isDirective(key):
+			forMerge[key] = v[key]
+		}
+	}
+	if len(forMerge) == 0 {
 		return
 	}
-	var checked any
-	wrong := ""
-	switch key {
-	case "$for":
-		wrong = "is only for items of a list"
-	case "$each":
-		wrong = "is only for items of spec.containers"
-	case "$position":
-		checked, wrong = c.position(v, h)
-	case "$onConflict":
-		checked, wrong = c.onConflict(v, h)
-	case "$patch":
-		checked, wrong = patchDirective(v, h)
-	case "$unset":
-		checked, wrong = unset(v, h)
-	default:
-		wrong = "unknown directive" + didYouMean(key, directives)
+	m.directives = maps.Clone(forMerge)
+	for key, value := range v {
+		if !directive.Is(key) {
+			forMerge[key] = value
+		}
 	}
-	if wrong != "" {
-		c.problem(at, wrong)
+	for _, p := range directive.Check(forMerge, h.where()) {
+		c.problem(h.at.field(p.Key), p.Message)
+	}
+	if policy, _ := directive.Conflict(forMerge); policy == directive.KeepPod && c.spec.Required {
+		c.problem(h.at.field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
+	}
+	c.unsetFields(forMerge, h)
+}
+
+// unsetFields checks that a pod has the fields that $unset names.
+func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
+	if h.typ == nil || h.typ.Kind() != podschema.Struct {
 		return
 	}
-	if m.directives == nil {
-		m.directives = map[string]any{}
+	for _, name := range directive.UnsetFields(v) {
+		if _, ok := h.typ.Field(name); !ok {
+			c.problem(h.at.field(directive.Unset), "unknown field "+shown(name)+nearest.Hint(name, h.typ.FieldNames()))
+		}
 	}
-	m.directives[key] = checked
 }
 
 // condition compiles an $if.
@@ -78,81 +95,4 @@ func (c *compiler) boolean(env environment, source string, at *path) *expression
 		return nil
 	}
 	return e
-}
-
-// position checks $position. It stands on items of lists that have keys.
-func (c *fragmentCompiler) position(v any, h here) (checked any, wrong string) {
-	if !h.isItem || h.atomic {
-		return nil, "is only for items of lists whose items have names or keys"
-	}
-	switch v := v.(type) {
-	case string:
-		if v == "First" || v == "Last" {
-			return v, ""
-		}
-	case map[string]any:
-		if len(v) != 1 {
-			break
-		}
-		for side, anchor := range v {
-			name, ok := anchor.(string)
-			if side != "before" && side != "after" || !ok || name == "" || strings.Contains(name, "${") {
-				break
-			}
-			return v, ""
-		}
-	}
-	return nil, "want First, Last, {before: NAME} or {after: NAME}"
-}
-
-func (c *fragmentCompiler) onConflict(v any, h here) (checked any, wrong string) {
-	if h.atomic {
-		return nil, "cannot stand inside what the API treats as one value"
-	}
-	if c.spec.Required && v == string(v1alpha1.ConflictKeepPod) {
-		return nil, "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out"
-	}
-	policies := []string{string(v1alpha1.ConflictDeny), string(v1alpha1.ConflictKeepPod), string(v1alpha1.ConflictOverwrite)}
-	if text, ok := v.(string); ok && slices.Contains(policies, text) {
-		return v, ""
-	}
-	return nil, "want one of " + strings.Join(policies, ", ")
-}
-
-// patchDirective checks $patch. What a pod cannot be without stays.
-func patchDirective(v any, h here) (checked any, wrong string) {
-	switch {
-	case h.gathered && v == "replace": // the item that speaks of the whole list
-		return v, ""
-	case h.atomic:
-		return nil, "cannot stand inside what the API treats as one value"
-	case h.pod == "" || h.pod == "metadata" || h.pod == "metadata.annotations" || h.pod == "spec":
-		return nil, "would take away what no template may: " + fragmentRoots
-	}
-	if v == "delete" || v == "replace" {
-		return v, ""
-	}
-	return nil, "want delete or replace"
-}
-
-func unset(v any, h here) (checked any, wrong string) {
-	fields, ok := v.([]any)
-	if h.atomic || !ok || len(fields) == 0 {
-		return nil, "want a list of this object's fields, outside what the API treats as one value"
-	}
-	for _, f := range fields {
-		name, ok := f.(string)
-		if !ok || name == "" {
-			return nil, "want names of fields"
-		}
-		if h.pod == "spec" && name == "containers" || h.pod == "" || h.pod == "metadata" {
-			return nil, "would take away what no template may: " + shown(name)
-		}
-		if h.typ != nil && h.typ.Kind() == podschema.Struct {
-			if _, ok := h.typ.Field(name); !ok {
-				return nil, "unknown field " + shown(name) + didYouMean(name, h.typ.FieldNames())
-			}
-		}
-	}
-	return v, ""
 }

@@ -7,9 +7,6 @@ import (
 	"github.com/google/cel-go/common/decls"
 )
 
-// Directives are the names of all directives.
-func Directives() []string { return directives }
-
 // VisibleNames are what expressions see.
 func VisibleNames() []string { return visibleNames }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/pillion-dev/pillion/templates/nearest"
 )
 
 // The bounds on what rendering one template for one pod may cost. Costs are in
@@ -184,10 +186,10 @@ func explainName(name string) string {
 	if name == eachName {
 		return "; it is there in items with $each"
 	}
-	if near, ok := nearest(name, append(functionNames(), visibleNames...)); ok {
+	if near, ok := nearest.Name(name, append(functionNames(), visibleNames...)); ok {
 		return "; did you mean " + near + "?"
 	}
-	return didYouMean(name, visibleNames)
+	return nearest.Hint(name, visibleNames)
 }
 
 // functionNames are what expressions may call.
@@ -204,12 +206,12 @@ var functionNames = sync.OnceValue(func() []string {
 func explainField(name string, objects *provider) string {
 	switch of := objects.missed[name]; of {
 	case variablesType:
-		return fmt.Sprintf("no variable %s is declared before this%s", name, didYouMean(name, sortedKeys(objects.variables)))
+		return fmt.Sprintf("no variable %s is declared before this%s", name, nearest.Hint(name, sortedKeys(objects.variables)))
 	case paramsType:
-		return fmt.Sprintf("no parameter %s is declared%s", name, didYouMean(name, sortedKeys(objects.params)))
+		return fmt.Sprintf("no parameter %s is declared%s", name, nearest.Hint(name, sortedKeys(objects.params)))
 	default:
 		fields, _ := objects.fields(of)
-		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, didYouMean(name, sortedKeys(fields)))
+		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, nearest.Hint(name, sortedKeys(fields)))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -25,49 +27,59 @@ type here struct {
 	env environment
 	// bound has the names that $each and $for around this bind.
 	bound []string
-	// pod is the place in the pod, as spec.containers, without indexes.
-	pod string
+	// pod is the place in the pod: field names, and anItem for each item of a list.
+	pod []string
 	// atomic is set below what the API treats as one value, where nothing can be
 	// merged and so no directive of the merge can stand.
 	atomic bool
-	// gathered is set for an item of a list that the merge gathers, though the API
-	// treats it as one value.
-	gathered bool
-	// item is set for an item of a list.
-	isItem bool
+	// isItem is set for an item of a list, keyed for one of a list whose items have
+	// keys, and gathered for one of a list to which the merge adds items although the
+	// API treats the list as one value.
+	isItem, keyed, gathered bool
 }
+
+// anItem is the element of [here.pod] for an item of a list.
+const anItem = "*"
 
 func (h here) in(key string, typ *podschema.Type) here {
 	below := h
-	below.at, below.typ, below.isItem, below.gathered = h.at.field(key), typ, false, false
-	below.pod = strings.TrimPrefix(h.pod+"."+key, ".")
+	below.at, below.typ, below.pod = h.at.field(key), typ, append(slices.Clone(h.pod), key)
+	below.isItem, below.keyed, below.gathered = false, false, false
 	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic()
 	return below
 }
 
 func (h here) item(i int) here {
 	below := h
-	below.at, below.isItem, below.typ = h.at.item(i), true, nil
-	if h.typ != nil {
-		below.typ = h.typ.Elem()
-	}
+	below.at, below.pod, below.typ = h.at.item(i), append(slices.Clone(h.pod), anItem), nil
+	below.isItem, below.keyed, below.gathered = true, false, false
 	below.atomic = h.atomic || h.typ == nil || h.typ.Atomic()
-	below.gathered = !h.atomic && h.typ != nil && h.typ.Gathers()
+	if h.typ != nil {
+		below.typ, below.keyed = h.typ.Elem(), len(h.typ.Keys()) > 0
+		below.gathered = !h.atomic && h.typ.Gathers()
+	}
 	return below
 }
+
+// where says the same to the directives' grammar.
+func (h here) where() directive.Where {
+	return directive.Where{
+		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: directive.Whole(h.typ), Inside: h.atomic,
+	}
+}
+
+// is reports whether the place in the pod has these elements.
+func (h here) is(pod ...string) bool { return slices.Equal(h.pod, pod) }
 
 // fragmentRoots are the parts of a pod that a template may set.
 const fragmentRoots = "metadata.labels, metadata.annotations and spec"
 
-// forbidden returns why a template may not set the pod's field, or nothing.
-func forbidden(pod string) string {
-	switch pod {
-	case "", "metadata", "metadata.labels", "metadata.annotations", "spec":
-		return ""
-	case "spec.ephemeralContainers":
+// forbidden returns why a template may not set the pod's part, or nothing.
+func forbidden(pod []string) string {
+	switch {
+	case slices.Equal(pod, []string{"spec", "ephemeralContainers"}):
 		return "ephemeral containers cannot be injected"
-	}
-	if strings.HasPrefix(pod, "spec.") || strings.HasPrefix(pod, "metadata.labels.") || strings.HasPrefix(pod, "metadata.annotations.") {
+	case pod[0] == "spec", slices.Equal(pod, []string{"metadata"}), pod[0] == "metadata" && (pod[1] == "labels" || pod[1] == "annotations"):
 		return ""
 	}
 	return "a template may set only " + fragmentRoots
@@ -143,8 +155,7 @@ func (c *fragmentCompiler) text(v string, h here) node {
 }
 
 func (c *fragmentCompiler) whole(v string, p part, h here) node {
-	switch h.pod {
-	case "", "metadata", "spec":
+	if len(h.pod) == 0 || h.is("metadata") || h.is("spec") {
 		c.problem(h.at, "must be written out as an object")
 		return nil
 	}
@@ -184,12 +195,11 @@ func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart 
 // mapping compiles an object. Directives that repeat it are its list's to take.
 func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 	m := &mapping{at: h.at, line: c.source.line(h.at), typ: h.typ}
+	c.directives(v, m, h)
 	whole := map[string]any{}
-	isConstant := true
+	isConstant := m.condition == nil && len(m.directives) == 0
 	for _, key := range sortedKeys(v) {
-		if strings.HasPrefix(key, "$") && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${") {
-			isConstant = false
-			c.directive(key, v[key], m, h)
+		if isDirective(key) {
 			continue
 		}
 		e, ok := c.entry(key, v[key], h)
@@ -224,13 +234,13 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 	for _, p := range parts {
 		literal += p.text
 	}
-	if strings.HasPrefix(literal, "$") {
+	if directive.Is(literal) {
 		c.problem(at, "no key may begin with $")
 		return entry{}, false
 	}
 	typ, ok := entryType(h.typ, literal)
 	if !ok && !c.allowUnknownFields {
-		c.problem(at, "unknown field of a pod"+didYouMean(literal, h.typ.FieldNames()))
+		c.problem(at, "unknown field of a pod"+nearest.Hint(literal, h.typ.FieldNames()))
 		return entry{}, false
 	}
 	below := h.in(key, typ)
@@ -292,14 +302,14 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 
 // repeats takes $for and $each off an item of a list.
 func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, here) {
-	forValue, hasFor := v["$for"]
-	eachValue, hasEach := v["$each"]
+	forValue, hasFor := v[directive.For]
+	eachValue, hasEach := v[directive.Each]
 	if !hasFor && !hasEach {
 		return v, h
 	}
 	rest := make(map[string]any, len(v))
 	for key, value := range v {
-		if key != "$for" && key != "$each" {
+		if key != directive.For && key != directive.Each {
 			rest[key] = value
 		}
 	}
@@ -317,7 +327,7 @@ func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, her
 var loopText = regexp.MustCompile(`(?s)\A\s*([a-zA-Z_][a-zA-Z0-9_]*)\s+in\s+(.*\S)\s*\z`)
 
 func (c *fragmentCompiler) loop(v any, it *item, h here) here {
-	at := h.at.field("$for")
+	at := h.at.field(directive.For)
 	source, _ := v.(string)
 	found := loopText.FindStringSubmatchIndex(source)
 	if found == nil {
@@ -354,10 +364,10 @@ func loopElement(t *cel.Type) (*cel.Type, bool) {
 }
 
 func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) here {
-	at := h.at.field("$each")
+	at := h.at.field(directive.Each)
 	which, _ := v.(string)
 	switch {
-	case h.pod != "spec.containers":
+	case !h.is("spec", "containers", anItem):
 		c.problem(at, "is only for items of spec.containers, from where it also extends init containers")
 		return h
 	case !slices.Contains([]each{eachApp, eachInit, eachAll}, each(which)):
@@ -365,10 +375,10 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		return h
 	}
 	for key, why := range map[string]string{
-		"name":      "$each gives the name",
-		"image":     "an item with $each extends containers, and cannot have an image",
-		"$position": "an item with $each extends containers, which keep their place",
-		"$patch":    "an item with $each extends containers; delete or replace one by its name",
+		"name":             "$each gives the name",
+		"image":            "an item with $each extends containers, and cannot have an image",
+		directive.Position: "an item with $each extends containers, which keep their place",
+		directive.Patch:    "an item with $each extends containers; delete or replace one by its name",
 	} {
 		if _, ok := rest[key]; ok {
 			c.problem(h.at.field(key), why)

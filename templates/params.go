@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -119,7 +120,7 @@ func (t *Template) missing(p *parameter, levels [2]*level) error {
 	message := fmt.Sprintf("is required by the template %s: set it on %s; want %s", t.name, p.levels(), p.allowed())
 	for _, l := range levels {
 		for _, suffix := range sortedKeys(l.values) {
-			if _, near := nearest(suffix, []string{p.suffix}); near && !l.used[suffix] {
+			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
 				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), t.annotations, plain(suffix), p.suffix)
 			}
 		}
@@ -217,7 +218,7 @@ func (t *Template) unknownAnnotations(l *level) []string {
 			}
 		}
 		warnings = append(warnings, fmt.Sprintf("annotation %s%s on the %s: the template %s has no such parameter%s",
-			t.annotations, plain(suffix), strings.ToLower(string(l.origin)), t.name, didYouMean(suffix, known)))
+			t.annotations, plain(suffix), strings.ToLower(string(l.origin)), t.name, nearest.Hint(suffix, known)))
 	}
 	return warnings
 }

@@ -229,12 +229,3 @@ func TestNamesInKebabCase(t *testing.T) {
 		}
 	}
 }
-
-func TestTheNearestName(t *testing.T) {
-	known := []string{"log-level", "image", "memory", "cpu"}
-	for name, want := range map[string]string{"log-levle": "log-level", "LogLevel": "log-level", "IMAGE": "image", "imge": "image", "cpus": "cpu", "zzzz": "", "": ""} {
-		if got, _ := nearest(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
-	}
-}

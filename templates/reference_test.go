@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/directive"
 )
 
 var update = flag.Bool("update", false, "write the reference anew")
@@ -119,7 +120,7 @@ func reference(t *testing.T) string {
 	line("## Directives\n")
 	line("Keys that begin with `$`, in `inject`.\n")
 	line("| directive | stands on | what it does |\n| --- | --- | --- |")
-	for _, name := range templates.Directives() {
+	for _, name := range directive.Names() {
 		doc, ok := directiveDocs[name]
 		if !ok {
 			t.Errorf("the reference does not say what %s does", name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -325,12 +326,7 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 	metadata, _ := fragment["metadata"].(map[string]any)
 	for _, field := range []string{"annotations", "labels"} {
 		entries, _ := metadata[field].(map[string]any)
-		unset, _ := entries["$unset"].([]any)
-		keys := sortedKeys(entries)
-		for _, name := range unset {
-			keys = append(keys, fmt.Sprint(name))
-		}
-		for _, key := range keys {
+		for _, key := range append(sortedKeys(entries), directive.UnsetFields(entries)...) {
 			if r.template.isReserved(key) {
 				at := (*path)(nil).fields("spec", "inject", "metadata", field)
 				return &failure{at: at, line: r.template.reservedLine[field], message: fmt.Sprintf("the key %s is reserved for Pillion", shown(key))}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -85,7 +86,7 @@ func (s *strict) object(v any, t reflect.Type, at *path) any {
 	for _, key := range sortedKeys(object) {
 		field, ok := fields[key]
 		if !ok {
-			s.report(at.field(key), "unknown field"+didYouMean(key, sortedKeys(fields)))
+			s.report(at.field(key), "unknown field"+nearest.Hint(key, sortedKeys(fields)))
 			continue
 		}
 		if checked := s.check(object[key], field, at.field(key)); checked != nil {

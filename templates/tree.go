@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -165,7 +166,7 @@ func (m *mapping) key(e entry, s *scope, out map[string]any) (string, error) {
 	switch _, twice := out[key]; {
 	case key == "":
 		wrong = "is empty"
-	case strings.HasPrefix(key, "$"):
+	case directive.Is(key):
 		wrong = "begins with $"
 	case twice:
 		wrong = "is there twice"
@@ -239,10 +240,7 @@ func (q *sequence) renderItem(it *item, s *scope, out []any) ([]any, error) {
 // {$patch: replace} alone speaks of the list, and has none.
 func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
 	m, ok := v.(map[string]any)
-	if len(m) == 1 && m["$patch"] == "replace" {
-		return append(out, v), nil
-	}
-	if !ok || q.typ == nil || len(q.typ.Keys()) == 0 {
+	if !ok || directive.IsMarker(v) || q.typ == nil || len(q.typ.Keys()) == 0 {
 		return append(out, v), nil
 	}
 	if err := q.checkKeys(m, out); err != "" {
@@ -367,7 +365,7 @@ func extend(it *item, s *scope, list string, container map[string]any) error {
 // themselves.
 func hasFields(m map[string]any) bool {
 	for key := range m {
-		if !strings.HasPrefix(key, "$") || key == "$patch" || key == "$unset" {
+		if !directive.Is(key) || key == directive.Patch || key == directive.Unset {
 			return true
 		}
 	}

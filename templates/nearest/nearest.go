@@ -1,13 +1,14 @@
-package templates
+package nearest
 
 import (
 	"slices"
 	"strings"
 )
 
-// nearest returns the name that was probably meant by a misspelt one.
-func nearest(name string, known []string) (string, bool) {
-	best, least := "", 1+max(1, len(name)/3)
+// Name returns the known name that a misspelt one probably means. ok is false if
+// none is near.
+func Name(name string, known []string) (best string, ok bool) {
+	least := 1 + max(1, len(name)/3)
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if bare(k) == bare(name) {
 			return k, true
@@ -22,10 +23,10 @@ func nearest(name string, known []string) (string, bool) {
 // bare returns a name without what tells kebab-case from camelCase.
 func bare(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
 
-// didYouMean returns the end of a message about an unknown name: the nearest
+// Hint returns the end of a message about an unknown name: the nearest
 // name, or all there are if none is near and they are few.
-func didYouMean(name string, known []string) string {
-	if n, ok := nearest(name, known); ok {
+func Hint(name string, known []string) string {
+	if n, ok := Name(name, known); ok {
 		return "; did you mean " + n + "?"
 	}
 	if len(known) == 0 || len(known) > 24 {

@@ -1,0 +1,149 @@
+package directive
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/nearest"
+)
+
+// Where is where an object stands in the pod.
+type Where struct {
+	// Path has the fields from the pod down to the object. Each list is followed by
+	// one element that stands for the item; Check does not read that element.
+	Path []string
+	// Item is set for an item of a list.
+	Item bool
+	// Keyed is set for an item of a list whose items have names or keys.
+	Keyed bool
+	// Gathered is set for an item of a list without keys to which the merge adds
+	// items. The item that speaks of the whole list can stand in it.
+	Gathered bool
+	// Whole is set for an object that is compared and replaced as one value.
+	Whole bool
+	// Inside is set for what is part of such a value. No directive can stand there.
+	Inside bool
+}
+
+// Problem is a mistake in one directive of an object.
+type Problem struct {
+	// Key is the directive.
+	Key string
+	// Message says what is wrong with it, without naming the directive.
+	Message string
+}
+
+func (p Problem) Error() string { return p.Key + " " + p.Message }
+
+// Check returns what is wrong with the directives of an object, in the order of
+// their names. The object is rendered, or is as the manifest has it but without
+// $if, $for and $each.
+func Check(object map[string]any, where Where) []Problem {
+	var problems []Problem
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if !Is(key) {
+			continue
+		}
+		if wrong := check(key, object, where); wrong != "" {
+			problems = append(problems, Problem{Key: key, Message: wrong})
+		}
+	}
+	return problems
+}
+
+const insideOneValue = "cannot stand inside what the API treats as one value"
+
+func check(key string, object map[string]any, where Where) string {
+	switch key {
+	case If, For, Each:
+		return "is for templates; a rendered fragment has none"
+	case Position:
+		return checkPosition(object[key], where)
+	case OnConflict:
+		return checkConflict(object, where)
+	case Patch:
+		return checkPatch(object, where)
+	case Unset:
+		return checkUnset(object, where)
+	}
+	return "unknown directive" + nearest.Hint(key, Names())
+}
+
+func checkPosition(v any, where Where) string {
+	if !where.Item || !where.Keyed || where.Inside {
+		return "is only for items of lists whose items have names or keys"
+	}
+	if _, ok := readPosition(v); !ok {
+		return "want First, Last, {before: NAME} or {after: NAME}"
+	}
+	return ""
+}
+
+func checkConflict(object map[string]any, where Where) string {
+	if where.Inside {
+		return insideOneValue
+	}
+	if _, ok := Conflict(object); !ok {
+		return "want one of " + strings.Join([]string{Deny, KeepPod, Overwrite}, ", ")
+	}
+	return ""
+}
+
+func checkPatch(object map[string]any, where Where) string {
+	path := where.Path
+	if IsMarker(object) && where.Item && (where.Keyed || where.Gathered) {
+		path = path[:len(path)-1] // it speaks of the list
+	} else if where.Inside {
+		return insideOneValue
+	} else if where.Item && !where.Keyed {
+		return "is only for items of lists whose items have names or keys"
+	}
+	switch {
+	case Pinned(path...):
+		return takesAway(path)
+	case !IsDelete(object) && !IsReplace(object):
+		return "want delete or replace"
+	case IsReplace(object) && isContainer(path) && object["image"] == nil:
+		return "replaces a container of the pod; give the item an image"
+	}
+	return ""
+}
+
+func isContainer(path []string) bool {
+	return len(path) == 3 && path[0] == "spec" && (path[1] == "containers" || path[1] == "initContainers")
+}
+
+func checkUnset(object map[string]any, where Where) string {
+	if where.Inside {
+		return insideOneValue
+	}
+	if where.Whole {
+		return "has no meaning in what is one value; write the whole of it, with $patch: replace"
+	}
+	names := UnsetFields(object)
+	if names == nil {
+		return "want a list of names of this object's fields"
+	}
+	for _, name := range names {
+		path := append(slices.Clone(where.Path), name)
+		switch {
+		case Is(name):
+			return fmt.Sprintf("names the directive %s; want names of fields", name)
+		case object[name] != nil:
+			return fmt.Sprintf("takes %s away, which this object also sets; want one of the two", name)
+		case Pinned(path...):
+			return takesAway(path)
+		}
+	}
+	return ""
+}
+
+func takesAway(path []string) string {
+	place := strings.Join(path, ".")
+	if place == "" {
+		place = "the pod itself"
+	}
+	return "would take away what no template may: " + place
+}

@@ -1,0 +1,241 @@
+package directive
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+func parsed(t *testing.T, text string) any {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestAnObjectSaysWhatIsToGo(t *testing.T) {
+	for text, want := range map[string]struct{ deletes, replaces, marker bool }{
+		"{name: a}":                  {},
+		"{name: a, $patch: delete}":  {deletes: true},
+		"{name: a, $patch: replace}": {replaces: true},
+		"{$patch: replace}":          {replaces: true, marker: true},
+		"{$patch: delete}":           {deletes: true},
+		"{$patch: [delete]}":         {},
+		"replace":                    {},
+		"null":                       {},
+	} {
+		v := parsed(t, text)
+		if IsDelete(v) != want.deletes || IsReplace(v) != want.replaces || IsMarker(v) != want.marker {
+			t.Errorf("%s: delete %t, replace %t, marker %t", text, IsDelete(v), IsReplace(v), IsMarker(v))
+		}
+	}
+}
+
+func TestAListReplacesThePodsListWhenAnItemSaysSo(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[{$patch: replace}, {name: a}]": true,
+		"[{name: a}, {$patch: replace}]": true,
+		"[{name: a, $patch: replace}]":   false,
+		"[]":                             false,
+		"{$patch: replace}":              false,
+	} {
+		if got := ReplacesList(parsed(t, text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+func TestUnsetNamesFields(t *testing.T) {
+	for text, want := range map[string]string{
+		"{$unset: [b, a]}":          "b a",
+		"{$unset: []}":              "",
+		"{$unset: [a, 1]}":          "",
+		"{$unset: [a, '']}":         "",
+		"{$unset: ['${params.a}']}": "",
+		"{$unset: a}":               "",
+		"{a: b}":                    "",
+	} {
+		if got := strings.Join(UnsetFields(object(parsed(t, text))), " "); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestConflictIsOneOfThePolicies(t *testing.T) {
+	for text, want := range map[string]string{
+		"{$onConflict: Deny}": Deny, "{$onConflict: KeepPod}": KeepPod, "{$onConflict: Overwrite}": Overwrite,
+		"{$onConflict: Win}": "", "{$onConflict: [Deny]}": "", "{a: b}": "",
+	} {
+		if got, ok := Conflict(object(parsed(t, text))); got != want || ok != (want != "") {
+			t.Errorf("%s: %q %t", text, got, ok)
+		}
+	}
+}
+
+func TestPositionIsAnEndOrANeighbour(t *testing.T) {
+	for text, want := range map[string]Place{
+		"{name: a}":                               {},
+		"{$position: First}":                      {Kind: First},
+		"{$position: Last}":                       {Kind: Last},
+		"{$position: {before: x}}":                {Kind: Before, Anchor: "x"},
+		"{$position: {after: x}}":                 {Kind: After, Anchor: "x"},
+		"{$position: {after: x, before: z}}":      {},
+		"{$position: {after: ''}}":                {},
+		"{$position: {after: 1}}":                 {},
+		"{$position: {after: '${params.after}'}}": {},
+		"{$position: Middle}":                     {},
+		"[]":                                      {},
+	} {
+		if got := PositionOf(parsed(t, text)); got != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+func TestPinnedPartsOfAPod(t *testing.T) {
+	for path, want := range map[string]bool{
+		"":                                       true,
+		"status":                                 true,
+		"status/phase":                           true,
+		"metadata":                               true,
+		"metadata/name":                          true,
+		"metadata/ownerReferences/x":             true,
+		"metadata/annotations":                   true,
+		"metadata/annotations/example.com~1note": false,
+		"metadata/labels":                        false,
+		"metadata/labels/app":                    false,
+		"spec":                                   true,
+		"spec/containers":                        true,
+		"spec/containers/name=web":               false,
+		"spec/containers/name=web/env":           false,
+		"spec/initContainers":                    false,
+		"spec/hostPID":                           false,
+	} {
+		var elements []string
+		if path != "" {
+			elements = strings.Split(path, "/")
+		}
+		if got := Pinned(elements...); got != want {
+			t.Errorf("%q: %t", path, got)
+		}
+	}
+}
+
+func TestCheckNamesEachMistake(t *testing.T) {
+	at := func(path string) Where { return Where{Path: strings.Split(path, ".")} }
+	item := func(path string) Where {
+		w := at(path + ".*")
+		w.Item, w.Keyed = true, true
+		return w
+	}
+	container, volume := item("spec.containers"), item("spec.volumes")
+	toleration := Where{Path: []string{"spec", "tolerations", "*"}, Item: true, Gathered: true, Inside: true}
+	term := Where{Path: []string{"spec", "affinity", "x", "*"}, Item: true, Inside: true}
+	unkeyed := Where{Path: []string{"spec", "new", "*"}, Item: true}
+	profile := at("spec.securityContext.seccompProfile")
+	profile.Whole = true
+	const (
+		keysOnly = "is only for items of lists whose items have names or keys"
+		takes    = "would take away what no template may: "
+	)
+	for _, c := range []struct {
+		name   string
+		object string
+		where  Where
+		want   string
+	}{
+		{"no directive", "{a: b}", at("spec"), ""},
+		{"an unknown one", "{$patsh: delete}", at("spec"), "$patsh unknown directive; did you mean $patch?"},
+		{"one of templates", "{$if: 'true'}", at("spec"), "$if is for templates; a rendered fragment has none"},
+		{"two mistakes", "{$position: First, $onConflict: Win}", at("spec"), "$onConflict want one of Deny, KeepPod, Overwrite, $position " + keysOnly},
+
+		{"a place", "{name: a, $position: First}", container, ""},
+		{"a neighbour", "{name: a, $position: {before: b}}", volume, ""},
+		{"a place of no item", "{$position: First}", at("spec.securityContext"), "$position " + keysOnly},
+		{"a place in a list without keys", "{key: a, $position: First}", toleration, "$position " + keysOnly},
+		{"an unknown place", "{name: a, $position: Middle}", volume, "$position want First, Last, {before: NAME} or {after: NAME}"},
+		{"two neighbours", "{name: a, $position: {before: b, after: c}}", volume, "$position want First, Last, {before: NAME} or {after: NAME}"},
+
+		{"a policy", "{$onConflict: KeepPod}", at("spec"), ""},
+		{"an unknown policy", "{$onConflict: keepPod}", at("spec"), "$onConflict want one of Deny, KeepPod, Overwrite"},
+		{"a policy inside one value", "{$onConflict: Deny}", term, "$onConflict cannot stand inside what the API treats as one value"},
+
+		{"delete an item", "{name: a, $patch: delete}", container, ""},
+		{"delete an object", "{$patch: delete}", at("spec.securityContext"), ""},
+		{"delete the labels", "{$patch: delete}", at("metadata.labels"), ""},
+		{"delete the annotations", "{$patch: delete}", at("metadata.annotations"), "$patch " + takes + "metadata.annotations"},
+		{"delete the spec", "{$patch: delete}", at("spec"), "$patch " + takes + "spec"},
+		{"replace the spec", "{$patch: replace}", at("spec"), "$patch " + takes + "spec"},
+		{"delete the pod", "{$patch: delete}", Where{}, "$patch " + takes + "the pod itself"},
+		{"merge", "{name: a, $patch: merge}", volume, "$patch want delete or replace"},
+		{"delete an item without a key", "{key: a, $patch: delete}", unkeyed, "$patch " + keysOnly},
+		{"delete inside one value", "{key: a, $patch: delete}", toleration, "$patch cannot stand inside what the API treats as one value"},
+		{"replace a container", "{name: a, image: x, $patch: replace}", container, ""},
+		{"replace a container by one without an image", "{name: a, $patch: replace}", container, "$patch replaces a container of the pod; give the item an image"},
+		{"replace a list with keys", "{$patch: replace}", volume, ""},
+		{"replace a gathered list", "{$patch: replace}", toleration, ""},
+		{"replace another list", "{$patch: replace}", term, "$patch cannot stand inside what the API treats as one value"},
+		{"replace a gathered item", "{key: a, $patch: replace}", toleration, "$patch cannot stand inside what the API treats as one value"},
+		{"replace the containers", "{$patch: replace}", container, "$patch " + takes + "spec.containers"},
+		{"replace the init containers", "{$patch: replace}", item("spec.initContainers"), ""},
+
+		{"unset", "{$unset: [hostPID]}", at("spec"), ""},
+		{"unset a label", "{$unset: [app]}", at("metadata.labels"), ""},
+		{"unset the labels", "{$unset: [labels]}", at("metadata"), ""},
+		{"unset the name", "{$unset: [name]}", at("metadata"), "$unset " + takes + "metadata.name"},
+		{"unset the annotations", "{$unset: [annotations]}", at("metadata"), "$unset " + takes + "metadata.annotations"},
+		{"unset the containers", "{$unset: [hostPID, containers]}", at("spec"), "$unset " + takes + "spec.containers"},
+		{"unset the spec", "{$unset: [spec]}", Where{}, "$unset " + takes + "spec"},
+		{"unset and set", "{hostPID: true, $unset: [hostPID]}", at("spec"), "$unset takes hostPID away, which this object also sets; want one of the two"},
+		{"unset a directive", "{$unset: [$patch]}", at("spec"), "$unset names the directive $patch; want names of fields"},
+		{"unset no list", "{$unset: hostPID}", at("spec"), "$unset want a list of names of this object's fields"},
+		{"unset an expression", "{$unset: ['${params.a}']}", at("metadata.labels"), "$unset want a list of names of this object's fields"},
+		{"unset in one value", "{$unset: [localhostProfile]}", profile, "$unset has no meaning in what is one value; write the whole of it, with $patch: replace"},
+		{"unset inside one value", "{$unset: [key]}", term, "$unset cannot stand inside what the API treats as one value"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, p := range Check(object(parsed(t, c.object)), c.where) {
+				got = append(got, p.Error())
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("%s:\ngot  %s\nwant %s", c.object, text, c.want)
+			}
+		})
+	}
+}
+
+func TestWholeObjectsAreThoseOfTheListAndTheAPIs(t *testing.T) {
+	field := func(t *podschema.Type, names ...string) *podschema.Type {
+		for _, name := range names {
+			t, _ = t.Field(name)
+			if t.Kind() == podschema.List {
+				t = t.Elem()
+			}
+		}
+		return t
+	}
+	spec, _ := podschema.Pod().Field("spec")
+	for name, c := range map[string]struct {
+		typ  *podschema.Type
+		want bool
+	}{
+		"an app container's variable":   {field(spec, "containers", "env"), true},
+		"an init container's variable":  {field(spec, "initContainers", "env"), true},
+		"a volume":                      {field(spec, "volumes"), true},
+		"a reference that is atomic":    {field(spec, "imagePullSecrets"), true},
+		"a container":                   {field(spec, "containers"), false},
+		"a probe":                       {field(spec, "containers", "livenessProbe"), false},
+		"a map that the API has atomic": {field(spec, "nodeSelector"), false},
+		"an unknown type":               {nil, false},
+	} {
+		if got := Whole(c.typ); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package directive
+
+// Pinned reports whether no template may take away the pod's part at the path,
+// which has field names and an element for each item of a list. No path is the
+// pod itself. A template may take away any part of the spec except its list of
+// containers, any label or all of them, and single annotations.
+func Pinned(path ...string) bool {
+	if len(path) < 2 {
+		return true
+	}
+	switch path[0] {
+	case "spec":
+		return len(path) == 2 && path[1] == "containers"
+	case "metadata":
+		return path[1] != "labels" && (path[1] != "annotations" || len(path) == 2)
+	}
+	return true
+}

@@ -30,6 +30,10 @@ var mistakes = []struct {
 	{"required that keeps the pod's on one node", "match: {}\nrequired: true\ninject: {spec: {$onConflict: KeepPod}}", 3, "spec.inject.spec.$onConflict", "want Deny or Overwrite"},
 	{"required that is skipped when it fails", "inject: {}\nmatch: {}\nrequired: true\nonError: Skip", 4, "spec.onError", "want Deny"},
 	{"required with a required parameter that nobody may set", "inject: {}\nmatch: {}\nrequired: true\nparameters: [{name: a, type: string, required: true}]", 4, "spec.parameters[0].setBy", "nobody may set"},
+	{"required with a computed name", "match: {}\nrequired: true\ninject:\n  spec:\n    initContainers:\n    - name: a-${pod.metadata.namespace}\n      image: a", 6, "spec.inject.spec.initContainers[0].name", "write the name as plain text"},
+	{"required with repeated containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - $for: x in ['a']\n      name: a\n      image: a", 6, "spec.inject.spec.containers[0].$for", "write out each container"},
+	{"required with computed containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers: \"${[{'name': 'a', 'image': 'a'}]}\"", 5, "spec.inject.spec.containers", "write out each container"},
+	{"required with a computed container", "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - \"${{'name': 'a', 'image': 'a'}}\"", 6, "spec.inject.spec.containers[0]", "write out each container"},
 	{"verify without required", "inject: {}\nverify: {images: [a]}", 2, "spec.verify", "only for required templates"},
 	{"verify without patterns", "inject: {}\nmatch: {}\nrequired: true\nverify: {images: []}", 4, "spec.verify.images", "want patterns"},
 	{"verify with a pattern of everything", "inject: {}\nmatch: {}\nrequired: true\nverify: {images: ['**']}", 4, "spec.verify.images[0]", "any image"},
@@ -137,6 +141,10 @@ var mistakes = []struct {
 	{"a default that YAML has changed", "parameters: [{name: a, type: string, default: 1.10}]\ninject: {}", 1, "spec.parameters[0].default", "quote it"},
 	{"an unknown level", "parameters: [{name: a, type: string, setBy: [Team]}]\ninject: {}", 1, "spec.parameters[0].setBy[0]", "want Namespace or Pod"},
 	{"parameters of one annotation", "parameters:\n- {name: caURL, type: string}\n- {name: caUrl, type: string}\ninject: {}", 3, "spec.parameters[1].name", "t.pillion.dev/ca-url is already that of the parameter caURL"},
+}
+
+func TestRequiredTemplatesExtendContainersOfComputedNames(t *testing.T) {
+	compiled(t, "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - {$each: App, env: [{name: A}]}\n    - {$for: c in pod.spec.containers, name: \"${c.name}\", env: [{name: B}]}\n    - {name: a, image: \"a:${'1'}\"}")
 }
 
 func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {

@@ -71,6 +71,11 @@ func (h here) where() directive.Where {
 // is reports whether the place in the pod has these elements.
 func (h here) is(pod ...string) bool { return slices.Equal(h.pod, pod) }
 
+// isContainer reports whether the place is an item of a list of containers.
+func (h here) isContainer() bool {
+	return h.is("spec", "containers", anItem) || h.is("spec", "initContainers", anItem)
+}
+
 // fragmentRoots are the parts of a pod that a template may set.
 const fragmentRoots = "metadata.labels, metadata.annotations and spec"
 
@@ -157,6 +162,10 @@ func (c *fragmentCompiler) text(v string, h here) node {
 func (c *fragmentCompiler) whole(v string, p part, h here) node {
 	if len(h.pod) == 0 || h.is("metadata") || h.is("spec") {
 		c.problem(h.at, "must be written out as an object")
+		return nil
+	}
+	if c.spec.Required && (h.is("spec", "containers") || h.is("spec", "initContainers") || h.isContainer()) {
+		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
 		return nil
 	}
 	e := c.expression(h.env, p.text, h.at, c.source.textLine(h.at, v, p.offset))
@@ -279,6 +288,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 		below := h.item(i)
 		it := item{at: below.at, line: c.source.line(below.at)}
 		if object, ok := value.(map[string]any); ok {
+			c.requiredSidecar(object, below)
 			value, below = c.repeats(object, &it, below)
 		}
 		if it.node = c.compile(value, below); it.node == nil {
@@ -298,6 +308,24 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 		return &constant{at: h.at, value: whole}
 	}
 	return q
+}
+
+// verifiedByName says why the compiler must know a required template's containers.
+const verifiedByName = "the final pod is verified to have the containers of a required template, by their names"
+
+// requiredSidecar checks an item of a list of containers: the verification has to
+// know the names of the containers that a required template injects.
+func (c *fragmentCompiler) requiredSidecar(v map[string]any, h here) {
+	if !c.spec.Required || !h.isContainer() || v["image"] == nil {
+		return
+	}
+	if _, repeated := v[directive.For]; repeated {
+		c.problem(h.at.field(directive.For), "repeats a container with an image; write out each container: "+verifiedByName)
+	}
+	name, _ := v["name"].(string)
+	if parts, err := scan(name); err == nil && slices.ContainsFunc(parts, func(p part) bool { return p.isExpr }) {
+		c.problem(h.at.field("name"), "has an expression; write the name as plain text: "+verifiedByName)
+	}
 }
 
 // repeats takes $for and $each off an item of a list.

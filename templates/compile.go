@@ -47,6 +47,7 @@ type Template struct {
 	spec        v1alpha1.SidecarTemplateSpec
 
 	availableTo, matchNamespace, matchPod labels.Selector
+	verify                                Verify
 
 	parameters     []*parameter
 	parameterNames []string
@@ -190,6 +191,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.rules(specAt)
+	t.verify = c.verification(specAt.field("verify"))
 	c.selectors(t, specAt)
 	c.parameters(t, values, specAt.field("parameters"))
 	c.expressions(t, specAt)
@@ -275,19 +277,6 @@ func (c *compiler) rules(at *path) {
 // requirement checks what a required template may not say, because a pod could
 // get around it.
 func (c *compiler) requirement(at *path) {
-	if v := c.spec.Verify; v != nil {
-		if !c.spec.Required {
-			c.problem(at.field("verify"), "is only for required templates")
-		}
-		if len(v.Images) == 0 {
-			c.problem(at.fields("verify", "images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
-		}
-		for i, pattern := range v.Images {
-			if strings.Trim(pattern, "*") == "" {
-				c.problem(at.fields("verify", "images").item(i), fmt.Sprintf("%s lets any image through; want a pattern such as registry.example.com/team/*", shown(pattern)))
-			}
-		}
-	}
 	if !c.spec.Required {
 		return
 	}

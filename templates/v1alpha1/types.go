@@ -41,7 +41,8 @@ type SidecarTemplateSpec struct {
 	// Required, which needs match, means that pods cannot opt out and that the
 	// final pod is verified. Default false.
 	Required bool `json:"required,omitempty"`
-	// Verify says what the final pod must look like. Only with required.
+	// Verify says what the sidecars may have in the final pod, besides what the
+	// template renders. Default: nothing. Only with required.
 	Verify *Verify `json:"verify,omitempty"`
 	// Overridable lets a pod's author declare a container of the sidecar's name,
 	// whose fields then win. Default false: such a pod conflicts.
@@ -81,11 +82,30 @@ type Match struct {
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
 }
 
-// Verify says what the final pod must look like under a required template.
+// Verify says what the sidecars of a required template may have in the final pod,
+// besides what the template renders. It needs images or allow.
 type Verify struct {
-	// Images are the patterns, with * for any text, one of which the sidecar's
-	// image must match. Without, only the image that the template renders will do.
+	// Images are patterns for the sidecars' images, in which * stands for any text
+	// without /, and ** for any text. A sidecar has the image that the template
+	// renders, or one that matches.
 	Images []string `json:"images,omitempty"`
+	// Allow says what other webhooks may add to the sidecars or change in them.
+	// Default: nothing.
+	Allow *Allow `json:"allow,omitempty"`
+}
+
+// Allow lists what other webhooks may add to the sidecars of a required template
+// or change in them.
+type Allow struct {
+	// Env are names of environment variables, in which * stands for any text.
+	Env []string `json:"env,omitempty"`
+	// VolumeMounts are the paths of volume mounts, in which * stands for any text
+	// without /, and ** for any text.
+	VolumeMounts []string `json:"volumeMounts,omitempty"`
+	// Resources lets them change requests and limits. Default false.
+	Resources bool `json:"resources,omitempty"`
+	// Probes lets them change the three probes. Default false.
+	Probes bool `json:"probes,omitempty"`
 }
 
 // MatchCondition is a CEL expression that must be true for a pod to be injected.

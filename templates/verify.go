@@ -1,0 +1,141 @@
+package templates
+
+import (
+	pathpkg "path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Verify is what spec.verify of a required template accepts in the final pod's
+// sidecars, besides what the template renders. The zero value accepts nothing.
+type Verify struct {
+	images, env, mounts []*regexp.Regexp
+	resources, probes   bool
+}
+
+// Verify returns what the template's spec.verify accepts: nothing if it has none.
+func (t *Template) Verify() Verify { return t.verify }
+
+// AllowsImage reports whether a sidecar may have the image in place of the rendered
+// one. What is no reference to an image, such as a/../b, is never accepted.
+func (v Verify) AllowsImage(image string) bool { return isImage(image) && anyMatches(v.images, image) }
+
+// AllowsEnv reports whether another webhook may add or change the variable of a
+// sidecar.
+func (v Verify) AllowsEnv(name string) bool { return anyMatches(v.env, name) }
+
+// AllowsMount reports whether another webhook may add or change the volume mount of
+// a sidecar at a path. A path with //, . or .. in it, or a / at its end, is never
+// accepted.
+func (v Verify) AllowsMount(mountPath string) bool {
+	return pathpkg.Clean(mountPath) == mountPath && anyMatches(v.mounts, mountPath)
+}
+
+// AllowsResources reports whether another webhook may change a sidecar's resources.
+func (v Verify) AllowsResources() bool { return v.resources }
+
+// AllowsProbes reports whether another webhook may change a sidecar's probes.
+func (v Verify) AllowsProbes() bool { return v.probes }
+
+func anyMatches(patterns []*regexp.Regexp, text string) bool {
+	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
+}
+
+// pattern compiles a pattern to an expression for a whole text: ** stands for any
+// text, and * for the text that star matches.
+func pattern(text, star string) *regexp.Regexp {
+	quoted := regexp.QuoteMeta(text)
+	quoted = strings.ReplaceAll(quoted, `\*\*`, `.*`)
+	quoted = strings.ReplaceAll(quoted, `\*`, star)
+	return regexp.MustCompile(`(?s)\A` + quoted + `\z`)
+}
+
+const (
+	anyText     = `.*`
+	withinSlash = `[^/]*`
+)
+
+// verification compiles spec.verify.
+func (c *compiler) verification(at *path) Verify {
+	declared := c.spec.Verify
+	if declared == nil {
+		return Verify{}
+	}
+	if !c.spec.Required {
+		c.problem(at, "is only for required templates")
+	}
+	if len(declared.Images) == 0 && declared.Allow == nil {
+		c.problem(at.field("images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
+	}
+	v := Verify{images: c.patterns(declared.Images, withinSlash, imagePatternMistake, at.field("images"))}
+	if allow := declared.Allow; allow != nil {
+		at := at.field("allow")
+		if len(allow.Env)+len(allow.VolumeMounts) == 0 && !allow.Resources && !allow.Probes {
+			c.problem(at, "allows nothing; want env, volumeMounts, resources or probes, or leave it out")
+		}
+		v.env = c.patterns(allow.Env, anyText, envPatternMistake, at.field("env"))
+		v.mounts = c.patterns(allow.VolumeMounts, withinSlash, mountPatternMistake, at.field("volumeMounts"))
+		v.resources, v.probes = allow.Resources, allow.Probes
+	}
+	return v
+}
+
+// patterns compiles a list of patterns; mistake says what is wrong with one.
+func (c *compiler) patterns(list []string, star string, mistake func(string) string, at *path) []*regexp.Regexp {
+	var compiled []*regexp.Regexp
+	for i, text := range list {
+		wrong := mistake(text)
+		if strings.Contains(text, "***") {
+			wrong = "has more than two * in a row; want * or **"
+		}
+		if wrong != "" {
+			c.problem(at.item(i), shown(text)+" "+wrong)
+			continue
+		}
+		compiled = append(compiled, pattern(text, star))
+	}
+	return compiled
+}
+
+// imagePatternLetters are the letters of references to images, and *.
+var imagePatternLetters = regexp.MustCompile(`\A[A-Za-z0-9._:/@+*\[\]-]+\z`)
+
+func imagePatternMistake(text string) string {
+	switch {
+	case strings.Trim(text, "*/:@") == "":
+		return "lets any image through; want a pattern such as registry.example.com/team/*"
+	case !imagePatternLetters.MatchString(text):
+		return "matches no image; want an image, in which * stands for text without / and ** for any text"
+	case !isCleanPath(text):
+		return "matches no image, because an image has no empty part and no . or .. between slashes"
+	}
+	return ""
+}
+
+func envPatternMistake(text string) string {
+	switch {
+	case strings.Trim(text, "*") == "":
+		return "lets any variable through, LD_PRELOAD too; want a name, or a pattern such as OTEL_*"
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '=' }):
+		return "matches no variable; want a name, in which * stands for any text"
+	}
+	return ""
+}
+
+func mountPatternMistake(text string) string {
+	switch {
+	case !strings.HasPrefix(text, "/"):
+		return "matches no mount; want a path that begins with /, in which * stands for text without / and ** for any text"
+	case strings.Trim(text, "*/") == "":
+		return "lets mounts in anywhere, over the sidecar's program too; want a pattern such as /etc/ssl/*"
+	case !isCleanPath(text[1:]) || strings.Contains(text, ":"):
+		return "matches no mount, because a path there has no colon, no empty part, and no . or .. between slashes"
+	}
+	return ""
+}
+
+// isCleanPath reports whether no part between slashes is empty, . or ..
+func isCleanPath(text string) bool {
+	return !slices.ContainsFunc(strings.Split(text, "/"), func(part string) bool { return part == "" || part == "." || part == ".." })
+}

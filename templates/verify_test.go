@@ -1,0 +1,125 @@
+package templates
+
+import (
+	"strings"
+	"testing"
+)
+
+// verifying returns what a required template with this spec.verify accepts.
+func verifying(t *testing.T, verify string) Verify {
+	t.Helper()
+	return compiled(t, "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\n"+verify+"\ninject: {}").Verify()
+}
+
+func TestImagesThatPatternsAccept(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0a", 32)
+	for pattern, images := range map[string]map[string]bool{
+		"fluent/*": {
+			"fluent/fluent-bit": true, "fluent/fluent-bit:4.1": true, "fluent/fluent-bit" + digest: true, "fluent/fluent-bit:4.1" + digest: true,
+			"fluent/a/b": false, "fluent/../evil": false, "fluent/../../evil/x": false, "fluent/..": false, "fluent/": false, "fluent": false,
+			"evil.example.com/fluent/x": false, "Fluent/x": false, "": false, "fluent/a b": false, "fluent/x\n": false,
+		},
+		"fluent/**": {
+			"fluent/a": true, "fluent/a/b:1": true, "fluent/a/b" + digest: true,
+			"fluent/../../evil/x": false, "fluent/a/../../evil": false, "fluent//x": false, "fluent/./x": false, "fluentd/a": false,
+		},
+		"registry.example.com:5000/team/*": {
+			"registry.example.com:5000/team/a:1": true, "registry.example.com/team/a:1": false, "registry.example.com:50001/team/a": false, "registryXexample.com:5000/team/a": false,
+		},
+		"mirror.example.com/audit:*":      {"mirror.example.com/audit:1": true, "mirror.example.com/audit:": false, "mirror.example.com/audit": false, "mirror.example.com/audit:1/x": false, "mirror.example.com/audit:1" + digest: true},
+		"registry.example.com/audit:1*":   {"registry.example.com/audit:1": true, "registry.example.com/audit:1.2": true, "registry.example.com/audit:2": false},
+		"*.example.com/audit:1":           {"a.example.com/audit:1": true, "a.b.example.com/audit:1": true, "evil.org/a.example.com/audit:1": false},
+		"**/audit:1":                      {"a/audit:1": true, "a.example.com/b/audit:1": true, "audit:1": false, "a/xaudit:1": false},
+		"registry.example.com/audit:1":    {"registry.example.com/audit:1": true, "registry.example.com/audit:11": false, "x.registry.example.com/audit:1": false},
+		"registry.example.com/a" + digest: {"registry.example.com/a" + digest: true, "registry.example.com/a:1": false},
+	} {
+		v := verifying(t, "verify: {images: ['"+pattern+"']}")
+		for image, want := range images {
+			if got := v.AllowsImage(image); got != want {
+				t.Errorf("%s, %q: %t", pattern, image, got)
+			}
+		}
+	}
+}
+
+func TestVariablesThatPatternsAccept(t *testing.T) {
+	v := verifying(t, "verify: {allow: {env: [HTTP_PROXY, 'OTEL_*', '*.proxy', 'a/**']}}")
+	for name, want := range map[string]bool{
+		"HTTP_PROXY": true, "http_proxy": false, "HTTP_PROXY_X": false, "XHTTP_PROXY": false,
+		"OTEL_": true, "OTEL_A/B": true, "OTEL": false, "http.proxy": true, "httpXproxy": false, "a/b": true, "LD_PRELOAD": false, "": false,
+	} {
+		if got := v.AllowsEnv(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
+
+func TestMountsThatPatternsAccept(t *testing.T) {
+	v := verifying(t, "verify: {allow: {volumeMounts: ['/etc/ssl/*', '/var/run/secrets/**', /tmp]}}")
+	for path, want := range map[string]bool{
+		"/etc/ssl/certs": true, "/etc/ssl/certs/a": false, "/etc/ssl": false, "/etc/ssl/": false, "/etc/ssl/..": false, "/etc/ssl/.": false, "/etc/ssl/certs/": false, "etc/ssl/certs": false,
+		"/var/run/secrets/a/b": true, "/var/run/secrets/../../bin": false, "/var/run/secrets//a": false, "/var/run/secrets/": false,
+		"/tmp": true, "/tmp/": false, "/tmp/a": false, "/": false, "": false,
+	} {
+		if got := v.AllowsMount(path); got != want {
+			t.Errorf("%q: %t", path, got)
+		}
+	}
+}
+
+func TestVerifyAcceptsOnlyWhatItLists(t *testing.T) {
+	for verify, want := range map[string][5]bool{
+		"":                                                 {},
+		"verify: {images: ['a/*']}":                        {0: true},
+		"verify: {allow: {env: [A]}}":                      {1: true},
+		"verify: {allow: {volumeMounts: [/a]}}":            {2: true},
+		"verify: {allow: {resources: true}}":               {3: true},
+		"verify: {allow: {probes: true, env: [B]}}":        {4: true},
+		"verify: {images: ['a/*'], allow: {probes: true}}": {0: true, 4: true},
+	} {
+		v := verifying(t, verify)
+		got := [5]bool{v.AllowsImage("a/b:1"), v.AllowsEnv("A"), v.AllowsMount("/a"), v.AllowsResources(), v.AllowsProbes()}
+		if got != want {
+			t.Errorf("%q: %v", verify, got)
+		}
+	}
+}
+
+func TestPatternsThatCannotBeMeantAreRefused(t *testing.T) {
+	const images, env, mounts = "verify: {images: ['%']}", "verify: {allow: {env: ['%']}}", "verify: {allow: {volumeMounts: ['%']}}"
+	for _, c := range []struct{ verify, pattern, path, says string }{
+		{images, "", "spec.verify.images[0]", "any image"},
+		{images, "*", "spec.verify.images[0]", "any image"},
+		{images, "*/*", "spec.verify.images[0]", "any image"},
+		{images, "**/*:*", "spec.verify.images[0]", "any image"},
+		{images, "a/***", "spec.verify.images[0]", "two * in a row"},
+		{images, "a/[bc]?", "spec.verify.images[0]", "matches no image"},
+		{images, "a/{b,c}", "spec.verify.images[0]", "matches no image"},
+		{images, "a/ b", "spec.verify.images[0]", "matches no image"},
+		{images, "a/../b", "spec.verify.images[0]", "no . or .."},
+		{images, "/a", "spec.verify.images[0]", "no empty part"},
+		{images, "a/", "spec.verify.images[0]", "no empty part"},
+		{env, "*", "spec.verify.allow.env[0]", "any variable"},
+		{env, "**", "spec.verify.allow.env[0]", "any variable"},
+		{env, "", "spec.verify.allow.env[0]", "any variable"},
+		{env, "A=b", "spec.verify.allow.env[0]", "matches no variable"},
+		{env, "A B", "spec.verify.allow.env[0]", "matches no variable"},
+		{mounts, "etc/ssl", "spec.verify.allow.volumeMounts[0]", "begins with /"},
+		{mounts, "", "spec.verify.allow.volumeMounts[0]", "begins with /"},
+		{mounts, "/**", "spec.verify.allow.volumeMounts[0]", "mounts in anywhere"},
+		{mounts, "/", "spec.verify.allow.volumeMounts[0]", "mounts in anywhere"},
+		{mounts, "/etc/../bin", "spec.verify.allow.volumeMounts[0]", "no . or .."},
+		{mounts, "/etc/", "spec.verify.allow.volumeMounts[0]", "no empty part"},
+		{mounts, "/a:b", "spec.verify.allow.volumeMounts[0]", "no colon"},
+		{"verify: {allow: {}}", "", "spec.verify.allow", "allows nothing"},
+		{"verify: {allow: {resources: false}}", "", "spec.verify.allow", "allows nothing"},
+		{"verify: {}", "", "spec.verify.images", "want patterns"},
+		{"verify: {allow: {ports: true}}", "", "spec.verify.allow.ports", "unknown field"},
+	} {
+		spec := "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\n" + strings.ReplaceAll(c.verify, "%", c.pattern) + "\ninject: {}"
+		_, _, err := Compile(manifest(spec), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.path+": ") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %q: %v", c.path, c.pattern, err)
+		}
+	}
+}

@@ -99,6 +99,7 @@ var mistakes = []struct {
 	{"a map of mixed types", "inject:\n  metadata: {annotations: {a: \"${toJson({'a': 1, 'b': 'c'})}\"}}", 2, "spec.inject.metadata.annotations.a", "wrap its values in dyn()"},
 	{"a mark in a long expression of several lines", "variables:\n- name: a\n  expression: |\n    [1, 2, 3].exists(x, x > 1) &&\n    pod.spec.hostNetwork && [1, 2, 3].all(x, x + nope > 0) && [4, 5, 6].all(x, x > 0) && [7, 8, 9].all(x, x > 0)\ninject: {}", 4, "spec.variables[0].expression", `l(x, x + >>>nope > 0) && [4`},
 	{"a function that is not there", "inject:\n  spec: {nodeName: \"${shelQuote('a')}\"}", 2, "spec.inject.spec.nodeName", "did you mean shellQuote?"},
+	{"a question about permissions", "matchConditions: [{name: a, expression: \"true || dyn(pod).serviceAccount('a', 'b').allowed()\"}]\ninject: {}", 1, "spec.matchConditions[0].expression", "undeclared reference to 'serviceAccount'"},
 	{"container outside of $each", "inject:\n  spec: {nodeName: \"${container.name}\"}", 2, "spec.inject.spec.nodeName", "items with $each"},
 	{"the reserved word namespace", "inject:\n  spec: {nodeName: \"${namespace.metadata.name}\"}", 2, "spec.inject.spec.nodeName", "namespaceObject"},
 	{"a parameter that is not declared", "parameters: [{name: level, type: string}]\ninject:\n  spec: {nodeName: \"${params.levl}\"}", 3, "spec.inject.spec.nodeName", "did you mean level?"},

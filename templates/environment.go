@@ -14,8 +14,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
-	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
@@ -41,10 +41,25 @@ const (
 )
 
 // baseEnvironment is the environment that all templates share: the CEL libraries
-// of Kubernetes' admission policies, and ours.
+// of Kubernetes' admission policies, and ours. Kubernetes' own environment cannot be
+// used, because no library can be taken out of it, and the one that asks an
+// authorizer has no meaning here.
 var baseEnvironment = sync.OnceValue(func() *cel.Env {
-	kubernetes := kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv()
-	env, err := kubernetes.Extend(
+	env, err := cel.NewEnv(
+		cel.HomogeneousAggregateLiterals(),
+		cel.EagerlyValidateDeclarations(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		cel.ASTValidators(
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+		),
+		library.URLs(), library.Regex(), library.Lists(), library.Quantity(), library.IP(), library.CIDR(), library.Format(),
+		library.SemverLib(library.SemverVersion(1)),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(), ext.Lists(ext.ListsVersion(3)),
 		cel.CustomTypeAdapter(adapter{}),
 		cel.Function("toJson", cel.Overload("pillion_to_json", []*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(toJSON))),
 		cel.Function("shellQuote", cel.Overload("pillion_shell_quote", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(shellQuote))),
@@ -52,7 +67,7 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 		cel.Variable(valuesName, cel.MapType(cel.StringType, cel.DynType)),
 	)
 	if err != nil {
-		panic(fmt.Sprintf("templates: extending Kubernetes' CEL environment: %v", err))
+		panic(fmt.Sprintf("templates: making the CEL environment: %v", err))
 	}
 	return env
 })

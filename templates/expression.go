@@ -53,7 +53,8 @@ func compileExpression(env *cel.Env, objects *provider, source string, at *path,
 	if err != nil {
 		return nil, &failure{at: at, line: line, message: err.Error()}
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}), cel.CostLimit(MaxExpressionCost))
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxExpressionCost))
 	if err != nil {
 		return nil, &failure{at: at, line: line, message: plain(err.Error())}
 	}

@@ -1,0 +1,54 @@
+package templates
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
+)
+
+// overloads returns the forms of an environment's functions, and which of them ask
+// for permissions.
+func overloads(env *cel.Env) map[string]bool {
+	all := map[string]bool{}
+	for name, f := range env.Functions() {
+		for _, o := range f.OverloadDecls() {
+			types := append([]*cel.Type{o.ResultType()}, o.ArgTypes()...)
+			all[name+" "+o.ID()] = slices.ContainsFunc(types, func(t *cel.Type) bool { return strings.Contains(t.String(), "kubernetes.authorization.") })
+		}
+	}
+	return all
+}
+
+func TestFunctionsAreThoseOfKubernetesPoliciesWithoutPermissions(t *testing.T) {
+	theirs := overloads(kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv())
+	ours := overloads(baseEnvironment())
+	own := []string{"toJson pillion_to_json", "shellQuote pillion_shell_quote", sortedFunction + " pillion_sorted"}
+	for id, permissions := range theirs {
+		if _, has := ours[id]; has == permissions {
+			t.Errorf("%s: about permissions %t, and here %t", id, permissions, has)
+		}
+	}
+	for id := range ours {
+		if _, has := theirs[id]; !has && !slices.Contains(own, id) {
+			t.Errorf("%s is none of Kubernetes' and none of ours", id)
+		}
+	}
+}
+
+func TestMacrosAreThoseOfKubernetesPolicies(t *testing.T) {
+	macros := func(env *cel.Env) []string {
+		var all []string
+		for _, m := range env.Macros() {
+			all = append(all, m.MacroKey())
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	theirs, ours := macros(kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv()), macros(baseEnvironment())
+	if !slices.Equal(theirs, ours) {
+		t.Errorf("theirs %v\nours   %v", theirs, ours)
+	}
+}

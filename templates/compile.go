@@ -2,11 +2,12 @@ package templates
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -14,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -62,7 +65,7 @@ type Template struct {
 
 // compiler compiles one manifest and gathers what is wrong with it.
 type compiler struct {
-	source   *source
+	source   *manifest.Source
 	problems []Problem
 	warnings []Warning
 	// objects and typedObjects are what env's two environments know of params and
@@ -78,17 +81,17 @@ var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`
 // selectors, the types of its expressions and the pod fields it sets; then it
 // renders it for a minimal and a full pod. Its error is a *CompileError with
 // everything that is wrong. Warnings come with either.
-func Compile(manifest []byte, o Options) (*Template, []Warning, error) {
-	c := &compiler{source: &source{}}
+func Compile(text []byte, o Options) (*Template, []Warning, error) {
+	c := &compiler{source: &manifest.Source{}}
 	if !strings.HasPrefix(o.Source, ClusterSource) {
-		c.source = newSource(manifest, o.FirstLine)
+		c.source = manifest.NewSource(text, o.FirstLine)
 	}
 	t := &Template{prefix: o.Prefix}
 	if t.prefix == "" {
 		t.prefix = DefaultPrefix
 	}
-	if object, err := readManifest(manifest, c.source); err != nil {
-		c.unreadable(err, o.FirstLine)
+	if object, err := manifest.Read(text, c.source); err != nil {
+		c.unreadable(err)
 	} else {
 		c.compile(object, t, o)
 	}
@@ -123,21 +126,23 @@ func (c *compiler) hasProblemIn(field string) bool {
 	})
 }
 
-func (c *compiler) problem(at *path, message string) { c.problemAt(at, c.source.line(at), message) }
+func (c *compiler) problem(at *manifest.Path, message string) {
+	c.problemAt(at, c.source.Line(at), message)
+}
 
-func (c *compiler) problemAt(at *path, line int, message string) {
+func (c *compiler) problemAt(at *manifest.Path, line int, message string) {
 	p := Problem{Path: at.String(), Line: line, Message: message}
 	if !slices.Contains(c.problems, p) {
 		c.problems = append(c.problems, p)
 	}
 }
 
-func (c *compiler) warn(at *path, message string) {
-	c.warnings = append(c.warnings, Warning{Path: at.String(), Line: c.source.line(at), Message: message})
+func (c *compiler) warn(at *manifest.Path, message string) {
+	c.warnings = append(c.warnings, Warning{Path: at.String(), Line: c.source.Line(at), Message: message})
 }
 
 // expression compiles an expression. It returns nil if it has problems.
-func (c *compiler) expression(env environment, text string, at *path, line int) *expression {
+func (c *compiler) expression(env environment, text string, at *manifest.Path, line int) *expression {
 	e, err := compileExpression(env.run, c.objects, text, at, line)
 	if err != nil {
 		c.problemAt(at, line, err.Error())
@@ -150,55 +155,51 @@ func (c *compiler) expression(env environment, text string, at *path, line int) 
 	return e
 }
 
-var yamlLine = regexp.MustCompile(`(?:error converting YAML to JSON: )?(?:yaml: )?line (\d+): `)
-
-// unreadable reports that the manifest is no manifest at all.
-func (c *compiler) unreadable(err error, first int) {
-	message, line := err.Error(), 0
-	if found := yamlLine.FindStringSubmatch(message); found != nil {
-		line, _ = strconv.Atoi(found[1])
-		line += max(first, 1) - 1
-		message = strings.Replace(message, found[0], "", 1)
+// unreadable reports that the text is no manifest at all.
+func (c *compiler) unreadable(err error) {
+	line := 0
+	var located *manifest.Error
+	if errors.As(err, &located) {
+		line = located.Line
 	}
-	message = strings.Replace(message, "reading the manifest as YAML: yaml: ", "reading the manifest as YAML: ", 1)
-	c.problemAt(nil, line, message)
+	c.problemAt(nil, line, err.Error())
 }
 
 func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	metadata, _ := object["metadata"].(map[string]any)
 	t.name, _ = metadata["name"].(string)
-	c.source.duplicates(func(at *path, line int, message string) { c.problemAt(at, line, message) })
-	c.source.booleanKeys(c.warn)
+	c.source.Duplicates(func(at *manifest.Path, line int, message string) { c.problemAt(at, line, message) })
+	c.source.BooleanKeys(c.warn)
 	c.header(object, t)
 	if !templateName.MatchString(t.name) {
-		c.problem((*path)(nil).fields("metadata", "name"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", shown(t.name)))
+		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", show.Value(t.name)))
 		t.name = ""
 	}
 	t.annotations = t.name + "." + t.prefix + "/"
-	specAt := (*path)(nil).field("spec")
+	specAt := (*manifest.Path)(nil).Field("spec")
 	if err := c.decodeSpec(object["spec"], &t.spec, specAt); err != nil {
-		c.problem(specAt, "cannot be read: "+plain(err.Error()))
+		c.problem(specAt, "cannot be read: "+show.Plain(err.Error()))
 		return
 	}
 	c.spec = &t.spec
 	values, err := canonical(o.Values)
 	if err != nil {
-		c.problem(nil, "the installer's values are no JSON: "+plain(err.Error()))
+		c.problem(nil, "the installer's values are no JSON: "+show.Plain(err.Error()))
 		return
 	}
 	if t.values, err = valuesFor(values); err != nil {
-		c.problem(nil, "the installer's values: "+plain(err.Error()))
+		c.problem(nil, "the installer's values: "+show.Plain(err.Error()))
 		return
 	}
 	c.rules(specAt)
-	t.verify = c.verification(specAt.field("verify"))
+	t.verify = c.verification(specAt.Field("verify"))
 	c.selectors(t, specAt)
-	c.parameters(t, values, specAt.field("parameters"))
+	c.parameters(t, values, specAt.Field("parameters"))
 	c.expressions(t, specAt)
 	if len(c.problems) > 0 {
 		return
 	}
-	c.unused(t, specAt.field("parameters"))
+	c.unused(t, specAt.Field("parameters"))
 	t.hash = hashOf(t.spec, values)
 	t.probe(c)
 }
@@ -208,18 +209,17 @@ func (c *compiler) header(object map[string]any, t *Template) {
 	// Under another prefix the CRD's group follows it; what ships with Pillion
 	// keeps its own.
 	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
-		c.problem((*path)(nil).field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), own))
+		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), own))
 	}
 	if object["kind"] != v1alpha1.Kind {
-		c.problem((*path)(nil).field("kind"), fmt.Sprintf("is %s; want %s", shownAny(object["kind"]), v1alpha1.Kind))
+		c.problem((*manifest.Path)(nil).Field("kind"), fmt.Sprintf("is %s; want %s", shownAny(object["kind"]), v1alpha1.Kind))
 	}
-	s := strict{report: c.problem}
-	for _, key := range sortedKeys(object) {
-		at := (*path)(nil).field(key)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		at := (*manifest.Path)(nil).Field(key)
 		switch key {
 		case "apiVersion", "kind", "spec", "status":
 		case "metadata":
-			s.check(object[key], reflect.TypeFor[metav1.ObjectMeta](), at)
+			manifest.Check(object[key], reflect.TypeFor[metav1.ObjectMeta](), at, c.problem)
 		default:
 			c.problem(at, "unknown field"+nearest.Hint(key, []string{"apiVersion", "kind", "metadata", "spec", "status"}))
 		}
@@ -228,24 +228,23 @@ func (c *compiler) header(object map[string]any, t *Template) {
 
 func shownAny(v any) string {
 	if text, ok := v.(string); ok {
-		return shown(text)
+		return show.Value(text)
 	}
 	if v == nil {
 		return "missing"
 	}
-	return kindOf(v)
+	return show.Kind(v)
 }
 
 // decodeSpec reads what fits of the spec, reports the rest, and fills in the
 // defaults.
-func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *path) error {
+func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *manifest.Path) error {
 	if raw == nil {
 		spec.OnConflict, spec.OnError = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny
 		c.problem(at, "is missing")
 		return nil
 	}
-	s := strict{report: c.problem}
-	data, err := json.Marshal(s.check(raw, reflect.TypeOf(*spec), at))
+	data, err := json.Marshal(manifest.Check(raw, reflect.TypeOf(*spec), at, c.problem))
 	if err != nil {
 		return err
 	}
@@ -263,10 +262,10 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *p
 
 // rules checks what one field of the spec says about another, and what this
 // version does not do.
-func (c *compiler) rules(at *path) {
+func (c *compiler) rules(at *manifest.Path) {
 	policy := func(field, got string, allowed ...string) {
 		if !slices.Contains(allowed, got) {
-			c.problem(at.field(field), fmt.Sprintf("is %s; want one of %s", shown(got), strings.Join(allowed, ", ")))
+			c.problem(at.Field(field), fmt.Sprintf("is %s; want one of %s", show.Value(got), strings.Join(allowed, ", ")))
 		}
 	}
 	policy("onConflict", string(c.spec.OnConflict), "Deny", "KeepPod", "Overwrite")
@@ -276,66 +275,66 @@ func (c *compiler) rules(at *path) {
 
 // requirement checks what a required template may not say, because a pod could
 // get around it.
-func (c *compiler) requirement(at *path) {
+func (c *compiler) requirement(at *manifest.Path) {
 	if !c.spec.Required {
 		return
 	}
 	if c.spec.Match == nil {
-		c.problem(at.field("required"), "needs match, which says where pods cannot opt out")
+		c.problem(at.Field("required"), "needs match, which says where pods cannot opt out")
 	}
 	if c.spec.Overridable {
-		c.problem(at.field("overridable"), "is true; a required template cannot be overridable, since every pod could then replace it")
+		c.problem(at.Field("overridable"), "is true; a required template cannot be overridable, since every pod could then replace it")
 	}
 	if c.spec.OnConflict == v1alpha1.ConflictKeepPod {
-		c.problem(at.field("onConflict"), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a required template out")
+		c.problem(at.Field("onConflict"), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a required template out")
 	}
 	if c.spec.OnError == v1alpha1.ErrorSkip {
-		c.problem(at.field("onError"), "is Skip; want Deny: with Skip a pod could make a required template fail and go without it")
+		c.problem(at.Field("onError"), "is Skip; want Deny: with Skip a pod could make a required template fail and go without it")
 	}
 }
 
-func (c *compiler) selectors(t *Template, at *path) {
+func (c *compiler) selectors(t *Template, at *manifest.Path) {
 	t.availableTo = labels.Everything()
 	if a := t.spec.AvailableTo; a != nil {
-		t.availableTo = c.selector(a.NamespaceSelector, at.fields("availableTo", "namespaceSelector"))
+		t.availableTo = c.selector(a.NamespaceSelector, at.Fields("availableTo", "namespaceSelector"))
 	}
 	m := t.spec.Match
 	if m == nil {
 		return
 	}
-	t.matchNamespace = c.selector(m.NamespaceSelector, at.fields("match", "namespaceSelector"))
-	t.matchPod = c.selector(m.PodSelector, at.fields("match", "podSelector"))
+	t.matchNamespace = c.selector(m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
+	t.matchPod = c.selector(m.PodSelector, at.Fields("match", "podSelector"))
 	if t.matchNamespace.Empty() && t.matchPod.Empty() {
-		c.warn(at.field("match"), "selects every pod of the cluster")
+		c.warn(at.Field("match"), "selects every pod of the cluster")
 	}
 }
 
 // selector compiles a selector. One that is absent selects everything.
-func (c *compiler) selector(s *metav1.LabelSelector, at *path) labels.Selector {
+func (c *compiler) selector(s *metav1.LabelSelector, at *manifest.Path) labels.Selector {
 	if s == nil {
 		return labels.Everything()
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		c.problem(at, plain(err.Error()))
+		c.problem(at, show.Plain(err.Error()))
 		return labels.Nothing()
 	}
 	return selector
 }
 
-func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
+func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.Path) {
 	installers := c.installersDefaults(t, values)
 	suffixes := map[string]string{}
 	for i, declared := range t.spec.Parameters {
-		here := at.item(i)
-		if declared.Name == "" && c.hasProblemIn(here.field("name").String()) {
+		here := at.Item(i)
+		if declared.Name == "" && c.hasProblemIn(here.Field("name").String()) {
 			continue // it has a name that is no text
 		}
 		report := c.problem
 		if value, ok := installers[declared.Name]; ok {
 			var err error
 			if declared, err = withInstallersDefault(declared, value); err != nil {
-				c.problem(here.field("default"), plain(err.Error()))
+				c.problem(here.Field("default"), show.Plain(err.Error()))
 			}
 			report = c.installersReport(t, declared.Name, here)
 		}
@@ -344,7 +343,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
 			continue
 		}
 		if other, ok := suffixes[p.suffix]; ok {
-			c.problem(here.field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", t.annotations, p.suffix, other))
+			c.problem(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", t.annotations, p.suffix, other))
 			continue
 		}
 		suffixes[p.suffix] = p.decl.Name
@@ -355,7 +354,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *path) {
 }
 
 // expressions compiles everything that holds CEL.
-func (c *compiler) expressions(t *Template, at *path) {
+func (c *compiler) expressions(t *Template, at *manifest.Path) {
 	c.objects = newProvider()
 	defer func() { c.objects.compiling = false }()
 	for _, p := range t.parameters {
@@ -363,7 +362,7 @@ func (c *compiler) expressions(t *Template, at *path) {
 	}
 	run, err := newEnvironment(c.objects, cel.DynType, cel.DynType)
 	if err != nil {
-		c.problem(at, "the CEL environment cannot be made: "+plain(err.Error()))
+		c.problem(at, "the CEL environment cannot be made: "+show.Plain(err.Error()))
 		return
 	}
 	c.env = environment{run: run}
@@ -371,32 +370,32 @@ func (c *compiler) expressions(t *Template, at *path) {
 		c.typedObjects = newProvider()
 		c.typedObjects.params = c.objects.params
 		if c.env.typed, err = newEnvironment(c.typedObjects, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
-			c.problem(at, "the CEL environment with the pod's types cannot be made: "+plain(err.Error()))
+			c.problem(at, "the CEL environment with the pod's types cannot be made: "+show.Plain(err.Error()))
 			return
 		}
 	}
-	c.variables(t, at.field("variables"))
-	c.matchConditions(t, at.field("matchConditions"))
-	c.fragment(t, at.field("inject"))
+	c.variables(t, at.Field("variables"))
+	c.matchConditions(t, at.Field("matchConditions"))
+	c.fragment(t, at.Field("inject"))
 }
 
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)
 
-func (c *compiler) variables(t *Template, at *path) {
+func (c *compiler) variables(t *Template, at *manifest.Path) {
 	t.variables = make(map[string]*expression, len(t.spec.Variables))
 	for i, v := range t.spec.Variables {
-		here := at.item(i)
+		here := at.Item(i)
 		_, twice := t.variables[v.Name]
 		switch {
 		case !variableName.MatchString(v.Name) || slices.Contains(celKeywords, v.Name):
-			c.problem(here.field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", shown(v.Name), strings.Join(celKeywords, ", ")))
+			c.problem(here.Field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", show.Value(v.Name), strings.Join(celKeywords, ", ")))
 			continue
 		case twice:
-			c.problem(here.field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
+			c.problem(here.Field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
 			continue
 		}
-		source := here.field("expression")
-		e := c.expression(c.env, v.Expression, source, c.source.textLine(source, v.Expression, 0))
+		source := here.Field("expression")
+		e := c.expression(c.env, v.Expression, source, c.source.TextLine(source, v.Expression, 0))
 		t.variables[v.Name] = e
 		t.variableNames = append(t.variableNames, v.Name)
 		loose, typed := cel.DynType, cel.DynType
@@ -410,48 +409,48 @@ func (c *compiler) variables(t *Template, at *path) {
 	}
 }
 
-func (c *compiler) matchConditions(t *Template, at *path) {
+func (c *compiler) matchConditions(t *Template, at *manifest.Path) {
 	seen := map[string]bool{}
 	for i, m := range t.spec.MatchConditions {
-		here := at.item(i)
+		here := at.Item(i)
 		switch {
 		case m.Name == "":
 			c.problem(here, "a condition needs a name")
 		case seen[m.Name]:
-			c.problem(here.field("name"), fmt.Sprintf("the condition %s is there twice", shown(m.Name)))
+			c.problem(here.Field("name"), fmt.Sprintf("the condition %s is there twice", show.Value(m.Name)))
 		}
 		seen[m.Name] = true
 		if m.Expression == "" {
 			c.problem(here, "a condition needs an expression")
 			continue
 		}
-		t.conditions = append(t.conditions, c.boolean(c.env, m.Expression, here.field("expression")))
+		t.conditions = append(t.conditions, c.boolean(c.env, m.Expression, here.Field("expression")))
 	}
 }
 
-func (c *compiler) fragment(t *Template, at *path) {
+func (c *compiler) fragment(t *Template, at *manifest.Path) {
 	if len(t.spec.Inject) == 0 {
 		c.problem(at, "is missing; want a fragment of a pod: "+fragmentRoots)
 		return
 	}
-	v, err := decodeJSON(t.spec.Inject)
+	v, err := manifest.DecodeJSON(t.spec.Inject)
 	if err != nil {
-		c.problem(at, "cannot be read: "+plain(err.Error()))
+		c.problem(at, "cannot be read: "+show.Plain(err.Error()))
 		return
 	}
 	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
 	t.tree = f.compile(v, here{at: at, typ: podschema.Pod(), env: c.env})
 	t.reservedLine = map[string]int{}
 	for _, field := range []string{"labels", "annotations"} {
-		t.reservedLine[field] = c.source.line(at.fields("metadata", field))
+		t.reservedLine[field] = c.source.Line(at.Fields("metadata", field))
 	}
 }
 
 // unused warns of parameters that nothing reads.
-func (c *compiler) unused(t *Template, at *path) {
+func (c *compiler) unused(t *Template, at *manifest.Path) {
 	for i, p := range t.spec.Parameters {
 		if !c.objects.used[p.Name] {
-			c.warn(at.item(i), fmt.Sprintf("the parameter %s is declared and never used", p.Name))
+			c.warn(at.Item(i), fmt.Sprintf("the parameter %s is declared and never used", p.Name))
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestRequiredTemplatesExtendContainersOfComputedNames(t *testing.T) {
 func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {
 	for _, m := range mistakes {
 		t.Run(m.name, func(t *testing.T) {
-			_, _, err := Compile(manifest(m.spec), Options{Source: "dir/t.yaml"})
+			_, _, err := Compile(manifestOf(m.spec), Options{Source: "dir/t.yaml"})
 			var bad *CompileError
 			if !errors.As(err, &bad) {
 				t.Fatalf("compiled; error %v", err)
@@ -171,7 +171,7 @@ func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {
 }
 
 func TestAllMistakesAreReportedTogetherInTheOrderOfTheFile(t *testing.T) {
-	_, _, err := Compile(manifest(`
+	_, _, err := Compile(manifestOf(`
 ordr: 1
 parameters: [{name: a, type: int}]
 variables: [{name: b, expression: nope}]
@@ -244,7 +244,7 @@ func TestTheHashIsOfSpecAndValues(t *testing.T) {
 	others := map[string]string{
 		"another order":  compiled(t, "order: 1\n"+spec).Hash(),
 		"another label":  compiled(t, "inject: {metadata: {labels: {a: v}}}").Hash(),
-		"another values": compiledWith(t, manifest(spec), Options{Values: map[string]any{"a": 1}}).Hash(),
+		"another values": compiledWith(t, manifestOf(spec), Options{Values: map[string]any{"a": 1}}).Hash(),
 		"nobody may set": compiled(t, "parameters: [{name: p, type: string, setBy: []}]\n"+spec).Hash(),
 		"all may set":    compiled(t, "parameters: [{name: p, type: string}]\n"+spec).Hash(),
 	}
@@ -270,7 +270,7 @@ func TestWarnings(t *testing.T) {
 		"an example that makes a test render work": {"parameters: [{name: a, type: string, pattern: 'zz-[0-9]+', required: true, example: zz-1}]\ninject: {metadata: {labels: {a: \"${params.a}\"}}}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, warnings, err := Compile(manifest(c.spec), Options{Source: "t.yaml"})
+			_, warnings, err := Compile(manifestOf(c.spec), Options{Source: "t.yaml"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -314,7 +314,7 @@ func TestPartsOfThePodMayBeInjectedAgain(t *testing.T) {
 }
 
 func TestABrokenTemplateTellsWhichPodsWantIt(t *testing.T) {
-	_, _, err := Compile(manifest("match: {namespaceSelector: {matchLabels: {a: b}}}\navailableTo: {namespaceSelector: {matchLabels: {a: b}}}\nrequired: true\ninject: {spec: {nodeNam: x}}"), Options{})
+	_, _, err := Compile(manifestOf("match: {namespaceSelector: {matchLabels: {a: b}}}\navailableTo: {namespaceSelector: {matchLabels: {a: b}}}\nrequired: true\ninject: {spec: {nodeNam: x}}"), Options{})
 	var bad *CompileError
 	if !errors.As(err, &bad) || bad.Broken == nil {
 		t.Fatalf("error %v", err)
@@ -342,7 +342,7 @@ func TestABrokenTemplateMatchesNothingByASelectorThatCannotBeRead(t *testing.T) 
 		"match: [podSelector]",
 		"required: true\nmatch: {podSelectors: {}}",
 	} {
-		_, _, err := Compile(manifest(spec+"\ninject: {spec: {nodeName: x}}"), Options{})
+		_, _, err := Compile(manifestOf(spec+"\ninject: {spec: {nodeName: x}}"), Options{})
 		var bad *CompileError
 		if !errors.As(err, &bad) || bad.Broken == nil {
 			t.Fatalf("%s: error %v", spec, err)
@@ -389,18 +389,6 @@ func TestParametersAreToldAsATeamMeetsThem(t *testing.T) {
 		if got[annotation] != want {
 			t.Errorf("%s: %q, want %q", annotation, got[annotation], want)
 		}
-	}
-}
-
-func TestAFileIsSplitIntoItsManifests(t *testing.T) {
-	docs := ParseFile([]byte("# only a comment\n---\na: 1\n--- # second\nb: |\n  text\n  ---- no start\n\n---\n\n--- {c: 1}\n...\n"))
-	var got []string
-	for _, d := range docs {
-		got = append(got, fmt.Sprintf("%d:%s", d.Line, strings.ReplaceAll(string(d.Manifest), "\n", "|")))
-	}
-	want := []string{"2:---|a: 1|", "4:--- # second|b: ||  text|  ---- no start||", "11:--- {c: 1}|...|"}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

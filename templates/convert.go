@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/google/cel-go/cel"
@@ -16,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // budget is how many bytes of JSON may still be made.
@@ -194,7 +197,7 @@ func toText(v ref.Val, b *budget) (string, error) {
 	case nil:
 		return "", errors.New("is null or none inside a text; give it a value with orValue()")
 	case []any, map[string]any:
-		return "", fmt.Errorf("gives %s inside a text; use join() or toJson()", kindOf(native))
+		return "", fmt.Errorf("gives %s inside a text; use join() or toJson()", show.Kind(native))
 	default:
 		return scalarText(native), nil
 	}
@@ -252,16 +255,16 @@ func (f fitting) fitUnknown(v any, where string) (any, error) {
 }
 
 func (f fitting) fitEntries(m map[string]any, t *podschema.Type, where string) (any, error) {
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		value := m[key]
 		if directive.Is(key) {
-			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, shown(key))
+			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, show.Value(key))
 		}
 		elem, ok := entryType(t, key)
 		if !ok && !f.allowUnknownFields {
-			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, shown(key), nearest.Hint(key, t.FieldNames()))
+			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, show.Value(key), nearest.Hint(key, t.FieldNames()))
 		}
-		fitted, err := f.fit(value, elem, where+"in "+shown(key)+": ")
+		fitted, err := f.fit(value, elem, where+"in "+show.Value(key)+": ")
 		if err != nil {
 			return nil, err
 		}
@@ -314,7 +317,7 @@ func fitScalar(v any, t *podschema.Type, where string) (any, error) {
 			return native.String(), nil
 		case podschema.Number:
 			if _, err := strconv.ParseInt(native.String(), 10, 64); err != nil {
-				return nil, fmt.Errorf("%sgives the number %s; want a whole number", where, plain(native.String()))
+				return nil, fmt.Errorf("%sgives the number %s; want a whole number", where, show.Plain(native.String()))
 			}
 			return native, nil
 		case podschema.Untyped:
@@ -336,7 +339,7 @@ func fitScalar(v any, t *podschema.Type, where string) (any, error) {
 }
 
 func mismatch(v any, t *podschema.Type, where string) error {
-	return fmt.Errorf("%sgives %s; want %s", where, kindOf(v), wanted(t))
+	return fmt.Errorf("%sgives %s; want %s", where, show.Kind(v), wanted(t))
 }
 
 // wanted names what a type of the schema takes.

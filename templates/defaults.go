@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -22,14 +25,14 @@ func (c *compiler) installersDefaults(t *Template, values map[string]any) map[st
 	if !ok {
 		if values[defaultsValue] != nil {
 			c.problem(nil, fmt.Sprintf("the installer's values.%s is %s; want an object, as in %s: {%s: {PARAMETER: VALUE}}",
-				defaultsValue, kindOf(values[defaultsValue]), defaultsValue, t.name))
+				defaultsValue, show.Kind(values[defaultsValue]), defaultsValue, t.name))
 		}
 		return nil
 	}
 	own, ok := whole[t.name].(map[string]any)
 	if !ok && whole[t.name] != nil {
 		c.problem(nil, fmt.Sprintf("the installer's values.%s.%s is %s; want an object, as in {PARAMETER: VALUE}",
-			defaultsValue, t.name, kindOf(whole[t.name])))
+			defaultsValue, t.name, show.Kind(whole[t.name])))
 	}
 	var declared []string
 	for _, p := range t.spec.Parameters {
@@ -39,10 +42,10 @@ func (c *compiler) installersDefaults(t *Template, values map[string]any) map[st
 	for _, name := range declared {
 		known[name] = true
 	}
-	for _, name := range sortedKeys(own) {
+	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if !known[name] {
 			c.problem(nil, fmt.Sprintf("the installer's values.%s.%s.%s: the template has no such parameter%s",
-				defaultsValue, t.name, plain(name), nearest.Hint(name, declared)))
+				defaultsValue, t.name, show.Plain(name), nearest.Hint(name, declared)))
 		}
 	}
 	return own
@@ -53,7 +56,7 @@ func (c *compiler) installersDefaults(t *Template, values map[string]any) map[st
 func withInstallersDefault(d v1alpha1.Parameter, value any) (v1alpha1.Parameter, error) {
 	if above, ok := value.(map[string]any); ok && d.Type == v1alpha1.Map && d.Default != nil {
 		var below map[string]any
-		if v, err := decodeJSON(d.Default); err == nil {
+		if v, err := manifest.DecodeJSON(d.Default); err == nil {
 			below, _ = v.(map[string]any)
 		}
 		merged := maps.Clone(below)
@@ -70,9 +73,9 @@ func withInstallersDefault(d v1alpha1.Parameter, value any) (v1alpha1.Parameter,
 
 // installersReport reports what is wrong with a default as the installer's fault,
 // if it is theirs.
-func (c *compiler) installersReport(t *Template, name string, at *path) func(*path, string) {
-	of := at.field("default").String()
-	return func(where *path, message string) {
+func (c *compiler) installersReport(t *Template, name string, at *manifest.Path) func(*manifest.Path, string) {
+	of := at.Field("default").String()
+	return func(where *manifest.Path, message string) {
 		if where.String() == of {
 			message = fmt.Sprintf("the installer's values.%s.%s.%s: %s", defaultsValue, t.name, name, message)
 		}

@@ -3,14 +3,17 @@ package templates
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // isDirective reports whether a key of the manifest is a directive's, and not text
@@ -23,8 +26,8 @@ func isDirective(key string) bool {
 // are for the merge. The object's list has taken $for and $each.
 func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
 	forMerge := map[string]any{}
-	for _, key := range sortedKeys(v) {
-		at := h.at.field(key)
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		at := h.at.Field(key)
 		switch {
 		case key == directive.If:
 			m.condition = c.condition(v[key], at, h.env)
@@ -46,10 +49,10 @@ func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
 		}
 	}
 	for _, p := range directive.Check(forMerge, h.where()) {
-		c.problem(h.at.field(p.Key), p.Message)
+		c.problem(h.at.Field(p.Key), p.Message)
 	}
 	if policy, _ := directive.Conflict(forMerge); policy == directive.KeepPod && c.spec.Required {
-		c.problem(h.at.field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
+		c.problem(h.at.Field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
 	}
 	c.unsetFields(forMerge, h)
 }
@@ -61,19 +64,19 @@ func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
 	}
 	for _, name := range directive.UnsetFields(v) {
 		if _, ok := h.typ.Field(name); !ok {
-			c.problem(h.at.field(directive.Unset), "unknown field "+shown(name)+nearest.Hint(name, h.typ.FieldNames()))
+			c.problem(h.at.Field(directive.Unset), "unknown field "+show.Value(name)+nearest.Hint(name, h.typ.FieldNames()))
 		}
 	}
 }
 
 // condition compiles an $if.
-func (c *fragmentCompiler) condition(v any, at *path, env environment) *expression {
+func (c *fragmentCompiler) condition(v any, at *manifest.Path, env environment) *expression {
 	source, ok := v.(string)
 	if !ok {
 		if b, isBool := v.(bool); isBool {
 			source = fmt.Sprint(b)
 		} else {
-			c.problem(at, fmt.Sprintf("is %s; want an expression", kindOf(v)))
+			c.problem(at, fmt.Sprintf("is %s; want an expression", show.Kind(v)))
 			return nil
 		}
 	}
@@ -81,17 +84,17 @@ func (c *fragmentCompiler) condition(v any, at *path, env environment) *expressi
 }
 
 // boolean compiles an expression that must give true or false.
-func (c *compiler) boolean(env environment, source string, at *path) *expression {
+func (c *compiler) boolean(env environment, source string, at *manifest.Path) *expression {
 	if strings.HasPrefix(strings.TrimSpace(source), "${") {
 		c.problem(at, "is an expression by itself; take off the ${}")
 		return nil
 	}
-	e := c.expression(env, source, at, c.source.textLine(at, source, 0))
+	e := c.expression(env, source, at, c.source.TextLine(at, source, 0))
 	if e == nil {
 		return nil
 	}
 	if k := e.out.Kind(); k != types.BoolKind && k != types.DynKind && k != types.AnyKind {
-		c.problemAt(at, e.line, fmt.Sprintf("the expression %s gives %s; want true or false", shown(source), celKind(cel.FormatCELType(e.out))))
+		c.problemAt(at, e.line, fmt.Sprintf("the expression %s gives %s; want true or false", show.Value(source), celKind(cel.FormatCELType(e.out))))
 		return nil
 	}
 	return e

@@ -3,6 +3,7 @@ package templates
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -17,6 +18,8 @@ import (
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // What expressions see, besides what $each and $for bind.
@@ -133,7 +136,7 @@ func number(n json.Number) ref.Val {
 	}
 	f, err := strconv.ParseFloat(n.String(), 64)
 	if err != nil || math.IsInf(f, 0) {
-		return types.NewErr("the number %s is too large", plain(n.String()))
+		return types.NewErr("the number %s is too large", show.Plain(n.String()))
 	}
 	return types.Double(f)
 }
@@ -179,7 +182,7 @@ func (p *provider) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames implements [types.Provider].
 func (p *provider) FindStructFieldNames(name string) ([]string, bool) {
 	if fields, ok := p.fields(name); ok {
-		return sortedKeys(fields), true
+		return slices.Sorted(maps.Keys(fields)), true
 	}
 	return p.Provider.FindStructFieldNames(name)
 }

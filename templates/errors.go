@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -169,46 +169,13 @@ var ErrNoExample = errors.New("no example, and none is easily made up")
 // failure is an error at a place of the manifest, before it is known whether a
 // compilation or a render reports it.
 type failure struct {
-	at      *path
+	at      *manifest.Path
 	line    int
 	message string
 }
 
 func (f *failure) Error() string { return f.message }
 
-func failf(at *path, format string, args ...any) *failure {
+func failf(at *manifest.Path, format string, args ...any) *failure {
 	return &failure{at: at, message: fmt.Sprintf(format, args...)}
-}
-
-const (
-	maxShownValue   = 100
-	maxShownMessage = 400
-)
-
-// shown returns a value of somebody else's for a message: quoted, control
-// characters escaped, and cut.
-func shown(s string) string {
-	return strconv.Quote(cut(s, maxShownValue))
-}
-
-// plain returns a message that may hold somebody else's values without control
-// characters, and cut.
-func plain(s string) string {
-	var b strings.Builder
-	for _, r := range cut(s, maxShownMessage) {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
-}
-
-func cut(s string, runes int) string {
-	if utf8.RuneCountInString(s) <= runes {
-		return s
-	}
-	return string([]rune(s)[:runes]) + "…"
 }

@@ -3,6 +3,7 @@ package templates
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,7 +17,9 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // The bounds on what rendering one template for one pod may cost. Costs are in
@@ -36,7 +39,7 @@ const (
 
 // expression is a compiled CEL expression.
 type expression struct {
-	at   *path
+	at   *manifest.Path
 	line int
 	// out is its static type, and typed the one that it has with the pod's schema.
 	out, typed *cel.Type
@@ -48,7 +51,7 @@ type expression struct {
 }
 
 // compileExpression compiles CEL. Its error is a *failure at the place at.
-func compileExpression(env *cel.Env, objects *provider, source string, at *path, line int) (*expression, error) {
+func compileExpression(env *cel.Env, objects *provider, source string, at *manifest.Path, line int) (*expression, error) {
 	checked, err := checkExpression(env, objects, source)
 	if err != nil {
 		return nil, &failure{at: at, line: line, message: err.Error()}
@@ -56,7 +59,7 @@ func compileExpression(env *cel.Env, objects *provider, source string, at *path,
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
 		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxExpressionCost))
 	if err != nil {
-		return nil, &failure{at: at, line: line, message: plain(err.Error())}
+		return nil, &failure{at: at, line: line, message: show.Plain(err.Error())}
 	}
 	return &expression{at: at, line: line, out: checked.OutputType(), program: program, source: source, info: checked.NativeRep().SourceInfo(), reads: readsOf(checked.NativeRep())}, nil
 }
@@ -179,7 +182,7 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	case strings.Contains(message, "expected type"):
 		message += "; for a map or list of mixed types wrap its values in dyn()"
 	}
-	return plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
+	return show.Plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
 }
 
 // explainName ends the message about a name that is neither visible nor a function.
@@ -207,12 +210,12 @@ var functionNames = sync.OnceValue(func() []string {
 func explainField(name string, objects *provider) string {
 	switch of := objects.missed[name]; of {
 	case variablesType:
-		return fmt.Sprintf("no variable %s is declared before this%s", name, nearest.Hint(name, sortedKeys(objects.variables)))
+		return fmt.Sprintf("no variable %s is declared before this%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(objects.variables))))
 	case paramsType:
-		return fmt.Sprintf("no parameter %s is declared%s", name, nearest.Hint(name, sortedKeys(objects.params)))
+		return fmt.Sprintf("no parameter %s is declared%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(objects.params))))
 	default:
 		fields, _ := objects.fields(of)
-		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, nearest.Hint(name, sortedKeys(fields)))
+		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, nearest.Hint(name, slices.Sorted(maps.Keys(fields))))
 	}
 }
 
@@ -223,7 +226,7 @@ const mark = ">>>"
 // mark at that byte.
 func marked(source string, offset int) string {
 	before, after := []rune(source[:offset]), []rune(source[offset:])
-	const around = maxShownValue / 2
+	const around = show.MaxValue / 2
 	start, end := "", ""
 	if len(before) > around {
 		before, start = before[len(before)-around:], "…"
@@ -295,15 +298,15 @@ func (e *expression) evaluate(s *scope) (ref.Val, error) {
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
 		return nil, r.tooExpensive(e.at, e.line, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
 	case errors.Is(err, errTooLarge):
-		return nil, r.tooExpensive(e.at, e.line, plain(err.Error()))
+		return nil, r.tooExpensive(e.at, e.line, show.Plain(err.Error()))
 	case err != nil:
-		return nil, &failure{at: e.at, line: e.line, message: plain(e.explain(err))}
+		return nil, &failure{at: e.at, line: e.line, message: show.Plain(e.explain(err))}
 	}
 	return v, nil
 }
 
 // pay adds to the render's cost.
-func (r *renderer) pay(cost uint64, at *path, line int) error {
+func (r *renderer) pay(cost uint64, at *manifest.Path, line int) error {
 	if r.cost += cost; r.cost > MaxRenderCost {
 		return r.tooExpensive(at, line, fmt.Sprintf("the expressions together cost more than %d", MaxRenderCost))
 	}
@@ -311,7 +314,7 @@ func (r *renderer) pay(cost uint64, at *path, line int) error {
 }
 
 // tooExpensive ends the render.
-func (r *renderer) tooExpensive(at *path, line int, message string) error {
+func (r *renderer) tooExpensive(at *manifest.Path, line int, message string) error {
 	r.fatal = &TooExpensiveError{Template: r.template.name, Path: at.String(), Line: line, Message: message}
 	return r.fatal
 }

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,8 +11,10 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // fragmentCompiler turns the manifest's inject into a tree.
@@ -22,7 +25,7 @@ type fragmentCompiler struct {
 
 // here is where the compiler is in the fragment.
 type here struct {
-	at  *path
+	at  *manifest.Path
 	typ *podschema.Type
 	env environment
 	// bound has the names that $each and $for around this bind.
@@ -43,7 +46,7 @@ const anItem = "*"
 
 func (h here) in(key string, typ *podschema.Type) here {
 	below := h
-	below.at, below.typ, below.pod = h.at.field(key), typ, append(slices.Clone(h.pod), key)
+	below.at, below.typ, below.pod = h.at.Field(key), typ, append(slices.Clone(h.pod), key)
 	below.isItem, below.keyed, below.gathered = false, false, false
 	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic()
 	return below
@@ -51,7 +54,7 @@ func (h here) in(key string, typ *podschema.Type) here {
 
 func (h here) item(i int) here {
 	below := h
-	below.at, below.pod, below.typ = h.at.item(i), append(slices.Clone(h.pod), anItem), nil
+	below.at, below.pod, below.typ = h.at.Item(i), append(slices.Clone(h.pod), anItem), nil
 	below.isItem, below.keyed, below.gathered = true, false, false
 	below.atomic = h.atomic || h.typ == nil || h.typ.Atomic()
 	if h.typ != nil {
@@ -134,7 +137,7 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
 		hint = "; take off the quotes"
 	}
-	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", kindOf(v), shown(scalarText(v)), wanted(h.typ), hint))
+	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", show.Kind(v), show.Value(scalarText(v)), wanted(h.typ), hint))
 	return nil
 }
 
@@ -168,7 +171,7 @@ func (c *fragmentCompiler) whole(v string, p part, h here) node {
 		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
 		return nil
 	}
-	e := c.expression(h.env, p.text, h.at, c.source.textLine(h.at, v, p.offset))
+	e := c.expression(h.env, p.text, h.at, c.source.TextLine(h.at, v, p.offset))
 	if e == nil {
 		return nil
 	}
@@ -177,7 +180,7 @@ func (c *fragmentCompiler) whole(v string, p part, h here) node {
 		if h.typ != nil {
 			want = wanted(h.typ)
 		}
-		c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s; want %s", shown(p.text), celKind(cel.FormatCELType(e.out)), want))
+		c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s; want %s", show.Value(p.text), celKind(cel.FormatCELType(e.out)), want))
 	}
 	return &whole{expression: e, typ: h.typ}
 }
@@ -189,12 +192,12 @@ func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart 
 			compiled = append(compiled, textPart{literal: p.text})
 			continue
 		}
-		e := c.expression(h.env, p.text, h.at, c.source.textLine(h.at, v, p.offset))
+		e := c.expression(h.env, p.text, h.at, c.source.TextLine(h.at, v, p.offset))
 		if e == nil {
 			continue
 		}
 		if !canJoin(e.out) {
-			c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s inside a text; use join(), toJson() or orValue()", shown(p.text), celKind(cel.FormatCELType(e.out))))
+			c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s inside a text; use join(), toJson() or orValue()", show.Value(p.text), celKind(cel.FormatCELType(e.out))))
 		}
 		compiled = append(compiled, textPart{expression: e})
 	}
@@ -203,11 +206,11 @@ func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart 
 
 // mapping compiles an object. Directives that repeat it are its list's to take.
 func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
-	m := &mapping{at: h.at, line: c.source.line(h.at), typ: h.typ}
+	m := &mapping{at: h.at, line: c.source.Line(h.at), typ: h.typ}
 	c.directives(v, m, h)
 	whole := map[string]any{}
 	isConstant := m.condition == nil && len(m.directives) == 0
-	for _, key := range sortedKeys(v) {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if isDirective(key) {
 			continue
 		}
@@ -230,7 +233,7 @@ func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 
 // entry compiles one key of an object and its value.
 func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
-	at := h.at.field(key)
+	at := h.at.Field(key)
 	parts, err := scan(key)
 	if err != nil {
 		c.problem(at, "in the key: "+err.Error())
@@ -263,7 +266,7 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 
 // computedEntry compiles a key with an expression in it.
 func (c *fragmentCompiler) computedEntry(key string, parts []part, value any, h here) (entry, bool) {
-	at := h.at.field(key)
+	at := h.at.Field(key)
 	if h.typ != nil && h.typ.Kind() != podschema.Map {
 		c.problem(at, "keys with expressions are for maps such as labels; here want one of "+strings.Join(h.typ.FieldNames(), ", "))
 		return entry{}, false
@@ -286,7 +289,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 	isConstant := h.typ == nil || len(h.typ.Keys()) == 0
 	for i, value := range v {
 		below := h.item(i)
-		it := item{at: below.at, line: c.source.line(below.at)}
+		it := item{at: below.at, line: c.source.Line(below.at)}
 		if object, ok := value.(map[string]any); ok {
 			c.requiredSidecar(object, below)
 			value, below = c.repeats(object, &it, below)
@@ -320,11 +323,11 @@ func (c *fragmentCompiler) requiredSidecar(v map[string]any, h here) {
 		return
 	}
 	if _, repeated := v[directive.For]; repeated {
-		c.problem(h.at.field(directive.For), "repeats a container with an image; write out each container: "+verifiedByName)
+		c.problem(h.at.Field(directive.For), "repeats a container with an image; write out each container: "+verifiedByName)
 	}
 	name, _ := v["name"].(string)
 	if parts, err := scan(name); err == nil && slices.ContainsFunc(parts, func(p part) bool { return p.isExpr }) {
-		c.problem(h.at.field("name"), "has an expression; write the name as plain text: "+verifiedByName)
+		c.problem(h.at.Field("name"), "has an expression; write the name as plain text: "+verifiedByName)
 	}
 }
 
@@ -355,7 +358,7 @@ func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, her
 var loopText = regexp.MustCompile(`(?s)\A\s*([a-zA-Z_][a-zA-Z0-9_]*)\s+in\s+(.*\S)\s*\z`)
 
 func (c *fragmentCompiler) loop(v any, it *item, h here) here {
-	at := h.at.field(directive.For)
+	at := h.at.Field(directive.For)
 	source, _ := v.(string)
 	found := loopText.FindStringSubmatchIndex(source)
 	if found == nil {
@@ -363,7 +366,7 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 		return h
 	}
 	name, over := source[found[2]:found[3]], source[found[4]:found[5]]
-	e := c.expression(h.env, over, at, c.source.textLine(at, source, found[4]))
+	e := c.expression(h.env, over, at, c.source.TextLine(at, source, found[4]))
 	if e == nil {
 		return h
 	}
@@ -373,7 +376,7 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 		typed = cel.DynType
 	}
 	if !ok {
-		c.problem(at, fmt.Sprintf("the expression %s gives %s; want a list or a map", shown(over), celKind(cel.FormatCELType(e.out))))
+		c.problem(at, fmt.Sprintf("the expression %s gives %s; want a list or a map", show.Value(over), celKind(cel.FormatCELType(e.out))))
 		return h
 	}
 	it.loop = &loop{name: name, over: e}
@@ -392,7 +395,7 @@ func loopElement(t *cel.Type) (*cel.Type, bool) {
 }
 
 func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) here {
-	at := h.at.field(directive.Each)
+	at := h.at.Field(directive.Each)
 	which, _ := v.(string)
 	switch {
 	case !h.is("spec", "containers", anItem):
@@ -409,7 +412,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		directive.Patch:    "an item with $each extends containers; delete or replace one by its name",
 	} {
 		if _, ok := rest[key]; ok {
-			c.problem(h.at.field(key), why)
+			c.problem(h.at.Field(key), why)
 			delete(rest, key)
 		}
 	}
@@ -418,14 +421,14 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 }
 
 // bind makes name visible below.
-func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *path, h here) here {
+func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *manifest.Path, h here) here {
 	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(celKeywords, name) {
 		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))
 		return h
 	}
 	env, err := h.env.bind(name, run, typed)
 	if err != nil {
-		c.problem(at, fmt.Sprintf("the name %s cannot be bound: %s", name, plain(err.Error())))
+		c.problem(at, fmt.Sprintf("the name %s cannot be bound: %s", name, show.Plain(err.Error())))
 		return h
 	}
 	h.env, h.bound = env, append(slices.Clone(h.bound), name)

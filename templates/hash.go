@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -22,7 +23,7 @@ func canonical(values map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := decodeJSON(data)
+	v, err := manifest.DecodeJSON(data)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any) string {
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))
 	}
-	object, err := decodeJSON(data)
+	object, err := manifest.DecodeJSON(data)
 	if err != nil {
 		panic(fmt.Sprintf("templates: decoding a spec that was encoded: %v", err))
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
 // everywhere has one parameter in every place where text can be: a whole value,
@@ -94,7 +96,7 @@ func TestAValueNeverChangesTheFragmentsStructure(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("got  %q\nwant %q", got, want)
 		}
-		inner, err := decodeJSON([]byte(got["metadata"].(map[string]any)["annotations"].(map[string]any)["json"].(string)))
+		inner, err := manifest.DecodeJSON([]byte(got["metadata"].(map[string]any)["annotations"].(map[string]any)["json"].(string)))
 		if err != nil || !reflect.DeepEqual(inner, raw(t, annotations["t.pillion.dev/json"])) {
 			rt.Fatalf("toJson gives %v, %v", inner, err)
 		}
@@ -128,9 +130,9 @@ func FuzzCompile(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add(manifest(everywhere))
+	f.Add(manifestOf(everywhere))
 	for _, m := range mistakes {
-		f.Add(manifest(m.spec))
+		f.Add(manifestOf(m.spec))
 	}
 	f.Add([]byte(`{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"a"},"spec":{"inject":{}}}`))
 	f.Add([]byte("a: &a [*a]"))

@@ -7,7 +7,7 @@ import (
 
 // NamedAt returns the place where a manifest of a source (see [Options]) has its name:
 // SOURCE:LINE. An object of the cluster has no lines.
-func (d Document) NamedAt(source string) string {
+func NamedAt(d Document, source string) string {
 	_, line := Place(d, "metadata", "name")
 	if line == 0 || strings.HasPrefix(source, ClusterSource) {
 		return source

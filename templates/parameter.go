@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -50,56 +53,56 @@ const maxAnnotationName = 63
 
 // compileParameter checks a declaration, of a required template or another. It
 // returns nil if the parameter has no usable name or type.
-func compileParameter(d v1alpha1.Parameter, required bool, at *path, report func(at *path, message string)) *parameter {
+func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, report func(at *manifest.Path, message string)) *parameter {
 	if !parameterName.MatchString(d.Name) || slices.Contains(celKeywords, d.Name) {
-		report(at.field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", shown(d.Name), strings.Join(celKeywords, ", ")))
+		report(at.Field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", show.Value(d.Name), strings.Join(celKeywords, ", ")))
 		return nil
 	}
 	p := &parameter{decl: d, suffix: kebab(d.Name)}
 	if len(p.suffix) > maxAnnotationName {
-		report(at.field("name"), fmt.Sprintf("is too long: the annotation's name %s has more than %d characters", p.suffix, maxAnnotationName))
+		report(at.Field("name"), fmt.Sprintf("is too long: the annotation's name %s has more than %d characters", p.suffix, maxAnnotationName))
 	}
 	if !p.setType(at, report) {
 		return nil
 	}
 	p.setLevels(required, at, report)
-	p.def = p.manifestValue(d.Default, at.field("default"), report)
-	p.example = p.manifestValue(d.Example, at.field("example"), report)
+	p.def = p.manifestValue(d.Default, at.Field("default"), report)
+	p.example = p.manifestValue(d.Example, at.Field("example"), report)
 	return p
 }
 
 // setType compiles the type and its constraints, and reports whether there is one.
-func (p *parameter) setType(at *path, report func(at *path, message string)) bool {
+func (p *parameter) setType(at *manifest.Path, report func(at *manifest.Path, message string)) bool {
 	d := p.decl
-	under := func(at *path) func(field, message string) {
-		return func(field, message string) { report(at.field(field), message) }
+	under := func(at *manifest.Path) func(field, message string) {
+		return func(field, message string) { report(at.Field(field), message) }
 	}
 	_, isScalar := scalarKinds[d.Type]
 	switch {
 	case isScalar:
 		if d.Items != nil {
-			report(at.field("items"), "is only for the types list and map")
+			report(at.Field("items"), "is only for the types list and map")
 		}
 		p.one = newScalar(d.Type, d.Constraints, under(at))
 		return true
 	case d.Type == "":
-		report(at.field("type"), "is missing; want one of "+strings.Join(parameterTypes, ", "))
+		report(at.Field("type"), "is missing; want one of "+strings.Join(parameterTypes, ", "))
 		return false
 	case !p.collection():
-		report(at.field("type"), fmt.Sprintf("%s is no type; want one of %s", shown(string(d.Type)), strings.Join(parameterTypes, ", ")))
+		report(at.Field("type"), fmt.Sprintf("%s is no type; want one of %s", show.Value(string(d.Type)), strings.Join(parameterTypes, ", ")))
 		return false
 	case d.Items == nil:
-		report(at.field("items"), fmt.Sprintf("is missing; a %s says what its values are, as in items: string", d.Type))
+		report(at.Field("items"), fmt.Sprintf("is missing; a %s says what its values are, as in items: string", d.Type))
 		return false
 	}
 	if constrained(d.Constraints) {
 		report(at, fmt.Sprintf("the constraints of a %s belong to its items, as in items: {type: %s, …}", d.Type, d.Items.Type))
 	}
 	if _, ok := scalarKinds[d.Items.Type]; !ok {
-		report(at.field("items"), fmt.Sprintf("%s is no scalar type; want one of %s", shown(string(d.Items.Type)), strings.Join(parameterTypes[:8], ", ")))
+		report(at.Field("items"), fmt.Sprintf("%s is no scalar type; want one of %s", show.Value(string(d.Items.Type)), strings.Join(parameterTypes[:8], ", ")))
 		return false
 	}
-	p.one = newScalar(d.Items.Type, d.Items.Constraints, under(at.field("items")))
+	p.one = newScalar(d.Items.Type, d.Items.Constraints, under(at.Field("items")))
 	return true
 }
 
@@ -107,7 +110,7 @@ func constrained(c v1alpha1.Constraints) bool {
 	return len(c.Enum) > 0 || c.Pattern != "" || c.Minimum != nil || c.Maximum != nil || c.MaxLength != nil
 }
 
-func (p *parameter) setLevels(required bool, at *path, report func(at *path, message string)) {
+func (p *parameter) setLevels(required bool, at *manifest.Path, report func(at *manifest.Path, message string)) {
 	switch {
 	case p.decl.SetBy != nil:
 	case required:
@@ -121,11 +124,11 @@ func (p *parameter) setLevels(required bool, at *path, report func(at *path, mes
 		case v1alpha1.Namespace, v1alpha1.Pod:
 			p.setBy[Origin(level)] = true
 		default:
-			report(at.field("setBy").item(i), fmt.Sprintf("%s is no level; want Namespace or Pod", shown(string(level))))
+			report(at.Field("setBy").Item(i), fmt.Sprintf("%s is no level; want Namespace or Pod", show.Value(string(level))))
 		}
 	}
 	if len(p.setBy) == 0 && p.decl.Required && p.decl.Default == nil {
-		report(at.field("setBy"), "nobody may set this required parameter, and it has no default")
+		report(at.Field("setBy"), "nobody may set this required parameter, and it has no default")
 	}
 }
 
@@ -135,7 +138,7 @@ func (p *parameter) collection() bool {
 
 // manifestValue reads a default or an example. It returns nil if there is none,
 // or a bad one.
-func (p *parameter) manifestValue(raw json.RawMessage, at *path, report func(at *path, message string)) any {
+func (p *parameter) manifestValue(raw json.RawMessage, at *manifest.Path, report func(at *manifest.Path, message string)) any {
 	if raw == nil {
 		return nil
 	}
@@ -161,7 +164,7 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		list, part, err := p.parseList(text)
 		if err != nil {
-			return nil, fmt.Errorf("the item %s: %w", shown(part), err)
+			return nil, fmt.Errorf("the item %s: %w", show.Value(part), err)
 		}
 		return list, nil
 	}
@@ -186,10 +189,10 @@ func (p *parameter) manifestMap(raw json.RawMessage) (any, error) {
 		return nil, errors.New("want an object")
 	}
 	m := make(map[string]any, len(entries))
-	for _, key := range sortedKeys(entries) {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		v, err := p.one.fromManifest(entries[key])
 		if err != nil {
-			return nil, fmt.Errorf("the key %s %w", shown(key), err)
+			return nil, fmt.Errorf("the key %s %w", show.Value(key), err)
 		}
 		m[key] = v
 	}

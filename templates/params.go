@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -119,9 +121,9 @@ func (t *Template) resolveParam(p *parameter, levels [2]*level, r *resolution) e
 func (t *Template) missing(p *parameter, levels [2]*level) error {
 	message := fmt.Sprintf("is required by the template %s: set it on %s; want %s", t.name, p.levels(), p.allowed())
 	for _, l := range levels {
-		for _, suffix := range sortedKeys(l.values) {
+		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
-				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), t.annotations, plain(suffix), p.suffix)
+				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), t.annotations, show.Plain(suffix), p.suffix)
 			}
 		}
 	}
@@ -159,7 +161,7 @@ func (t *Template) resolveMap(p *parameter, levels [2]*level) (any, Origin, erro
 		if text, ok := l.values[p.suffix]; ok {
 			return nil, "", t.parameterError(p, l.origin, p.suffix, text, fmt.Sprintf("is a map: set %s instead", p.key(t.annotations)))
 		}
-		for _, suffix := range sortedKeys(l.values) {
+		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			key, ok := strings.CutPrefix(suffix, p.suffix+".")
 			if !ok {
 				continue
@@ -190,7 +192,7 @@ func (t *Template) parseAnnotation(p *parameter, from Origin, suffix, text strin
 	}
 	list, part, err := p.parseList(text)
 	if err != nil {
-		return nil, t.parameterError(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", shown(part), err))
+		return nil, t.parameterError(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", show.Value(part), err))
 	}
 	return list, nil
 }
@@ -198,7 +200,7 @@ func (t *Template) parseAnnotation(p *parameter, from Origin, suffix, text strin
 func (t *Template) parameterError(p *parameter, from Origin, suffix, text, message string) *ParameterError {
 	e := &ParameterError{Template: t.name, Parameter: p.decl.Name, Annotation: p.key(t.annotations), Origin: from, Message: message}
 	if from != "" {
-		e.Annotation, e.Value = t.annotations+plain(suffix), shown(text)
+		e.Annotation, e.Value = t.annotations+show.Plain(suffix), show.Value(text)
 	}
 	return e
 }
@@ -206,7 +208,7 @@ func (t *Template) parameterError(p *parameter, from Origin, suffix, text, messa
 // unknownAnnotations warns of annotations that are no parameter's.
 func (t *Template) unknownAnnotations(l *level) []string {
 	var warnings []string
-	for _, suffix := range sortedKeys(l.values) {
+	for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 		if l.used[suffix] {
 			continue
 		}
@@ -218,7 +220,7 @@ func (t *Template) unknownAnnotations(l *level) []string {
 			}
 		}
 		warnings = append(warnings, fmt.Sprintf("annotation %s%s on the %s: the template %s has no such parameter%s",
-			t.annotations, plain(suffix), strings.ToLower(string(l.origin)), t.name, nearest.Hint(suffix, known)))
+			t.annotations, show.Plain(suffix), strings.ToLower(string(l.origin)), t.name, nearest.Hint(suffix, known)))
 	}
 	return warnings
 }

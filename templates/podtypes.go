@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -81,7 +82,7 @@ func typeInPod(t *podschema.Type) *cel.Type {
 // checkAgainstPod checks an expression once more, with the pod's schema. That a
 // pod has no such field is a problem. Other types than the schema's are warned of:
 // with the loose types that expressions run with they may be meant.
-func (c *compiler) checkAgainstPod(env environment, text string, at *path, line int) *cel.Type {
+func (c *compiler) checkAgainstPod(env environment, text string, at *manifest.Path, line int) *cel.Type {
 	checked, issues := env.typed.Compile(text)
 	if issues.Err() == nil {
 		return checked.OutputType()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -26,7 +28,7 @@ type probeInput struct {
 // one with much of what pods have.
 var probeInputs = sync.OnceValue(func() [2]probeInput {
 	pod := func(data []byte) map[string]any {
-		v, err := decodeJSON(data)
+		v, err := manifest.DecodeJSON(data)
 		if err != nil {
 			panic(fmt.Sprintf("templates: reading an embedded pod: %v", err))
 		}
@@ -45,7 +47,7 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 // probe renders the template for the made-up pods: the minimal one with defaults
 // only, the full one with a value for every parameter.
 func (t *Template) probe(c *compiler) {
-	at := (*path)(nil).fields("spec", "parameters")
+	at := (*manifest.Path)(nil).Fields("spec", "parameters")
 	for i, probe := range probeInputs() {
 		params, madeUp, missing := t.probeParams(i == 1)
 		if missing != "" {
@@ -80,7 +82,7 @@ func (t *Template) probeParams(all bool) (r *resolution, madeUp []string, missin
 			r.values[name] = p.example
 		case ok:
 			r.values[name] = sample
-			madeUp = append(madeUp, fmt.Sprintf("%s: %s", name, shown(textOf(sample))))
+			madeUp = append(madeUp, fmt.Sprintf("%s: %s", name, show.Value(textOf(sample))))
 		case p.decl.Required:
 			return nil, nil, name
 		case isMap:
@@ -108,4 +110,30 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 	default:
 		c.problems = append(c.problems, Problem{Message: fmt.Sprintf("fails for %s: %v%s", pod, err, hint)})
 	}
+}
+
+// RenderExample renders for a pod as [Template.Render] does, but a parameter that
+// no annotation sets, and that has no default, takes its example or a made-up value.
+// With all set that holds for parameters that may be absent too.
+func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
+	params, _, missing := t.probeParams(all)
+	if missing != "" {
+		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
+	}
+	levels := [2]*level{t.namespaceLevel(in.Namespace), t.podLevel(in.Pod)}
+	set := &resolution{values: map[string]any{}, origins: map[string]Origin{}}
+	for _, p := range t.parameters {
+		optional := *p
+		optional.decl.Required = false
+		if err := t.resolveParam(&optional, levels, set); err != nil {
+			return nil, err
+		}
+		if origin := set.origins[p.decl.Name]; origin == FromNamespace || origin == FromPod {
+			params.values[p.decl.Name], params.origins[p.decl.Name] = set.values[p.decl.Name], origin
+		}
+	}
+	for _, l := range levels {
+		params.warnings = append(params.warnings, t.unknownAnnotations(l)...)
+	}
+	return t.renderWith(in, params)
 }

@@ -3,13 +3,17 @@ package templates
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -227,7 +231,7 @@ func addExtension(items []any, e extension) ([]any, error) {
 		if there["image"] != nil {
 			return items, nil
 		}
-		return items, combine(there, e.object, containerType(), "container "+shown(e.name))
+		return items, combine(there, e.object, containerType(), "container "+show.Value(e.name))
 	}
 	return append(items, e.object), nil
 }
@@ -241,7 +245,7 @@ func containerType() *podschema.Type {
 // combine adds from to into, both objects of the type t, which may be nil. They
 // must not disagree.
 func combine(into, from map[string]any, t *podschema.Type, where string) error {
-	for _, key := range sortedKeys(from) {
+	for _, key := range slices.Sorted(maps.Keys(from)) {
 		there, ok := into[key]
 		if !ok {
 			into[key] = from[key]
@@ -326,10 +330,10 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 	metadata, _ := fragment["metadata"].(map[string]any)
 	for _, field := range []string{"annotations", "labels"} {
 		entries, _ := metadata[field].(map[string]any)
-		for _, key := range append(sortedKeys(entries), directive.UnsetFields(entries)...) {
+		for _, key := range append(slices.Sorted(maps.Keys(entries)), directive.UnsetFields(entries)...) {
 			if r.template.isReserved(key) {
-				at := (*path)(nil).fields("spec", "inject", "metadata", field)
-				return &failure{at: at, line: r.template.reservedLine[field], message: fmt.Sprintf("the key %s is reserved for Pillion", shown(key))}
+				at := (*manifest.Path)(nil).Fields("spec", "inject", "metadata", field)
+				return &failure{at: at, line: r.template.reservedLine[field], message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestFragments(t *testing.T) {
 			"inject: {metadata: {annotations: {a: \"${'}' + \\\"}'\\\" + {'k': '}'}['k']}|\"}}}", `{"metadata":{"annotations":{"a":"}}'}|"}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tmpl := compiledWith(t, manifest(c.spec), Options{Source: "t.yaml", Values: map[string]any{"cluster": map[string]any{"name": "east"}, "n": json.Number("9007199254740993")}})
+			tmpl := compiledWith(t, manifestOf(c.spec), Options{Source: "t.yaml", Values: map[string]any{"cluster": map[string]any{"name": "east"}, "n": json.Number("9007199254740993")}})
 			pod := raw(t, twoAndTwo)
 			before := asJSON(t, pod)
 			in := Input{Pod: pod, Namespace: Namespace{Name: "ns", Labels: map[string]string{"team": "red"}, Annotations: map[string]string{"x": "y"}}}
@@ -183,7 +183,7 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 			if labels == "" {
 				labels = `"other":"x"`
 			}
-			text := manifest(c.spec)
+			text := manifestOf(c.spec)
 			tmpl, _, err := Compile(text, Options{})
 			if err != nil {
 				// The full pod has labels and lacks this one.
@@ -291,7 +291,7 @@ func TestTheSamePodGivesTheSameBytesWhoeverRenders(t *testing.T) {
 
 func TestSetsAreOrdered(t *testing.T) {
 	named := func(name string, order int) Entry {
-		text := strings.Replace(string(manifest(fmt.Sprintf("order: %d\ninject: {}", order))), "name: t", "name: "+name, 1)
+		text := strings.Replace(string(manifestOf(fmt.Sprintf("order: %d\ninject: {}", order))), "name: t", "name: "+name, 1)
 		return Entry{Name: name, Template: compiledWith(t, []byte(text), Options{})}
 	}
 	s := NewSet([]Entry{{Name: "broken-b"}, named("c", 1), {Name: "a", Err: errors.New("x")}, named("b", 1), {Name: "broken-a"}, named("z", -1), named("a", 5)})

@@ -16,6 +16,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -131,7 +133,7 @@ func parseImage(s string) (any, error) {
 	return s, nil
 }
 
-func parseJSON(s string) (any, error) { return decodeJSON([]byte(s)) }
+func parseJSON(s string) (any, error) { return manifest.DecodeJSON([]byte(s)) }
 
 func compareAs[T cmp.Ordered](a, b any) int { return cmp.Compare(a.(T), b.(T)) }
 
@@ -164,7 +166,7 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, report func(fi
 		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
 	default:
 		if _, err := regexp.Compile(c.Pattern); err != nil {
-			report("pattern", "is no regular expression: "+plain(err.Error()))
+			report("pattern", "is no regular expression: "+show.Plain(err.Error()))
 			return
 		}
 		s.pattern = regexp.MustCompile(`\A(?:` + c.Pattern + `)\z`)
@@ -234,7 +236,7 @@ func (s *scalar) describe(c v1alpha1.Constraints) {
 		s.allowed = "one of " + strings.Join(words, ", ")
 	}
 	if s.pattern != nil {
-		s.allowed += " that matches " + plain(c.Pattern) + " as a whole"
+		s.allowed += " that matches " + show.Plain(c.Pattern) + " as a whole"
 	}
 	if s.min != nil {
 		s.allowed += ", at least " + textOf(s.min)
@@ -277,7 +279,7 @@ func (s *scalar) accepts(v any, text string) bool {
 // fromManifest reads a value that the manifest gives as text, or in the type's
 // own JSON form.
 func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
-	v, err := decodeJSON(raw)
+	v, err := manifest.DecodeJSON(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +289,7 @@ func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
 	}
 	parsed, err := s.parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is %s; %w", shown(text), err)
+		return nil, fmt.Errorf("is %s; %w", show.Value(text), err)
 	}
 	return parsed, nil
 }
@@ -303,7 +305,7 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 	case json.Number:
 		// YAML has dropped zeros from 1.10 by now, which matters for text only.
 		if scalarKinds[s.kind].pattern && !integerText.MatchString(v.String()) {
-			return "", fmt.Errorf("is the number %s to YAML; quote it", plain(v.String()))
+			return "", fmt.Errorf("is the number %s to YAML; quote it", show.Plain(v.String()))
 		}
 		return v.String(), nil
 	case bool:
@@ -312,7 +314,7 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 		}
 		return strconv.FormatBool(v), nil
 	}
-	return "", fmt.Errorf("is %s; want %s", kindOf(v), s.allowed)
+	return "", fmt.Errorf("is %s; want %s", show.Kind(v), s.allowed)
 }
 
 // sample returns a value that the constraints allow, if one is easily found.

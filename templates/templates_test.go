@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
 // read returns a file of testdata.
@@ -19,7 +21,7 @@ func read(t testing.TB, name string) []byte {
 
 // manifest returns a template named t with the given body of its spec, which is
 // indented as a whole.
-func manifest(spec string) []byte {
+func manifestOf(spec string) []byte {
 	lines := strings.Split(strings.Trim(spec, "\n"), "\n")
 	return []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec:\n  " + strings.Join(lines, "\n  ") + "\n")
 }
@@ -27,7 +29,7 @@ func manifest(spec string) []byte {
 // compiled compiles a spec that must be good.
 func compiled(t testing.TB, spec string) *Template {
 	t.Helper()
-	return compiledWith(t, manifest(spec), Options{Source: "t.yaml"})
+	return compiledWith(t, manifestOf(spec), Options{Source: "t.yaml"})
 }
 
 func compiledWith(t testing.TB, text []byte, o Options) *Template {
@@ -42,7 +44,7 @@ func compiledWith(t testing.TB, text []byte, o Options) *Template {
 // raw decodes JSON as pods are.
 func raw(t testing.TB, text string) map[string]any {
 	t.Helper()
-	v, err := decodeJSON([]byte(text))
+	v, err := manifest.DecodeJSON([]byte(text))
 	if err != nil {
 		t.Fatalf("decoding %s: %v", text, err)
 	}

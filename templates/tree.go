@@ -9,7 +9,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // node is a part of a compiled fragment.
@@ -21,7 +23,7 @@ type node interface {
 
 // constant is a part of the fragment without expressions.
 type constant struct {
-	at    *path
+	at    *manifest.Path
 	value any
 }
 
@@ -76,7 +78,7 @@ func joinText(parts []textPart, s *scope) (string, error) {
 
 // failure places an error at the expression.
 func (e *expression) failure(err error) error {
-	return &failure{at: e.at, line: e.line, message: plain(err.Error())}
+	return &failure{at: e.at, line: e.line, message: show.Plain(err.Error())}
 }
 
 // whole is an expression that is a value by itself.
@@ -103,7 +105,7 @@ func (w *whole) render(s *scope) (any, error) {
 
 // mapping is an object with an expression somewhere in it, or with directives.
 type mapping struct {
-	at        *path
+	at        *manifest.Path
 	line      int
 	typ       *podschema.Type
 	condition *expression
@@ -173,12 +175,12 @@ func (m *mapping) key(e entry, s *scope, out map[string]any) (string, error) {
 	default:
 		return key, nil
 	}
-	return "", &failure{at: m.at, line: m.line, message: fmt.Sprintf("the key %s %s", shown(key), wrong)}
+	return "", &failure{at: m.at, line: m.line, message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
 }
 
 // sequence is a list with an expression somewhere in it, or with directives.
 type sequence struct {
-	at    *path
+	at    *manifest.Path
 	typ   *podschema.Type
 	items []item
 }
@@ -186,7 +188,7 @@ type sequence struct {
 // item is an item of a sequence; at most one of loop and each is set.
 type item struct {
 	line int
-	at   *path
+	at   *manifest.Path
 	loop *loop
 	each each
 	node node
@@ -259,7 +261,7 @@ func (q *sequence) checkKeys(m map[string]any, out []any) string {
 		if v == nil || v == "" {
 			return fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
-		words[i] = k.Name + " " + shown(scalarText(v))
+		words[i] = k.Name + " " + show.Value(scalarText(v))
 	}
 	for _, other := range out {
 		if o, ok := other.(map[string]any); ok && q.sameKeys(m, o) {

@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Verify is what spec.verify of a required template accepts in the final pod's
@@ -57,7 +60,7 @@ const (
 )
 
 // verification compiles spec.verify.
-func (c *compiler) verification(at *path) Verify {
+func (c *compiler) verification(at *manifest.Path) Verify {
 	declared := c.spec.Verify
 	if declared == nil {
 		return Verify{}
@@ -66,23 +69,23 @@ func (c *compiler) verification(at *path) Verify {
 		c.problem(at, "is only for required templates")
 	}
 	if len(declared.Images) == 0 && declared.Allow == nil {
-		c.problem(at.field("images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
+		c.problem(at.Field("images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
 	}
-	v := Verify{images: c.patterns(declared.Images, withinSlash, imagePatternMistake, at.field("images"))}
+	v := Verify{images: c.patterns(declared.Images, withinSlash, imagePatternMistake, at.Field("images"))}
 	if allow := declared.Allow; allow != nil {
-		at := at.field("allow")
+		at := at.Field("allow")
 		if len(allow.Env)+len(allow.VolumeMounts) == 0 && !allow.Resources && !allow.Probes {
 			c.problem(at, "allows nothing; want env, volumeMounts, resources or probes, or leave it out")
 		}
-		v.env = c.patterns(allow.Env, anyText, envPatternMistake, at.field("env"))
-		v.mounts = c.patterns(allow.VolumeMounts, withinSlash, mountPatternMistake, at.field("volumeMounts"))
+		v.env = c.patterns(allow.Env, anyText, envPatternMistake, at.Field("env"))
+		v.mounts = c.patterns(allow.VolumeMounts, withinSlash, mountPatternMistake, at.Field("volumeMounts"))
 		v.resources, v.probes = allow.Resources, allow.Probes
 	}
 	return v
 }
 
 // patterns compiles a list of patterns; mistake says what is wrong with one.
-func (c *compiler) patterns(list []string, star string, mistake func(string) string, at *path) []*regexp.Regexp {
+func (c *compiler) patterns(list []string, star string, mistake func(string) string, at *manifest.Path) []*regexp.Regexp {
 	var compiled []*regexp.Regexp
 	for i, text := range list {
 		wrong := mistake(text)
@@ -90,7 +93,7 @@ func (c *compiler) patterns(list []string, star string, mistake func(string) str
 			wrong = "has more than two * in a row; want * or **"
 		}
 		if wrong != "" {
-			c.problem(at.item(i), shown(text)+" "+wrong)
+			c.problem(at.Item(i), show.Value(text)+" "+wrong)
 			continue
 		}
 		compiled = append(compiled, pattern(text, star))

@@ -117,7 +117,7 @@ func TestPatternsThatCannotBeMeantAreRefused(t *testing.T) {
 		{"verify: {allow: {ports: true}}", "", "spec.verify.allow.ports", "unknown field"},
 	} {
 		spec := "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\n" + strings.ReplaceAll(c.verify, "%", c.pattern) + "\ninject: {}"
-		_, _, err := Compile(manifest(spec), Options{})
+		_, _, err := Compile(manifestOf(spec), Options{})
 		if err == nil || !strings.Contains(err.Error(), c.path+": ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %q: %v", c.path, c.pattern, err)
 		}

@@ -137,7 +137,7 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 			return nil, err
 		}
 		for _, m := range manifests {
-			entry, place := m.compile(options), m.NamedAt(m.source)
+			entry, place := m.compile(options), templates.NamedAt(m.Document, m.source)
 			if entry.Name == "" {
 				return nil, entry.Err
 			}

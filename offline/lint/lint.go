@@ -166,7 +166,7 @@ func (l *linter) document(d Document) Result {
 		j.place("name-taken", Error, path, line, "the name is taken by "+other)
 		return j.result
 	}
-	l.names[t.Name()] = d.NamedAt(d.Source)
+	l.names[t.Name()] = templates.NamedAt(d.Document, d.Source)
 	for _, w := range t.TextHazards() {
 		j.place("text", Warning, w.Path, w.Line, w.Message)
 	}

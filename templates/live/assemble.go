@@ -112,11 +112,11 @@ func (c *compiler) one(source string, d templates.Document) (outcome, []template
 	options.Source, options.FirstLine = source, d.Line
 	t, warnings, err := templates.Compile(d.Manifest, options)
 	if err == nil {
-		return outcome{name: t.Name(), place: d.NamedAt(source), template: t}, warnings
+		return outcome{name: t.Name(), place: templates.NamedAt(d, source), template: t}, warnings
 	}
 	var bad *templates.CompileError
 	if errors.As(err, &bad) {
-		return outcome{name: bad.Template, place: d.NamedAt(source), err: err}, warnings
+		return outcome{name: bad.Template, place: templates.NamedAt(d, source), err: err}, warnings
 	}
 	return outcome{err: err}, warnings
 }

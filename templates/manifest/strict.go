@@ -1,8 +1,9 @@
-package templates
+package manifest
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -10,13 +11,20 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// strict checks a decoded manifest against the Go type it is for, and returns it
-// without what does not fit, so that the rest can be checked too.
+// Check checks a decoded value of a manifest against the Go type that it is for,
+// reports every mistake, and returns the value without what does not fit, so that
+// the rest can be checked too.
+func Check(v any, t reflect.Type, at *Path, report func(at *Path, message string)) any {
+	s := strict{report: report}
+	return s.check(v, t, at)
+}
+
 type strict struct {
-	report func(at *path, message string)
+	report func(at *Path, message string)
 }
 
 var (
@@ -25,7 +33,7 @@ var (
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-func (s *strict) check(v any, t reflect.Type, at *path) any {
+func (s *strict) check(v any, t reflect.Type, at *Path) any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -50,12 +58,12 @@ func (s *strict) check(v any, t reflect.Type, at *path) any {
 		if _, ok := v.(string); ok {
 			return v
 		}
-		s.report(at, fmt.Sprintf("is %s; want text%s", kindOf(v), quoteIt(v)))
+		s.report(at, fmt.Sprintf("is %s; want text%s", show.Kind(v), quoteIt(v)))
 	case reflect.Bool:
 		if _, ok := v.(bool); ok {
 			return v
 		}
-		s.report(at, fmt.Sprintf("is %s; want true or false", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want true or false", show.Kind(v)))
 	default:
 		return s.integer(v, t, at)
 	}
@@ -63,48 +71,48 @@ func (s *strict) check(v any, t reflect.Type, at *path) any {
 }
 
 // custom checks a value of a type that reads itself, such as a time.
-func (s *strict) custom(v any, t reflect.Type, at *path) any {
+func (s *strict) custom(v any, t reflect.Type, at *Path) any {
 	data, err := json.Marshal(v)
 	if err == nil {
 		err = json.Unmarshal(data, reflect.New(t).Interface())
 	}
 	if err != nil {
-		s.report(at, "cannot be read: "+plain(err.Error()))
+		s.report(at, "cannot be read: "+show.Plain(err.Error()))
 		return nil
 	}
 	return v
 }
 
-func (s *strict) object(v any, t reflect.Type, at *path) any {
+func (s *strict) object(v any, t reflect.Type, at *Path) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want an object", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want an object", show.Kind(v)))
 		return nil
 	}
 	fields := jsonFields(t)
 	good := make(map[string]any, len(object))
-	for _, key := range sortedKeys(object) {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
 		field, ok := fields[key]
 		if !ok {
-			s.report(at.field(key), "unknown field"+nearest.Hint(key, sortedKeys(fields)))
+			s.report(at.Field(key), "unknown field"+nearest.Hint(key, slices.Sorted(maps.Keys(fields))))
 			continue
 		}
-		if checked := s.check(object[key], field, at.field(key)); checked != nil {
+		if checked := s.check(object[key], field, at.Field(key)); checked != nil {
 			good[key] = checked
 		}
 	}
 	return good
 }
 
-func (s *strict) entries(v any, t reflect.Type, at *path) any {
+func (s *strict) entries(v any, t reflect.Type, at *Path) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want an object", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want an object", show.Kind(v)))
 		return nil
 	}
 	good := make(map[string]any, len(object))
-	for _, key := range sortedKeys(object) {
-		if checked := s.check(object[key], t.Elem(), at.field(key)); checked != nil {
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if checked := s.check(object[key], t.Elem(), at.Field(key)); checked != nil {
 			good[key] = checked
 		}
 	}
@@ -113,33 +121,33 @@ func (s *strict) entries(v any, t reflect.Type, at *path) any {
 
 // list keeps the place of an item that does not fit, so that the others keep
 // their index.
-func (s *strict) list(v any, t reflect.Type, at *path) any {
+func (s *strict) list(v any, t reflect.Type, at *Path) any {
 	items, ok := v.([]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want a list", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want a list", show.Kind(v)))
 		return nil
 	}
 	good := make([]any, len(items))
 	for i, item := range items {
 		if item == nil && t.Elem() != rawType {
-			s.report(at.item(i), "is null; want a value")
+			s.report(at.Item(i), "is null; want a value")
 			continue
 		}
-		good[i] = s.check(item, t.Elem(), at.item(i))
+		good[i] = s.check(item, t.Elem(), at.Item(i))
 	}
 	return good
 }
 
-func (s *strict) integer(v any, t reflect.Type, at *path) any {
+func (s *strict) integer(v any, t reflect.Type, at *Path) any {
 	n, ok := v.(json.Number)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want a whole number", kindOf(v)))
+		s.report(at, fmt.Sprintf("is %s; want a whole number", show.Kind(v)))
 		return nil
 	}
 	bits := t.Bits()
 	if _, err := strconv.ParseInt(n.String(), 10, bits); err != nil {
 		limit := int64(math.MaxInt64) >> (64 - bits)
-		s.report(at, fmt.Sprintf("is %s; want a whole number from %d to %d", plain(n.String()), -limit-1, limit))
+		s.report(at, fmt.Sprintf("is %s; want a whole number from %d to %d", show.Plain(n.String()), -limit-1, limit))
 		return nil
 	}
 	return v
@@ -161,15 +169,6 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return fields
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // quoteIt says how a value that YAML does not read as text becomes text.

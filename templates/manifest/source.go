@@ -1,4 +1,4 @@
-package templates
+package manifest
 
 import (
 	"fmt"
@@ -6,20 +6,22 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// source knows where in the file the values of a manifest are.
-type source struct {
+// Source knows where in the file the values of a manifest are.
+type Source struct {
 	// first is the file's line at which the manifest begins.
 	first int
 	// root is the manifest's node, or nil when lines are not known.
 	root *yaml.Node
 }
 
-// newSource reads a manifest for its lines. Lines are not known if it cannot be
+// NewSource reads a manifest for its lines. Lines are not known if it cannot be
 // read, which is for the reader of the values to say.
-func newSource(manifest []byte, first int) *source {
-	s := &source{first: max(first, 1)}
+func NewSource(manifest []byte, first int) *Source {
+	s := &Source{first: max(first, 1)}
 	var doc yaml.Node
 	if yaml.Unmarshal(manifest, &doc) == nil && doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 {
 		s.root = doc.Content[0]
@@ -27,19 +29,19 @@ func newSource(manifest []byte, first int) *source {
 	return s
 }
 
-// line returns the line of the value at p, or of the nearest value that holds
+// Line returns the line of the value at p, or of the nearest value that holds
 // it, in the file, from 1. It is 0 if it is not known.
-func (s *source) line(p *path) int {
+func (s *Source) Line(p *Path) int {
 	n, line := s.find(p)
 	if n == nil {
 		return 0
 	}
-	return line + s.first - 1
+	return s.inFile(line)
 }
 
-// textLine returns the line of the byte at offset of the text at p: of a block
+// TextLine returns the line of the byte at offset of the text at p: of a block
 // scalar it is the line that holds it.
-func (s *source) textLine(p *path, text string, offset int) int {
+func (s *Source) TextLine(p *Path, text string, offset int) int {
 	n, line := s.find(p)
 	if n == nil {
 		return 0
@@ -47,12 +49,15 @@ func (s *source) textLine(p *path, text string, offset int) int {
 	if n.Kind == yaml.ScalarNode && n.Style&yaml.LiteralStyle != 0 {
 		line = n.Line + 1 + strings.Count(text[:min(offset, len(text))], "\n")
 	}
-	return line + s.first - 1
+	return s.inFile(line)
 }
+
+// inFile returns the file's line for a line of the manifest.
+func (s *Source) inFile(line int) int { return line + max(s.first, 1) - 1 }
 
 // find returns the node at p or the nearest one above it, and its line: that of
 // its key, if it has one.
-func (s *source) find(p *path) (*yaml.Node, int) {
+func (s *Source) find(p *Path) (*yaml.Node, int) {
 	n := s.root
 	if n == nil {
 		return nil, 0
@@ -68,7 +73,7 @@ func (s *source) find(p *path) (*yaml.Node, int) {
 	return n, line
 }
 
-func child(n *yaml.Node, step *path) (*yaml.Node, int) {
+func child(n *yaml.Node, step *Path) (*yaml.Node, int) {
 	n = resolved(n)
 	if step.isItem {
 		if n.Kind != yaml.SequenceNode || step.index >= len(n.Content) {
@@ -105,21 +110,26 @@ type expansion struct{ nodes, bytes int }
 
 // checkAliases refuses anchors that hold themselves, and aliases that make a
 // small manifest a large one.
-func (s *source) checkAliases() error {
+func (s *Source) checkAliases() *Error {
 	if s.root == nil {
 		return nil
 	}
-	c := aliasCounter{done: map[*yaml.Node]expansion{}, open: map[*yaml.Node]bool{}}
+	c := aliasCounter{source: s, done: map[*yaml.Node]expansion{}, open: map[*yaml.Node]bool{}}
 	_, err := c.count(s.root)
 	return err
 }
 
-type aliasCounter struct {
-	done map[*yaml.Node]expansion
-	open map[*yaml.Node]bool
+func (s *Source) errorf(n *yaml.Node, format string, args ...any) *Error {
+	return &Error{Line: s.inFile(n.Line), Message: fmt.Sprintf(format, args...)}
 }
 
-func (c *aliasCounter) count(n *yaml.Node) (expansion, error) {
+type aliasCounter struct {
+	source *Source
+	done   map[*yaml.Node]expansion
+	open   map[*yaml.Node]bool
+}
+
+func (c *aliasCounter) count(n *yaml.Node) (expansion, *Error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -127,7 +137,7 @@ func (c *aliasCounter) count(n *yaml.Node) (expansion, error) {
 		return e, nil
 	}
 	if c.open[n] {
-		return expansion{}, fmt.Errorf("line %d: the anchor %s holds itself", n.Line, shown(n.Anchor))
+		return expansion{}, c.source.errorf(n, "the anchor %s holds itself", show.Value(n.Anchor))
 	}
 	c.open[n] = true
 	sum := expansion{nodes: 1, bytes: len(n.Value)}
@@ -138,7 +148,7 @@ func (c *aliasCounter) count(n *yaml.Node) (expansion, error) {
 		}
 		sum.nodes, sum.bytes = sum.nodes+e.nodes, sum.bytes+e.bytes
 		if sum.nodes > maxExpandedNodes || sum.bytes > maxExpandedBytes {
-			return sum, fmt.Errorf("line %d: with its aliases written out this is larger than %d values or %d bytes", n.Line, maxExpandedNodes, maxExpandedBytes)
+			return sum, c.source.errorf(n, "with its aliases written out this is larger than %d values or %d bytes", maxExpandedNodes, maxExpandedBytes)
 		}
 	}
 	delete(c.open, n)
@@ -146,26 +156,26 @@ func (c *aliasCounter) count(n *yaml.Node) (expansion, error) {
 	return sum, nil
 }
 
-// duplicates reports keys that a map has twice.
-func (s *source) duplicates(report func(at *path, line int, message string)) {
+// Duplicates reports keys that a map has twice.
+func (s *Source) Duplicates(report func(at *Path, line int, message string)) {
 	if s.root != nil {
 		s.duplicatesIn(s.root, nil, report)
 	}
 }
 
-func (s *source) duplicatesIn(n *yaml.Node, at *path, report func(*path, int, string)) {
+func (s *Source) duplicatesIn(n *yaml.Node, at *Path, report func(*Path, int, string)) {
 	switch n.Kind {
 	case yaml.SequenceNode:
 		for i, item := range n.Content {
-			s.duplicatesIn(item, at.item(i), report)
+			s.duplicatesIn(item, at.Item(i), report)
 		}
 	case yaml.MappingNode:
 		seen := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, here := n.Content[i], at.field(n.Content[i].Value)
-			line := key.Line + s.first - 1
+			key, here := n.Content[i], at.Field(n.Content[i].Value)
+			line := s.inFile(key.Line)
 			if before, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode && key.Tag != "!!merge" {
-				report(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", shown(key.Value), before))
+				report(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", show.Value(key.Value), before))
 			} else {
 				seen[key.Value] = line
 			}
@@ -174,9 +184,9 @@ func (s *source) duplicatesIn(n *yaml.Node, at *path, report func(*path, int, st
 	}
 }
 
-// booleanKeys reports keys that YAML reads as a boolean, as kubectl does: a label
+// BooleanKeys reports keys that YAML reads as a boolean, as kubectl does: a label
 // n becomes one named false.
-func (s *source) booleanKeys(report func(at *path, message string)) {
+func (s *Source) BooleanKeys(report func(at *Path, message string)) {
 	if s.root != nil {
 		s.booleanKeysIn(s.root, nil, report)
 	}
@@ -184,13 +194,13 @@ func (s *source) booleanKeys(report func(at *path, message string)) {
 
 var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
 
-func (s *source) booleanKeysIn(n *yaml.Node, at *path, report func(*path, string)) {
+func (s *Source) booleanKeysIn(n *yaml.Node, at *Path, report func(*Path, string)) {
 	for i, child := range n.Content {
 		switch {
 		case n.Kind == yaml.SequenceNode:
-			s.booleanKeysIn(child, at.item(i), report)
+			s.booleanKeysIn(child, at.Item(i), report)
 		case n.Kind == yaml.MappingNode && i%2 == 0:
-			here := at.field(child.Value)
+			here := at.Field(child.Value)
 			if child.Kind == yaml.ScalarNode && child.Style == 0 && yamlBoolean.MatchString(child.Value) {
 				report(here, fmt.Sprintf("YAML reads the key %s as a boolean; quote it", child.Value))
 			}

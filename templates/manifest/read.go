@@ -1,0 +1,89 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// MaxBytes is the size of the largest manifest that is read, about what the API
+// server stores.
+const MaxBytes = 1 << 20
+
+// Error is why a text is no manifest at all.
+type Error struct {
+	// Line is the line in the file, from 1. 0 when it is not known.
+	Line    int
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+func errorf(format string, args ...any) *Error { return &Error{Message: fmt.Sprintf(format, args...)} }
+
+// Read returns the manifest as kubectl would send it, numbers as json.Number. The
+// source is the manifest's. Its error is an *Error.
+func Read(text []byte, s *Source) (map[string]any, error) {
+	if len(text) > MaxBytes {
+		return nil, errorf("the manifest has %d bytes; at most %d are allowed", len(text), MaxBytes)
+	}
+	if !json.Valid(text) {
+		if err := s.checkAliases(); err != nil {
+			return nil, err
+		}
+		if len(splitDocuments(text)) > 1 {
+			return nil, errorf("the manifest holds several documents; split it first")
+		}
+		converted, err := yaml.YAMLToJSON(text)
+		if err != nil {
+			return nil, s.unreadable(err)
+		}
+		text = converted
+	}
+	v, err := DecodeJSON(text)
+	if err != nil {
+		return nil, errorf("reading the manifest as JSON: %s", show.Plain(err.Error()))
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, errorf("the manifest is %s; want an object", show.Kind(v))
+	}
+	return object, nil
+}
+
+// yamlLine matches the line that the YAML library's errors begin with.
+var yamlLine = regexp.MustCompile(`(?:error converting YAML to JSON: )?(?:yaml: )?line (\d+): `)
+
+// unreadable returns the YAML library's error with its line taken out of the text.
+func (s *Source) unreadable(err error) *Error {
+	message, line := show.Plain(err.Error()), 0
+	if found := yamlLine.FindStringSubmatch(message); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		line = s.inFile(line)
+		message = strings.Replace(message, found[0], "", 1)
+	}
+	return &Error{Line: line, Message: "reading the manifest as YAML: " + strings.TrimPrefix(message, "yaml: ")}
+}
+
+// DecodeJSON decodes exactly one value, numbers as json.Number.
+func DecodeJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the first value")
+	}
+	return v, nil
+}

@@ -1,0 +1,46 @@
+package manifest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestATextThatIsNoManifestIsToldWithItsLineInTheFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		line int
+		says string
+	}{
+		"bad YAML":         {"a: 1\nb: [\n", 12, "reading the manifest as YAML: did not find"},
+		"a loop":           {"a: 1\nb: &b [*b]\n", 12, "the anchor \"b\" holds itself"},
+		"a list":           {"- a\n", 0, "the manifest is a list; want an object"},
+		"several at once":  {"a: 1\n---\nb: 1\n", 0, "several documents"},
+		"larger than ever": {strings.Repeat("#", MaxBytes+1), 0, "at most 1048576 are allowed"},
+	} {
+		_, err := Read([]byte(c.text), NewSource([]byte(c.text), 11))
+		var located *Error
+		if !errors.As(err, &located) || located.Line != c.line || !strings.Contains(located.Message, c.says) {
+			t.Errorf("%s: %v, line %d", name, err, located.Line)
+		}
+	}
+}
+
+func TestPlaceIsThePathAndTheNearestLine(t *testing.T) {
+	d := Document{Manifest: []byte("a:\n- b.c: 1\n  d: 2\n"), Line: 5}
+	for _, c := range []struct {
+		steps []any
+		at    string
+		line  int
+	}{
+		{nil, "", 5},
+		{[]any{"a"}, "a", 5},
+		{[]any{"a", 0, "b.c"}, `a[0]["b.c"]`, 6},
+		{[]any{"a", 0, "d"}, "a[0].d", 7},
+		{[]any{"a", 0, "none", "x"}, "a[0].none.x", 6},
+	} {
+		if at, line := Place(d, c.steps...); at != c.at || line != c.line {
+			t.Errorf("%v: %s on line %d", c.steps, at, line)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The most code points that a message holds of a value, and of another message.
+const (
+	MaxValue   = 100
+	maxMessage = 400
+)
+
+// Value returns a value for a message: quoted, control characters escaped, and cut.
+func Value(s string) string { return strconv.Quote(cut(s, MaxValue)) }
+
+// Plain returns a message without control characters, and cut.
+func Plain(s string) string {
+	var b strings.Builder
+	for _, r := range cut(s, maxMessage) {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+func cut(s string, runes int) string {
+	if utf8.RuneCountInString(s) <= runes {
+		return s
+	}
+	return string([]rune(s)[:runes]) + "…"
+}
+
+// Kind names the kind of a JSON value.
+func Kind(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "text"
+	case json.Number, int64, float64:
+		return "a number"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return fmt.Sprintf("a %T", v)
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -52,13 +53,12 @@ type Template struct {
 	availableTo, matchNamespace, matchPod labels.Selector
 	verify                                Verify
 
-	parameters     []*parameter
-	parameterNames []string
-	variables      map[string]*expression
-	variableNames  []string
-	conditions     []*expression
-	tree           node
-	values         ref.Val
+	parameters    *param.Set
+	variables     map[string]*expression
+	variableNames []string
+	conditions    []*expression
+	tree          node
+	values        ref.Val
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 }
@@ -323,42 +323,27 @@ func (c *compiler) selector(s *metav1.LabelSelector, at *manifest.Path) labels.S
 }
 
 func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.Path) {
-	installers := c.installersDefaults(t, values)
-	suffixes := map[string]string{}
+	reported := map[string]bool{} // names that are no text
 	for i, declared := range t.spec.Parameters {
-		here := at.Item(i)
-		if declared.Name == "" && c.hasProblemIn(here.Field("name").String()) {
-			continue // it has a name that is no text
+		if name := at.Item(i).Field("name").String(); declared.Name == "" && c.hasProblemIn(name) {
+			reported[name] = true
 		}
-		report := c.problem
-		if value, ok := installers[declared.Name]; ok {
-			var err error
-			if declared, err = withInstallersDefault(declared, value); err != nil {
-				c.problem(here.Field("default"), show.Plain(err.Error()))
-			}
-			report = c.installersReport(t, declared.Name, here)
-		}
-		p := compileParameter(declared, t.spec.Required, here, report)
-		if p == nil {
-			continue
-		}
-		if other, ok := suffixes[p.suffix]; ok {
-			c.problem(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", t.annotations, p.suffix, other))
-			continue
-		}
-		suffixes[p.suffix] = p.decl.Name
-		t.parameters = append(t.parameters, p)
-		t.parameterNames = append(t.parameterNames, p.decl.Name)
-		t.spec.Parameters[i] = p.decl
 	}
+	of := param.Template{Name: t.name, Prefix: t.annotations, Required: t.spec.Required, Values: values}
+	t.parameters = param.Compile(of, t.spec.Parameters, at, func(at *manifest.Path, message string) {
+		if !reported[at.String()] {
+			c.problem(at, message)
+		}
+	})
+	t.spec.Parameters = t.parameters.Declarations()
 }
 
 // expressions compiles everything that holds CEL.
 func (c *compiler) expressions(t *Template, at *manifest.Path) {
 	c.objects = newProvider()
 	defer func() { c.objects.compiling = false }()
-	for _, p := range t.parameters {
-		c.objects.params[p.decl.Name] = p.celType()
+	for _, declared := range t.spec.Parameters {
+		c.objects.params[declared.Name] = parameterType(declared)
 	}
 	run, err := newEnvironment(c.objects, cel.DynType, cel.DynType)
 	if err != nil {
@@ -387,8 +372,8 @@ func (c *compiler) variables(t *Template, at *manifest.Path) {
 		here := at.Item(i)
 		_, twice := t.variables[v.Name]
 		switch {
-		case !variableName.MatchString(v.Name) || slices.Contains(celKeywords, v.Name):
-			c.problem(here.Field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", show.Value(v.Name), strings.Join(celKeywords, ", ")))
+		case !variableName.MatchString(v.Name) || slices.Contains(param.Keywords, v.Name):
+			c.problem(here.Field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", show.Value(v.Name), strings.Join(param.Keywords, ", ")))
 			continue
 		case twice:
 			c.problem(here.Field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
@@ -482,10 +467,4 @@ func (t *Template) AvailableTo(namespaceLabels map[string]string) bool {
 }
 
 // Parameters returns what teams may set, in the manifest's order.
-func (t *Template) Parameters() []Parameter {
-	out := make([]Parameter, len(t.parameters))
-	for i, p := range t.parameters {
-		out[i] = Parameter{Parameter: p.decl, Annotation: p.key(t.annotations), Allowed: p.allowed()}
-	}
-	return out
-}
+func (t *Template) Parameters() []Parameter { return t.parameters.Parameters() }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -59,7 +60,7 @@ func toNative(v ref.Val, b *budget) (any, error) {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
 			return nil, fmt.Errorf("the number %v is not finite", float64(v))
 		}
-		return json.Number(formatFloat(float64(v))), nil
+		return json.Number(manifest.FormatNumber(float64(v))), nil
 	case types.Bytes:
 		return nil, errors.New("bytes have no form in a pod; turn them into text with string()")
 	case *object:

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // What expressions see, besides what $each and $for bind.
@@ -74,6 +75,31 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 	}
 	return env
 })
+
+// parameterType returns a parameter's type in expressions.
+func parameterType(d v1alpha1.Parameter) *cel.Type {
+	switch d.Type {
+	case v1alpha1.List:
+		return cel.ListType(scalarType(d.Items.Type))
+	case v1alpha1.Map:
+		return cel.MapType(cel.StringType, scalarType(d.Items.Type))
+	}
+	return scalarType(d.Type)
+}
+
+func scalarType(t v1alpha1.ParameterType) *cel.Type {
+	switch t {
+	case v1alpha1.Integer:
+		return cel.IntType
+	case v1alpha1.Number:
+		return cel.DoubleType
+	case v1alpha1.Boolean:
+		return cel.BoolType
+	case v1alpha1.JSON:
+		return cel.DynType
+	}
+	return cel.StringType // quantities, durations and images are the text that was written
+}
 
 // environment is what expressions are compiled in: run gives the program, where
 // pods have no type; typed only checks, with the pod's schema, and is nil where

@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -99,36 +99,6 @@ func located(source, template, at string, line int, message string) string {
 	return b.String()
 }
 
-// ParameterError is a mistake of a team: an annotation that the template does
-// not accept, or one that it needs and that is not there.
-type ParameterError struct {
-	// Template and Parameter name what was asked.
-	Template, Parameter string
-	// Annotation is the annotation's full key.
-	Annotation string
-	// Origin is whose annotation it is. Empty if there is none.
-	Origin Origin
-	// Value is the annotation's value, quoted, control characters escaped and cut
-	// to about 100 characters. Empty if there is none.
-	Value string
-	// Message says what is wrong and what is allowed.
-	Message string
-}
-
-// Error names the annotation, who set it, its value and what is allowed.
-func (e *ParameterError) Error() string {
-	var b strings.Builder
-	b.WriteString("annotation " + e.Annotation)
-	if e.Origin != "" {
-		b.WriteString(" on the " + strings.ToLower(string(e.Origin)))
-	}
-	if e.Value != "" {
-		b.WriteString(" has the value " + e.Value)
-	}
-	b.WriteString(": " + e.Message)
-	return b.String()
-}
-
 // TooExpensiveError means that rendering a template for a pod goes over one of
 // the bounds of this package.
 type TooExpensiveError struct {
@@ -164,7 +134,7 @@ func (e *RenderError) Error() string {
 
 // ErrNoExample is the error inside of what [Template.RenderExample] returns for a
 // template with a required parameter that nothing gives a value. Compile warns of it.
-var ErrNoExample = errors.New("no example, and none is easily made up")
+var ErrNoExample = param.ErrNoExample
 
 // failure is an error at a place of the manifest, before it is known whether a
 // compilation or a render reports it.

@@ -13,6 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -422,7 +423,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 
 // bind makes name visible below.
 func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *manifest.Path, h here) here {
-	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(celKeywords, name) {
+	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(param.Keywords, name) {
 		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))
 		return h
 	}

@@ -217,8 +217,8 @@ func (h *hazards) tainted(name string, kind textKind, loops map[string]reads) bo
 	of, field, selects := strings.Cut(name, ".")
 	switch {
 	case of == paramsName && selects:
-		i := slices.Index(h.template.parameterNames, field)
-		return i >= 0 && !h.template.parameters[i].tame()
+		i := slices.Index(h.template.parameters.Names(), field)
+		return i >= 0 && !tame(h.template.spec.Parameters[i])
 	case of == variablesName && selects:
 		v := h.template.variables[field]
 		return v != nil && slices.ContainsFunc(v.reads.in(kind), func(n string) bool { return h.tainted(n, kind, nil) })
@@ -231,11 +231,15 @@ func (h *hazards) tainted(name string, kind textKind, loops map[string]reads) bo
 	return true
 }
 
-// tame tells whether no value of the parameter can mean anything to a shell.
-func (p *parameter) tame() bool {
-	switch p.one.kind {
+// tame reports whether no value of the parameter can mean anything to a shell.
+func tame(d v1alpha1.Parameter) bool {
+	kind, constraints := d.Type, d.Constraints
+	if d.Items != nil {
+		kind, constraints = d.Items.Type, d.Items.Constraints
+	}
+	switch kind {
 	case v1alpha1.String:
-		return len(p.one.enum) > 0 || p.decl.Pattern != "" && tamePattern(p.decl.Pattern) || p.decl.Items != nil && p.decl.Items.Pattern != "" && tamePattern(p.decl.Items.Pattern)
+		return len(constraints.Enum) > 0 || constraints.Pattern != "" && tamePattern(constraints.Pattern)
 	case v1alpha1.JSON:
 		return false
 	}

@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/show"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 //go:embed probe/minimal.json
@@ -49,7 +47,7 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 func (t *Template) probe(c *compiler) {
 	at := (*manifest.Path)(nil).Fields("spec", "parameters")
 	for i, probe := range probeInputs() {
-		params, madeUp, missing := t.probeParams(i == 1)
+		params, madeUp, missing := t.parameters.Samples(i == 1)
 		if missing != "" {
 			if i == 0 {
 				c.warn(at, fmt.Sprintf("the required parameter %s has no example, and none is easily made up: the template is not test-rendered", missing))
@@ -60,39 +58,6 @@ func (t *Template) probe(c *compiler) {
 			c.probeProblem(err, probe.name, madeUp)
 		}
 	}
-}
-
-// probeParams returns parameters for a test render: those with a default and,
-// if all is set, the others too. madeUp says which values come from nowhere.
-func (t *Template) probeParams(all bool) (r *resolution, madeUp []string, missing string) {
-	r = &resolution{values: map[string]any{}, origins: map[string]Origin{}}
-	for _, p := range t.parameters {
-		name := p.decl.Name
-		isMap := p.decl.Type == v1alpha1.Map
-		switch sample, ok := p.sample(); {
-		case all && p.decl.Example != nil:
-			r.values[name] = p.example
-		case p.decl.Default != nil:
-			r.values[name] = p.def
-		case !all && !p.decl.Required:
-			if isMap {
-				r.values[name] = map[string]any{}
-			}
-		case p.decl.Example != nil:
-			r.values[name] = p.example
-		case ok:
-			r.values[name] = sample
-			madeUp = append(madeUp, fmt.Sprintf("%s: %s", name, show.Value(textOf(sample))))
-		case p.decl.Required:
-			return nil, nil, name
-		case isMap:
-			r.values[name] = map[string]any{}
-		}
-		if _, ok := r.values[name]; ok {
-			r.origins[name] = FromDefault
-		}
-	}
-	return r, madeUp, ""
 }
 
 func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
@@ -114,26 +79,11 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 
 // RenderExample renders for a pod as [Template.Render] does, but a parameter that
 // no annotation sets, and that has no default, takes its example or a made-up value.
-// With all set that holds for parameters that may be absent too.
+// With all set that holds for parameters that may be absent, too.
 func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
-	params, _, missing := t.probeParams(all)
-	if missing != "" {
-		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
-	}
-	levels := [2]*level{t.namespaceLevel(in.Namespace), t.podLevel(in.Pod)}
-	set := &resolution{values: map[string]any{}, origins: map[string]Origin{}}
-	for _, p := range t.parameters {
-		optional := *p
-		optional.decl.Required = false
-		if err := t.resolveParam(&optional, levels, set); err != nil {
-			return nil, err
-		}
-		if origin := set.origins[p.decl.Name]; origin == FromNamespace || origin == FromPod {
-			params.values[p.decl.Name], params.origins[p.decl.Name] = set.values[p.decl.Name], origin
-		}
-	}
-	for _, l := range levels {
-		params.warnings = append(params.warnings, t.unknownAnnotations(l)...)
+	params, err := t.parameters.ResolveExample(in.annotations(), all)
+	if err != nil {
+		return nil, err
 	}
 	return t.renderWith(in, params)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/param"
 )
 
 var update = flag.Bool("update", false, "write the reference anew")
@@ -79,9 +80,8 @@ func reference(t *testing.T) string {
 	line("A team sets a parameter by annotation, on the namespace or the pod (the pod's goes before the namespace's, that before the default): the template's name,")
 	line("`.pillion.dev/` and the parameter's name in kebab-case. `logLevel` of `fluent-bit` is `fluent-bit.pillion.dev/log-level`. An empty value is a value.\n")
 	line("| type | values |\n| --- | --- |")
-	names, words := templates.ParameterTypes()
-	for i := range names {
-		line("| `%s` | %s |", names[i], words[i])
+	for _, typ := range param.Types() {
+		line("| `%s` | %s |", typ.Name, typ.Words)
 	}
 	line("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow the types for which that means something; those of a list or a map belong to its `items`.\n")
 	line("## Expressions\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -33,6 +34,19 @@ type Input struct {
 	Namespace Namespace
 	// IgnoreConditions renders although a matchCondition is false.
 	IgnoreConditions bool
+}
+
+// annotations returns the annotations of the pod and its namespace.
+func (in Input) annotations() param.Annotations {
+	metadata, _ := in.Pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	pod := make(map[string]string, len(annotations))
+	for key, value := range annotations {
+		if text, ok := value.(string); ok {
+			pod[key] = text
+		}
+	}
+	return param.Annotations{Namespace: in.Namespace.Annotations, Pod: pod}
 }
 
 // Rendered is what a template gives for one pod.
@@ -82,7 +96,7 @@ var containerLists = []string{"initContainers", "containers"}
 // *TooExpensiveError. The input is not modified, and the result shares nothing
 // with it but the values of Params.
 func (t *Template) Render(in Input) (*Rendered, error) {
-	resolved, err := t.resolveParams(in)
+	resolved, err := t.parameters.Resolve(in.annotations())
 	if err != nil {
 		return nil, err
 	}
@@ -90,10 +104,10 @@ func (t *Template) Render(in Input) (*Rendered, error) {
 }
 
 // renderWith renders with parameters that are already known.
-func (t *Template) renderWith(in Input, params *resolution) (*Rendered, error) {
-	out := &Rendered{Params: params.values, Origins: params.origins, Warnings: params.warnings}
-	if len(t.parameters) > 0 {
-		out.ParamsHash = params.hash()
+func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error) {
+	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
+	if len(t.spec.Parameters) > 0 {
+		out.ParamsHash = params.Hash()
 	}
 	r := t.newRenderer(in, params)
 	s := &scope{render: r}
@@ -118,7 +132,7 @@ func (t *Template) renderWith(in Input, params *resolution) (*Rendered, error) {
 	return out, nil
 }
 
-func (t *Template) newRenderer(in Input, params *resolution) *renderer {
+func (t *Template) newRenderer(in Input, params *param.Values) *renderer {
 	r := &renderer{
 		template: t, rawPod: in.Pod, left: budget{bytes: MaxRenderedBytes},
 		pod: adapt(in.Pod),
@@ -126,10 +140,10 @@ func (t *Template) newRenderer(in Input, params *resolution) *renderer {
 			"name": in.Namespace.Name, "labels": orEmpty(in.Namespace.Labels), "annotations": orEmpty(in.Namespace.Annotations),
 		}}),
 		params: &object{
-			typ: paramsValueType, names: t.parameterNames,
-			has: func(name string) bool { _, ok := params.values[name]; return ok },
+			typ: paramsValueType, names: t.parameters.Names(),
+			has: func(name string) bool { _, ok := params.ByName[name]; return ok },
 			get: func(name string) (any, error) {
-				v, ok := params.values[name]
+				v, ok := params.ByName[name]
 				if !ok {
 					return nil, fmt.Errorf("the parameter %s is not set; ask has(params.%s), or read params.?%s", name, name, name)
 				}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -86,4 +87,13 @@ func DecodeJSON(data []byte) (any, error) {
 		return nil, errors.New("there is more after the first value")
 	}
 	return v, nil
+}
+
+// FormatNumber writes a finite number as JSON has it.
+func FormatNumber(f float64) string {
+	format := byte('f')
+	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.FormatFloat(f, format, -1, 64)
 }

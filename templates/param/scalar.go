@@ -1,11 +1,10 @@
-package templates
+package param
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/pillion-dev/pillion/templates/image"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -37,7 +36,6 @@ type scalar struct {
 // scalarKind is what a scalar type can do.
 type scalarKind struct {
 	words   string
-	cel     *cel.Type
 	parse   func(text string) (any, error)
 	compare func(a, b any) int
 	// text and enum tell whether the type takes pattern, and enum.
@@ -52,35 +50,35 @@ var errNotAllowed = errors.New("not of the type")
 // they are written in; what is compared is their value.
 var scalarKinds = map[v1alpha1.ParameterType]scalarKind{
 	v1alpha1.String: {
-		words: "text", cel: cel.StringType, pattern: true, length: true, enum: true,
+		words: "text", pattern: true, length: true, enum: true,
 		parse:   func(s string) (any, error) { return s, nil },
 		samples: []string{"example", "1", "a", "A", "example.com", "/example", "https://example.com", "10.0.0.1", "1.0.0", "team/example", "true", "a@example.com", ""},
 	},
 	v1alpha1.Integer: {
-		words: "a whole number", cel: cel.IntType, parse: parseInteger, compare: compareAs[int64], enum: true,
+		words: "a whole number", parse: parseInteger, compare: compareAs[int64], enum: true,
 		samples: []string{"1", "0", "8080", "100", "-1"},
 	},
 	v1alpha1.Number: {
-		words: "a number", cel: cel.DoubleType, parse: parseNumber, compare: compareAs[float64], enum: true,
+		words: "a number", parse: parseNumber, compare: compareAs[float64], enum: true,
 		samples: []string{"1", "0", "0.5", "100", "-1"},
 	},
 	v1alpha1.Boolean: {
-		words: "true or false", cel: cel.BoolType, parse: parseBoolean, samples: []string{"true"},
+		words: "true or false", parse: parseBoolean, samples: []string{"true"},
 	},
 	v1alpha1.Quantity: {
-		words: "a quantity such as 64Mi or 100m", cel: cel.StringType, parse: parseQuantityText, compare: compareQuantities, enum: true,
+		words: "a quantity such as 64Mi or 100m", parse: parseQuantityText, compare: compareQuantities, enum: true,
 		samples: []string{"1", "64Mi", "100m", "1Gi", "1Ki", "0"},
 	},
 	v1alpha1.Duration: {
-		words: "a duration such as 30s or 1h30m", cel: cel.StringType, parse: parseDurationText, compare: compareDurations, enum: true,
+		words: "a duration such as 30s or 1h30m", parse: parseDurationText, compare: compareDurations, enum: true,
 		samples: []string{"1s", "1m", "1h", "24h", "0s", "1ms"},
 	},
 	v1alpha1.Image: {
-		words: "an image reference such as registry.example.com/team/app:1.2", cel: cel.StringType, parse: parseImage, pattern: true, length: true, enum: true,
+		words: "an image reference such as registry.example.com/team/app:1.2", parse: parseImage, pattern: true, length: true, enum: true,
 		samples: []string{"registry.example.com/example:1", "example:1", "example"},
 	},
 	v1alpha1.JSON: {
-		words: "JSON", cel: cel.DynType, parse: parseJSON, length: true,
+		words: "JSON", parse: parseJSON, length: true,
 	},
 }
 
@@ -127,7 +125,7 @@ func parseDurationText(s string) (any, error) {
 }
 
 func parseImage(s string) (any, error) {
-	if !isImage(s) {
+	if !image.IsReference(s) {
 		return nil, errNotAllowed
 	}
 	return s, nil
@@ -343,18 +341,9 @@ func textOf(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float64:
-		return formatFloat(v)
+		return manifest.FormatNumber(v)
 	case bool:
 		return strconv.FormatBool(v)
 	}
 	return fmt.Sprint(v)
-}
-
-// formatFloat writes a finite number as encoding/json does.
-func formatFloat(f float64) string {
-	format := byte('f')
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
-		format = 'e'
-	}
-	return strconv.FormatFloat(f, format, -1, 64)
 }

@@ -1,4 +1,4 @@
-package templates
+package param
 
 import (
 	"encoding/json"
@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/google/cel-go/cel"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -42,10 +40,32 @@ type parameter struct {
 
 var (
 	parameterName = regexp.MustCompile(`\A[a-z][a-zA-Z0-9]*\z`)
-	// celKeywords cannot follow a dot in CEL.
-	celKeywords    = []string{"in", "true", "false", "null"}
+	// Keywords cannot be names in expressions, because they cannot follow a dot in CEL.
+	Keywords       = []string{"in", "true", "false", "null"}
 	parameterTypes = []string{"string", "integer", "number", "boolean", "quantity", "duration", "image", "json", "list", "map"}
 )
+
+// Type is a type of parameters.
+type Type struct {
+	Name string
+	// Words say what its values are.
+	Words string
+}
+
+// Types returns the types of parameters.
+func Types() []Type {
+	types := make([]Type, len(parameterTypes))
+	for i, name := range parameterTypes {
+		types[i] = Type{Name: name, Words: scalarKinds[v1alpha1.ParameterType(name)].words}
+		switch v1alpha1.ParameterType(name) {
+		case v1alpha1.List:
+			types[i].Words = "comma separated values of the type in items; empty text is the empty list"
+		case v1alpha1.Map:
+			types[i].Words = "one annotation NAME.KEY for each key, its value of the type in items; gathered from namespace and pod key by key"
+		}
+	}
+	return types
+}
 
 // maxAnnotationName is the length that Kubernetes allows after the slash of an
 // annotation's key.
@@ -53,9 +73,9 @@ const maxAnnotationName = 63
 
 // compileParameter checks a declaration, of a required template or another. It
 // returns nil if the parameter has no usable name or type.
-func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, report func(at *manifest.Path, message string)) *parameter {
-	if !parameterName.MatchString(d.Name) || slices.Contains(celKeywords, d.Name) {
-		report(at.Field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", show.Value(d.Name), strings.Join(celKeywords, ", ")))
+func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, report Report) *parameter {
+	if !parameterName.MatchString(d.Name) || slices.Contains(Keywords, d.Name) {
+		report(at.Field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", show.Value(d.Name), strings.Join(Keywords, ", ")))
 		return nil
 	}
 	p := &parameter{decl: d, suffix: kebab(d.Name)}
@@ -72,7 +92,7 @@ func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, re
 }
 
 // setType compiles the type and its constraints, and reports whether there is one.
-func (p *parameter) setType(at *manifest.Path, report func(at *manifest.Path, message string)) bool {
+func (p *parameter) setType(at *manifest.Path, report Report) bool {
 	d := p.decl
 	under := func(at *manifest.Path) func(field, message string) {
 		return func(field, message string) { report(at.Field(field), message) }
@@ -110,7 +130,7 @@ func constrained(c v1alpha1.Constraints) bool {
 	return len(c.Enum) > 0 || c.Pattern != "" || c.Minimum != nil || c.Maximum != nil || c.MaxLength != nil
 }
 
-func (p *parameter) setLevels(required bool, at *manifest.Path, report func(at *manifest.Path, message string)) {
+func (p *parameter) setLevels(required bool, at *manifest.Path, report Report) {
 	switch {
 	case p.decl.SetBy != nil:
 	case required:
@@ -138,7 +158,7 @@ func (p *parameter) collection() bool {
 
 // manifestValue reads a default or an example. It returns nil if there is none,
 // or a bad one.
-func (p *parameter) manifestValue(raw json.RawMessage, at *manifest.Path, report func(at *manifest.Path, message string)) any {
+func (p *parameter) manifestValue(raw json.RawMessage, at *manifest.Path, report Report) any {
 	if raw == nil {
 		return nil
 	}
@@ -214,18 +234,6 @@ func (p *parameter) parseList(text string) (list []any, part string, err error) 
 		list = append(list, v)
 	}
 	return list, "", nil
-}
-
-// celType returns the parameter's type in expressions.
-func (p *parameter) celType() *cel.Type {
-	one := scalarKinds[p.one.kind].cel
-	switch p.decl.Type {
-	case v1alpha1.List:
-		return cel.ListType(one)
-	case v1alpha1.Map:
-		return cel.MapType(cel.StringType, one)
-	}
-	return one
 }
 
 // allowed says in words what an annotation must be.

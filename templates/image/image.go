@@ -1,11 +1,11 @@
-package templates
+package image
 
 import "regexp"
 
-// imageReference is the grammar of references to container images as the OCI
+// reference is the grammar of references to container images as the OCI
 // distribution specification and container runtimes have it: an optional
 // registry with port, path components of lower case, a tag, a digest.
-var imageReference = regexp.MustCompile(`\A` +
+var reference = regexp.MustCompile(`\A` +
 	`(?:` + registryName + `(?::[0-9]{1,5})?/)?` +
 	pathComponent + `(?:/` + pathComponent + `)*` +
 	`(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?` +
@@ -16,9 +16,10 @@ const (
 	registryLabel = `[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?`
 	registryName  = `(?:` + registryLabel + `(?:\.` + registryLabel + `)*|\[[0-9a-fA-F:]+\])`
 	pathComponent = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
-	// maxImageLength is a bound, not the specification's: names have 255
+	// maxLength is a bound, not the specification's: names have 255
 	// characters at most, tags 128, digests of sha512 135.
-	maxImageLength = 520
+	maxLength = 520
 )
 
-func isImage(s string) bool { return len(s) <= maxImageLength && imageReference.MatchString(s) }
+// IsReference reports whether s is a reference to a container image.
+func IsReference(s string) bool { return len(s) <= maxLength && reference.MatchString(s) }

@@ -1,0 +1,33 @@
+package param
+
+import "strings"
+
+// Error is a mistake of a team: an annotation that the template does
+// not accept, or one that it needs and that is not there.
+type Error struct {
+	// Template and Parameter name what was asked.
+	Template, Parameter string
+	// Annotation is the annotation's full key.
+	Annotation string
+	// Origin is whose annotation it is. Empty if there is none.
+	Origin Origin
+	// Value is the annotation's value, quoted, control characters escaped and cut
+	// to about 100 characters. Empty if there is none.
+	Value string
+	// Message says what is wrong and what is allowed.
+	Message string
+}
+
+// Error names the annotation, who set it, its value and what is allowed.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("annotation " + e.Annotation)
+	if e.Origin != "" {
+		b.WriteString(" on the " + strings.ToLower(string(e.Origin)))
+	}
+	if e.Value != "" {
+		b.WriteString(" has the value " + e.Value)
+	}
+	b.WriteString(": " + e.Message)
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package param
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// defaultsValue is the key of the installer's values that replaces defaults of
+// parameters, as values.defaults.TEMPLATE.PARAMETER. An admin sets an image's mirror,
+// or an address that all teams of a cluster need, once, without changing the
+// templates.
+const defaultsValue = "defaults"
+
+// installersDefaults returns the installer's values for parameters of the template, by
+// name.
+func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]any {
+	whole, ok := c.of.Values[defaultsValue].(map[string]any)
+	if !ok {
+		if v := c.of.Values[defaultsValue]; v != nil {
+			c.report(nil, fmt.Sprintf("the installer's values.%s is %s; want an object, as in %s: {%s: {PARAMETER: VALUE}}",
+				defaultsValue, show.Kind(v), defaultsValue, c.of.Name))
+		}
+		return nil
+	}
+	own, ok := whole[c.of.Name].(map[string]any)
+	if !ok && whole[c.of.Name] != nil {
+		c.report(nil, fmt.Sprintf("the installer's values.%s.%s is %s; want an object, as in {PARAMETER: VALUE}",
+			defaultsValue, c.of.Name, show.Kind(whole[c.of.Name])))
+	}
+	names := make([]string, len(declared))
+	for i, d := range declared {
+		names[i] = d.Name
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if !slices.Contains(names, name) {
+			c.report(nil, fmt.Sprintf("the installer's values.%s.%s.%s: the template has no such parameter%s",
+				defaultsValue, c.of.Name, show.Plain(name), nearest.Hint(name, names)))
+		}
+	}
+	return own
+}
+
+// withInstallersDefault returns the declaration with the installer's value as its
+// default. A map is overlaid key by key, as annotations overlay it.
+func withInstallersDefault(d v1alpha1.Parameter, value any) (v1alpha1.Parameter, error) {
+	if above, ok := value.(map[string]any); ok && d.Type == v1alpha1.Map && d.Default != nil {
+		var below map[string]any
+		if v, err := manifest.DecodeJSON(d.Default); err == nil {
+			below, _ = v.(map[string]any)
+		}
+		merged := maps.Clone(below)
+		if merged == nil {
+			merged = map[string]any{}
+		}
+		maps.Copy(merged, above)
+		value = merged
+	}
+	raw, err := json.Marshal(value)
+	d.Default = raw
+	return d, err
+}
+
+// installersReport reports a mistake in a default as the installer's.
+func (c *compiler) installersReport(name string, at *manifest.Path) Report {
+	of := at.Field("default").String()
+	return func(where *manifest.Path, message string) {
+		if where.String() == of {
+			message = fmt.Sprintf("the installer's values.%s.%s.%s: %s", defaultsValue, c.of.Name, name, message)
+		}
+		c.report(where, message)
+	}
+}

@@ -1,0 +1,262 @@
+package param
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Origin tells where a parameter's value comes from.
+type Origin string
+
+// Where a parameter's value comes from.
+const (
+	// FromDefault is the template's default.
+	FromDefault Origin = "Default"
+	// FromNamespace is an annotation of the namespace.
+	FromNamespace Origin = "Namespace"
+	// FromPod is an annotation of the pod.
+	FromPod Origin = "Pod"
+)
+
+// Values are the parameters of one pod.
+type Values struct {
+	// ByName has a typed value for each parameter that is not absent: string,
+	// int64, float64, bool, []any, map[string]any, or any JSON.
+	ByName map[string]any
+	// Origins says for each of them where it comes from.
+	Origins map[string]Origin
+	// Warnings are for the pod's author, one sentence each.
+	Warnings []string
+}
+
+// ErrNoExample is the error inside of what [Set.ResolveExample] returns for a required
+// parameter that nothing gives a value.
+var ErrNoExample = errors.New("no example, and none is easily made up")
+
+func newValues() *Values { return &Values{ByName: map[string]any{}, Origins: map[string]Origin{}} }
+
+// Annotations are those of a pod and of its namespace.
+type Annotations struct{ Namespace, Pod map[string]string }
+
+// level is the annotations of one object that are this template's, by their key
+// after the template's prefix.
+type level struct {
+	origin Origin
+	values map[string]string
+	// used has the keys that some parameter has taken.
+	used map[string]bool
+}
+
+// Resolve gives each parameter its value for a pod. Its error is an *Error.
+func (s *Set) Resolve(a Annotations) (*Values, error) {
+	levels := s.levels(a)
+	v := newValues()
+	var missing *parameter
+	for _, p := range s.parameters {
+		if err := s.resolve(p, levels, v); err != nil {
+			return nil, err
+		}
+		if _, ok := v.Origins[p.decl.Name]; missing == nil && p.decl.Required && !ok {
+			missing = p
+		}
+	}
+	if missing != nil {
+		return nil, s.missing(missing, levels)
+	}
+	s.warn(levels, v)
+	return v, nil
+}
+
+// ResolveExample is Resolve in which a parameter that no annotation sets, and that has
+// no default, takes its example or a made-up value. With all set that holds for
+// parameters that may be absent, too.
+func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
+	v, _, missing := s.Samples(all)
+	if missing != "" {
+		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
+	}
+	levels := s.levels(a)
+	set := newValues()
+	for _, p := range s.parameters {
+		name := p.decl.Name
+		optional := *p
+		optional.decl.Required = false
+		if err := s.resolve(&optional, levels, set); err != nil {
+			return nil, err
+		}
+		if origin := set.Origins[name]; origin == FromNamespace || origin == FromPod {
+			v.ByName[name], v.Origins[name] = set.ByName[name], origin
+		}
+	}
+	s.warn(levels, v)
+	return v, nil
+}
+
+func (s *Set) levels(a Annotations) [2]*level {
+	levels := [2]*level{{origin: FromNamespace}, {origin: FromPod}}
+	for i, annotations := range []map[string]string{a.Namespace, a.Pod} {
+		for key, value := range annotations {
+			levels[i].take(s.prefix, key, value)
+		}
+	}
+	return levels
+}
+
+func (l *level) take(prefix, key, value string) {
+	suffix, ok := strings.CutPrefix(key, prefix)
+	if !ok {
+		return
+	}
+	if l.values == nil {
+		l.values, l.used = map[string]string{}, map[string]bool{}
+	}
+	l.values[suffix] = value
+}
+
+func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
+	resolve := s.resolveOne
+	if p.decl.Type == v1alpha1.Map {
+		resolve = s.resolveMap
+	}
+	value, origin, err := resolve(p, levels)
+	if err != nil {
+		return err
+	}
+	if m, ok := value.(map[string]any); ok && p.decl.Type == v1alpha1.Map && p.decl.Required && len(m) == 0 {
+		return nil
+	}
+	if origin != "" {
+		v.ByName[p.decl.Name], v.Origins[p.decl.Name] = value, origin
+	}
+	return nil
+}
+
+// missing is the error for a required parameter without a value. It names the annotation
+// that may have been meant for it.
+func (s *Set) missing(p *parameter, levels [2]*level) error {
+	message := fmt.Sprintf("is required by the template %s: set it on %s; want %s", s.name, p.levels(), p.allowed())
+	for _, l := range levels {
+		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
+			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
+				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), s.prefix, show.Plain(suffix), p.suffix)
+			}
+		}
+	}
+	return s.mistake(p, "", "", "", message)
+}
+
+// resolveOne resolves anything but a map. Without a value the origin is empty.
+func (s *Set) resolveOne(p *parameter, levels [2]*level) (any, Origin, error) {
+	value, origin := p.def, Origin("")
+	if p.decl.Default != nil {
+		origin = FromDefault
+	}
+	for _, l := range levels {
+		text, ok := l.values[p.suffix]
+		if !ok {
+			continue
+		}
+		l.used[p.suffix] = true
+		v, err := s.parseAnnotation(p, l.origin, p.suffix, text)
+		if err != nil {
+			return nil, "", err
+		}
+		value, origin = v, l.origin
+	}
+	return value, origin, nil
+}
+
+// resolveMap gathers a map key by key. It is never absent.
+func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
+	value, origin := map[string]any{}, FromDefault
+	if def, ok := p.def.(map[string]any); ok {
+		maps.Copy(value, def)
+	}
+	for _, l := range levels {
+		if text, ok := l.values[p.suffix]; ok {
+			return nil, "", s.mistake(p, l.origin, p.suffix, text, fmt.Sprintf("is a map: set %s instead", p.key(s.prefix)))
+		}
+		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
+			key, ok := strings.CutPrefix(suffix, p.suffix+".")
+			if !ok {
+				continue
+			}
+			l.used[suffix] = true
+			v, err := s.parseAnnotation(p, l.origin, suffix, l.values[suffix])
+			if err != nil {
+				return nil, "", err
+			}
+			value[key], origin = v, l.origin
+		}
+	}
+	return value, origin, nil
+}
+
+// parseAnnotation reads one annotation of a parameter, whose key after the
+// template's prefix is suffix.
+func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
+	if !p.setBy[from] {
+		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
+	}
+	if p.decl.Type != v1alpha1.List {
+		v, err := p.one.parse(text)
+		if err != nil {
+			return nil, s.mistake(p, from, suffix, text, err.Error())
+		}
+		return v, nil
+	}
+	list, part, err := p.parseList(text)
+	if err != nil {
+		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", show.Value(part), err))
+	}
+	return list, nil
+}
+
+func (s *Set) mistake(p *parameter, from Origin, suffix, text, message string) *Error {
+	e := &Error{Template: s.name, Parameter: p.decl.Name, Annotation: p.key(s.prefix), Origin: from, Message: message}
+	if from != "" {
+		e.Annotation, e.Value = s.prefix+show.Plain(suffix), show.Value(text)
+	}
+	return e
+}
+
+// warn warns of annotations that are no parameter's.
+func (s *Set) warn(levels [2]*level, v *Values) {
+	for _, l := range levels {
+		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
+			if l.used[suffix] {
+				continue
+			}
+			known := make([]string, len(s.parameters))
+			for i, p := range s.parameters {
+				known[i] = p.suffix
+				if _, key, ok := strings.Cut(suffix, "."); ok && p.decl.Type == v1alpha1.Map {
+					known[i] += "." + key
+				}
+			}
+			v.Warnings = append(v.Warnings, fmt.Sprintf("annotation %s%s on the %s: the template %s has no such parameter%s",
+				s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin)), s.name, nearest.Hint(suffix, known)))
+		}
+	}
+}
+
+// Hash returns a short hash of the values, the same for equal values.
+func (v *Values) Hash() string {
+	text, err := json.Marshal(v.ByName)
+	if err != nil {
+		// Values are JSON, text and finite numbers.
+		panic(fmt.Sprintf("param: encoding parameters: %v", err))
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,43 @@
+package param
+
+import (
+	"fmt"
+
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Samples returns values for a test render: those of parameters with a default and, if
+// all is set, of the others, too. A value is the default, the example, or made up;
+// madeUp shows those that are made up. missing is a required parameter without a
+// value: then there are none.
+func (s *Set) Samples(all bool) (v *Values, madeUp []string, missing string) {
+	v = newValues()
+	for _, p := range s.parameters {
+		name := p.decl.Name
+		isMap := p.decl.Type == v1alpha1.Map
+		switch sample, ok := p.sample(); {
+		case all && p.decl.Example != nil:
+			v.ByName[name] = p.example
+		case p.decl.Default != nil:
+			v.ByName[name] = p.def
+		case !all && !p.decl.Required:
+			if isMap {
+				v.ByName[name] = map[string]any{}
+			}
+		case p.decl.Example != nil:
+			v.ByName[name] = p.example
+		case ok:
+			v.ByName[name] = sample
+			madeUp = append(madeUp, fmt.Sprintf("%s: %s", name, show.Value(textOf(sample))))
+		case p.decl.Required:
+			return nil, nil, name
+		case isMap:
+			v.ByName[name] = map[string]any{}
+		}
+		if _, ok := v.ByName[name]; ok {
+			v.Origins[name] = FromDefault
+		}
+	}
+	return v, madeUp, ""
+}

@@ -1,0 +1,96 @@
+package param
+
+import (
+	"fmt"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Template is the template that declares parameters.
+type Template struct {
+	// Name is the template's, and Prefix begins the key of each parameter's
+	// annotation.
+	Name, Prefix string
+	// Required is set for a required template, whose parameters nobody sets by
+	// default.
+	Required bool
+	// Values are the installer's.
+	Values map[string]any
+}
+
+// Report takes a mistake and its place in the manifest, which is nil for the
+// installer's values.
+type Report func(at *manifest.Path, message string)
+
+// Set is the compiled parameters of one template. It is immutable.
+type Set struct {
+	name, prefix string
+	parameters   []*parameter
+}
+
+type compiler struct {
+	of     Template
+	report Report
+}
+
+// Compile checks declarations, which stand at a place of the manifest, and fills in
+// their defaults. A declaration with a mistake is reported, and may be missing in the
+// set.
+func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
+	c := &compiler{of: of, report: report}
+	s := &Set{name: of.Name, prefix: of.Prefix}
+	installers := c.installersDefaults(declared)
+	suffixes := map[string]string{}
+	for i, d := range declared {
+		here := at.Item(i)
+		report := c.report
+		if value, ok := installers[d.Name]; ok {
+			var err error
+			if d, err = withInstallersDefault(d, value); err != nil {
+				c.report(here.Field("default"), show.Plain(err.Error()))
+			}
+			report = c.installersReport(d.Name, here)
+		}
+		p := compileParameter(d, of.Required, here, report)
+		if p == nil {
+			continue
+		}
+		if other, ok := suffixes[p.suffix]; ok {
+			c.report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", of.Prefix, p.suffix, other))
+			continue
+		}
+		suffixes[p.suffix] = p.decl.Name
+		s.parameters = append(s.parameters, p)
+	}
+	return s
+}
+
+// Declarations returns the declarations with the installer's defaults and setBy filled
+// in.
+func (s *Set) Declarations() []v1alpha1.Parameter {
+	var all []v1alpha1.Parameter
+	for _, p := range s.parameters {
+		all = append(all, p.decl)
+	}
+	return all
+}
+
+// Names returns the parameters' names in their order.
+func (s *Set) Names() []string {
+	names := make([]string, len(s.parameters))
+	for i, p := range s.parameters {
+		names[i] = p.decl.Name
+	}
+	return names
+}
+
+// Parameters returns the parameters as teams meet them.
+func (s *Set) Parameters() []Parameter {
+	out := make([]Parameter, len(s.parameters))
+	for i, p := range s.parameters {
+		out[i] = Parameter{Parameter: p.decl, Annotation: p.key(s.prefix), Allowed: p.allowed()}
+	}
+	return out
+}

@@ -26,18 +26,19 @@ import (
 // DefaultPrefix is the annotation prefix when [Options] have none.
 const DefaultPrefix = "pillion.dev"
 
-// ClusterSource begins the [Options.Source] of an object of the cluster, after
-// which comes its name. Lines mean nothing to who wrote such a manifest.
+// ClusterSource begins the [Options.Source] of an object of the cluster; the object's
+// name follows. Errors of such a manifest name no lines, because its author has
+// another text.
 const ClusterSource = "SidecarTemplate/"
 
-// Options are what a template is compiled with besides its manifest.
+// Options say how to compile a manifest.
 type Options struct {
 	// Prefix is the annotation prefix. Default [DefaultPrefix].
 	Prefix string
-	// Values are the installer's, which expressions see as values. They hold what
-	// JSON can, and are copied.
+	// Values are the installer's values, which expressions read as values. They are
+	// JSON, and are copied.
 	Values map[string]any
-	// Source is named in errors: a file, or ClusterSource and the name.
+	// Source stands in errors: a file, or ClusterSource and the object's name.
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
 	FirstLine int
@@ -77,10 +78,10 @@ type compiler struct {
 
 var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
 
-// Compile checks one manifest (YAML or JSON) wholly: its fields, parameters and
-// selectors, the types of its expressions and the pod fields it sets; then it
-// renders it for a minimal and a full pod. Its error is a *CompileError with
-// everything that is wrong. Warnings come with either.
+// Compile compiles one manifest, YAML or JSON. It checks the manifest's fields,
+// parameters and selectors, the types of its expressions and the pod fields that it
+// sets, and renders it for a minimal and a full pod. Its error is a *CompileError with
+// every mistake. Warnings come with a template and with an error.
 func Compile(text []byte, o Options) (*Template, []Warning, error) {
 	c := &compiler{source: &manifest.Source{}}
 	if !strings.HasPrefix(o.Source, ClusterSource) {
@@ -118,7 +119,7 @@ func (c *compiler) broken(t *Template) *Broken {
 	return b
 }
 
-// hasProblemIn tells whether something is wrong at a field or inside it.
+// hasProblemIn reports whether something is wrong at a field or inside it.
 func (c *compiler) hasProblemIn(field string) bool {
 	return slices.ContainsFunc(c.problems, func(p Problem) bool {
 		rest, ok := strings.CutPrefix(p.Path, field)
@@ -204,10 +205,10 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	t.probe(c)
 }
 
-// header checks everything but the spec. What the status says is Pillion's.
+// header checks everything but the spec and the status. Pillion writes the status.
 func (c *compiler) header(object map[string]any, t *Template) {
-	// Under another prefix the CRD's group follows it; what ships with Pillion
-	// keeps its own.
+	// The CRD's group follows the prefix. The library's templates keep the default
+	// group under every prefix.
 	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
 		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), own))
 	}
@@ -260,8 +261,7 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *m
 	return nil
 }
 
-// rules checks what one field of the spec says about another, and what this
-// version does not do.
+// rules checks the policies, and what one field of the spec says about another.
 func (c *compiler) rules(at *manifest.Path) {
 	policy := func(field, got string, allowed ...string) {
 		if !slices.Contains(allowed, got) {
@@ -273,8 +273,7 @@ func (c *compiler) rules(at *manifest.Path) {
 	c.requirement(at)
 }
 
-// requirement checks what a required template may not say, because a pod could
-// get around it.
+// requirement refuses fields with which a pod could get around a required template.
 func (c *compiler) requirement(at *manifest.Path) {
 	if !c.spec.Required {
 		return
@@ -455,8 +454,8 @@ func (t *Template) Order() int { return int(t.spec.Order) }
 // Spec returns the spec with its defaults filled in. The caller must not change it.
 func (t *Template) Spec() *v1alpha1.SidecarTemplateSpec { return &t.spec }
 
-// Match returns the selectors of the pods that get the template without asking,
-// both of which must match. ok is false if there are none such.
+// Match returns the selectors of the pods that get the template without asking. Both
+// must match. ok is false if the template has no match.
 func (t *Template) Match() (namespace, pod labels.Selector, ok bool) {
 	return t.matchNamespace, t.matchPod, t.spec.Match != nil
 }

@@ -101,9 +101,9 @@ func scalarType(t v1alpha1.ParameterType) *cel.Type {
 	return cel.StringType // quantities, durations and images are the text that was written
 }
 
-// environment is what expressions are compiled in: run gives the program, where
-// pods have no type; typed only checks, with the pod's schema, and is nil where
-// unknown fields are let through.
+// environment has the two CEL environments of an expression. run gives the program; pods
+// have no type there. typed only checks, with the pod's schema; it is nil for templates
+// that allow unknown fields.
 type environment struct{ run, typed *cel.Env }
 
 // newEnvironment returns an environment of one template.
@@ -119,7 +119,7 @@ func newEnvironment(objects *provider, pod, namespace *cel.Type) (*cel.Env, erro
 	)
 }
 
-// bind returns the environment in which name is visible too.
+// bind returns the environment in which a further name is visible.
 func (e environment) bind(name string, run, typed *cel.Type) (environment, error) {
 	extended, err := e.run.Extend(cel.Variable(name, run))
 	if err != nil || e.typed == nil {
@@ -178,7 +178,8 @@ type provider struct {
 	// reading is noted.
 	used      map[string]bool
 	compiling bool
-	// missed has the type of which each field was read that is not there.
+	// missed has, for each field that was read and does not exist, the type that was
+	// read.
 	missed map[string]string
 }
 
@@ -359,7 +360,7 @@ func compareKeys(a, b ref.Val) int {
 	return 0
 }
 
-// costs tells what calls cost: as in Kubernetes, and for our functions by size.
+// costs gives the cost of calls: Kubernetes' cost, and for our functions the size.
 type costs struct{ library.CostEstimator }
 
 // CallCost implements [interpreter.ActualCostEstimator].

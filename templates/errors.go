@@ -31,14 +31,14 @@ type CompileError struct {
 	Source string
 	// Template is the name in the manifest, empty if it has none.
 	Template string
-	// Problems are at least one.
+	// Problems has at least one problem.
 	Problems []Problem
-	// Broken is what can be told of the template all the same, or nil.
+	// Broken says which pods want the template, or is nil if that is not known.
 	Broken *Broken
 }
 
-// Broken is what a manifest that cannot be used says about which pods want it, so
-// that they are not silently left without.
+// Broken is a template that does not compile, as far as its spec could be read. It
+// says which pods want the template, so that they do not silently go without it.
 type Broken struct {
 	// Required, InjectByDefault, Suspend and OnError are the spec's, with defaults.
 	Required, InjectByDefault, Suspend bool
@@ -46,11 +46,11 @@ type Broken struct {
 	template                           Template
 }
 
-// Match is as [Template.Match]. There is none where something in it cannot be read: what
-// is left would select more pods than were meant, as a rule all of the cluster.
+// Match is [Template.Match]. ok is false if some part of spec.match cannot be read: the
+// rest would select more pods than the author meant, often all of the cluster.
 func (b *Broken) Match() (namespace, pod labels.Selector, ok bool) { return b.template.Match() }
 
-// AvailableTo is as [Template.AvailableTo].
+// AvailableTo is [Template.AvailableTo].
 func (b *Broken) AvailableTo(namespaceLabels map[string]string) bool {
 	return b.template.AvailableTo(namespaceLabels)
 }
@@ -65,7 +65,8 @@ func (e *CompileError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Warning is something in a manifest that is allowed and probably not meant.
+// Warning is a part of a manifest that is allowed, and that its author probably did
+// not mean.
 type Warning struct {
 	// Source and Template are as in [CompileError].
 	Source, Template string
@@ -136,8 +137,8 @@ func (e *RenderError) Error() string {
 // template with a required parameter that nothing gives a value. Compile warns of it.
 var ErrNoExample = param.ErrNoExample
 
-// failure is an error at a place of the manifest, before it is known whether a
-// compilation or a render reports it.
+// failure is an error at a place of the manifest. The compilation or the render turns it
+// into an error of its own.
 type failure struct {
 	at      *manifest.Path
 	line    int

@@ -41,10 +41,10 @@ const (
 type expression struct {
 	at   *manifest.Path
 	line int
-	// out is its static type, and typed the one that it has with the pod's schema.
+	// out is its static type, and typed its static type with the pod's schema.
 	out, typed *cel.Type
 	program    cel.Program
-	// source is its text, and info tells where in it each of its nodes is.
+	// source is its text, and info has the place of each of its nodes in the text.
 	source string
 	info   *celast.SourceInfo
 	reads  reads
@@ -74,7 +74,7 @@ func checkExpression(env *cel.Env, objects *provider, source string) (*cel.Ast, 
 	if len(unordered) == 0 {
 		return checked, nil
 	}
-	// Parsing again gives the same ids, and an expression that no check has touched.
+	// The check changed the expression. Parsing again gives the same ids.
 	parsed, issues := env.Parse(source)
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
@@ -87,8 +87,8 @@ func checkExpression(env *cel.Env, objects *provider, source string) (*cel.Ast, 
 	return checked, nil
 }
 
-// unorderedRanges returns the ids of what comprehensions walk that is no list,
-// or is not known to be one.
+// unorderedRanges returns the ids of the ranges of comprehensions that are not known to
+// be lists.
 func unorderedRanges(checked *cel.Ast) map[int64]bool {
 	ids := map[int64]bool{}
 	a := checked.NativeRep()

@@ -24,17 +24,17 @@ type fragmentCompiler struct {
 	allowUnknownFields bool
 }
 
-// here is where the compiler is in the fragment.
+// here is the place of the fragment that is being compiled.
 type here struct {
 	at  *manifest.Path
 	typ *podschema.Type
 	env environment
-	// bound has the names that $each and $for around this bind.
+	// bound has the names that the $each and $for around the place bind.
 	bound []string
 	// pod is the place in the pod: field names, and anItem for each item of a list.
 	pod []string
-	// atomic is set below what the API treats as one value, where nothing can be
-	// merged and so no directive of the merge can stand.
+	// atomic is set below an object or a list that the API treats as one value. No
+	// directive of the merge can stand there, because nothing is merged there.
 	atomic bool
 	// isItem is set for an item of a list, keyed for one of a list whose items have
 	// keys, and gathered for one of a list to which the merge adds items although the
@@ -65,7 +65,7 @@ func (h here) item(i int) here {
 	return below
 }
 
-// where says the same to the directives' grammar.
+// where returns the place as the directives' grammar wants it.
 func (h here) where() directive.Where {
 	return directive.Where{
 		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: directive.Whole(h.typ), Inside: h.atomic,
@@ -83,7 +83,8 @@ func (h here) isContainer() bool {
 // fragmentRoots are the parts of a pod that a template may set.
 const fragmentRoots = "metadata.labels, metadata.annotations and spec"
 
-// forbidden returns why a template may not set the pod's part, or nothing.
+// forbidden returns why a template may not set a part of the pod. It returns the empty
+// text if the template may.
 func forbidden(pod []string) string {
 	switch {
 	case slices.Equal(pod, []string{"spec", "ephemeralContainers"}):
@@ -205,7 +206,7 @@ func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart 
 	return compiled
 }
 
-// mapping compiles an object. Directives that repeat it are its list's to take.
+// mapping compiles an object. The object's list has taken $for and $each.
 func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 	m := &mapping{at: h.at, line: c.source.Line(h.at), typ: h.typ}
 	c.directives(v, m, h)
@@ -384,7 +385,8 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 	return c.bind(name, bound, typed, at, h)
 }
 
-// loopElement returns the type of what $for binds when it goes over t.
+// loopElement returns the type of the name that $for binds when it goes over a value of
+// the type t.
 func loopElement(t *cel.Type) (*cel.Type, bool) {
 	switch t.Kind() {
 	case types.ListKind, types.MapKind:
@@ -421,7 +423,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 	return c.bind(eachName, cel.DynType, typeInPod(containerType()), at, h)
 }
 
-// bind makes name visible below.
+// bind returns the place with a name that expressions below it see.
 func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *manifest.Path, h here) here {
 	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(param.Keywords, name) {
 		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))

@@ -218,7 +218,7 @@ func differs(harmless, got any, at, value string) string {
 	return ""
 }
 
-// holds tells whether text has the value to the byte, as it is, as JSON or as a word of
+// holds reports whether text has the value to the byte, as it is, as JSON or as a word of
 // a shell.
 func holds(text, value string) bool {
 	quoted, _ := json.Marshal(value)

@@ -11,11 +11,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// reads is what an expression reads: parameters, as params.NAME, variables, as
-// variables.NAME, and everything else that is visible.
+// reads has the names that an expression reads: parameters as params.NAME, variables as
+// variables.NAME, and other names as they are.
 type reads struct {
-	// unquoted is what stands in no call of shellQuote, and plain what stands in
-	// none of toJson either.
+	// unquoted has the names outside of calls of shellQuote, and plain those outside of
+	// calls of toJson, too.
 	unquoted, plain []string
 	// words are the texts that the expression spells out.
 	words []string
@@ -23,7 +23,7 @@ type reads struct {
 	word bool
 }
 
-// in returns what may mean more than a value in a kind of text.
+// in returns the names whose values may mean more than a value in a kind of text.
 func (r reads) in(kind textKind) []string {
 	if kind == shellScript {
 		return r.unquoted
@@ -52,11 +52,11 @@ const (
 	toJSONName     = "toJson"
 )
 
-// namesIn returns what an expression reads outside of calls of the functions.
+// namesIn returns the names that an expression reads outside of calls of some functions.
 func namesIn(root celast.Expr, except ...string) []string {
 	var names []string
 	bound := map[string]bool{}
-	inner := map[int64]bool{} // what is not looked at: identifiers that a selection has named, arguments
+	inner := map[int64]bool{} // nodes to skip: identifiers that a selection has named, and arguments
 	note := func(name string) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -101,9 +101,9 @@ func namesIn(root celast.Expr, except ...string) []string {
 	return names
 }
 
-// TextHazards warns of values that stand inside the text of a shell script or of a
-// configuration, where they can mean more than a value. Values that cannot are not
-// warned of: numbers, what an enum or a pattern narrows, what shellQuote wraps, and toJson in a configuration.
+// TextHazards warns of values inside the text of a shell script or of a configuration,
+// where they can mean more than a value. It does not warn of numbers, of values that an
+// enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
 	h := &hazards{template: t}
 	h.walk(t.tree, false, nil)
@@ -115,8 +115,8 @@ type hazards struct {
 	found    []Warning
 }
 
-// walk looks at a part of the fragment. In script is the text of a shell's script;
-// loops has what the names stand for that $for binds.
+// walk looks at a part of the fragment. script is set for the text of a shell's script;
+// loops has, for each name that $for binds, the names that its list is made of.
 func (h *hazards) walk(n node, script bool, loops map[string]reads) {
 	switch n := n.(type) {
 	case *mapping:
@@ -192,8 +192,8 @@ const (
 	configuration textKind = "the text of a configuration"
 )
 
-// quoting says how a value is kept one value in each kind of text. JSON is not
-// for a shell, which runs $(…) inside its quotes.
+// quoting says how an author keeps a value one value in each kind of text. JSON does not
+// do in a shell, which runs $(…) inside JSON's quotes.
 var quoting = map[textKind]string{
 	shellScript:   "${shellQuote(…)} outside all quotes",
 	configuration: "${toJson(…)} if it is JSON or YAML",
@@ -212,7 +212,8 @@ func (h *hazards) warn(e *expression, message string) {
 	h.found = append(h.found, Warning{Template: h.template.name, Path: e.at.String(), Line: e.line, Message: message})
 }
 
-// tainted tells whether a tenant can put any text into what an expression reads.
+// tainted reports whether a tenant can put any text into a name that an expression
+// reads.
 func (h *hazards) tainted(name string, kind textKind, loops map[string]reads) bool {
 	of, field, selects := strings.Cut(name, ".")
 	switch {
@@ -246,7 +247,7 @@ func tame(d v1alpha1.Parameter) bool {
 	return true
 }
 
-// tamePattern tells whether all that a pattern matches is made of characters that
+// tamePattern reports whether all that a pattern matches is made of characters that
 // mean nothing to a shell.
 func tamePattern(pattern string) bool {
 	re, err := syntax.Parse(pattern, syntax.Perl)
@@ -284,7 +285,7 @@ func isTame(r rune) bool {
 
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh"}
 
-// runsShell tells whether a container, or a probe, gives a script to a shell.
+// runsShell reports whether a container, or a probe, gives a script to a shell.
 func (h *hazards) runsShell(m *mapping) bool {
 	shell, dashC := false, false
 	word := func(v any) {
@@ -317,7 +318,7 @@ func (h *hazards) runsShell(m *mapping) bool {
 	return shell && dashC
 }
 
-// isConfiguration tells whether a text looks like a file's: it has lines, or begins
+// isConfiguration reports whether a text looks like a file's: it has lines, or begins
 // as JSON or XML does.
 func isConfiguration(parts []textPart) bool {
 	for i, p := range parts {

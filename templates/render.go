@@ -27,12 +27,12 @@ type Namespace struct {
 	Labels, Annotations map[string]string
 }
 
-// Input is the pod that a template is rendered for.
+// Input is the pod to render a template for.
 type Input struct {
-	// Pod is the base pod: without what Pillion has added to it before.
+	// Pod is the base pod: the pod without Pillion's earlier changes.
 	Pod       map[string]any
 	Namespace Namespace
-	// IgnoreConditions renders although a matchCondition is false.
+	// IgnoreConditions makes Render skip the matchConditions.
 	IgnoreConditions bool
 }
 
@@ -49,17 +49,18 @@ func (in Input) annotations() param.Annotations {
 	return param.Annotations{Namespace: in.Namespace.Annotations, Pod: pod}
 }
 
-// Rendered is what a template gives for one pod.
+// Rendered is a template rendered for one pod.
 type Rendered struct {
-	// Fragment is what to merge: {"metadata": …, "spec": …}. Nil for nothing.
+	// Fragment is the fragment to merge, {"metadata": …, "spec": …}. Nil if there is
+	// nothing to merge.
 	Fragment map[string]any
-	// Unmet is the first matchCondition that is false, or nil. With it there is no
+	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
 	Unmet *MatchCondition
 	// Params are the parameters that have a value, by name: string, int64,
 	// float64, bool, []any, map[string]any, or any JSON.
 	Params map[string]any
-	// Origins tells for each of Params where its value comes from.
+	// Origins says for each of Params where its value comes from.
 	Origins map[string]Origin
 	// ParamsHash is a short hash of Params, empty if the template declares none.
 	ParamsHash string
@@ -75,7 +76,7 @@ type renderer struct {
 	// cost is what all evaluations have cost so far.
 	cost uint64
 	left budget
-	// fatal is set once a bound is passed: an expression must not catch that.
+	// fatal is the error of a bound that was passed. No expression can catch it.
 	fatal error
 	// extensions are what $each makes of the pod's containers.
 	extensions []extension
@@ -234,8 +235,8 @@ func (r *renderer) addExtensions(out *map[string]any) error {
 	return nil
 }
 
-// addExtension adds one extension, or combines it with another of the same
-// container. A container that has a sidecar's name is the sidecar's matter.
+// addExtension adds one extension, or combines it with another of the same container. If
+// the fragment has a sidecar of the container's name, the sidecar stays as it is.
 func addExtension(items []any, e extension) ([]any, error) {
 	for _, item := range items {
 		there, ok := item.(map[string]any)
@@ -324,8 +325,8 @@ func indexOfKey(q *sequence, items []any, item any) int {
 	return -1
 }
 
-// containers returns the base pod's containers of one list. Those without a name
-// are left out: the API server refuses them, with a better message.
+// containers returns the base pod's containers of one list. It leaves out containers
+// without a name: the API server refuses them with a better message.
 func (r *renderer) containers(list string) []map[string]any {
 	spec, _ := r.rawPod["spec"].(map[string]any)
 	items, _ := spec[list].([]any)
@@ -354,7 +355,7 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 	return nil
 }
 
-// isReserved tells whether a key is under the annotation prefix, or under a
+// isReserved reports whether a key is under the annotation prefix, or under a
 // template's part of it.
 func (t *Template) isReserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")

@@ -96,7 +96,7 @@ func expressionLength(s string) (int, bool) {
 	return 0, false
 }
 
-// isRaw tells whether the quote at s[at] opens a raw string: r or R before it,
+// isRaw reports whether the quote at s[at] opens a raw string: r or R before it,
 // with or without b or B, and nothing before that which makes it a name.
 func isRaw(s string, at int) bool {
 	start := at

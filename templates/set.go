@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Entry is what is known of one template.
+// Entry is one template of a [Set].
 type Entry struct {
 	Name string
 	// Source is the file or object that the name belongs to, as in
-	// [Options.Source]. Empty where nobody says.
+	// [Options.Source]. Empty if it is not known.
 	Source string
 	// Template is the last good version, or nil if none is known.
 	Template *Template
@@ -45,7 +45,7 @@ func (e Entry) InjectByDefault() bool {
 	return b != nil && b.InjectByDefault
 }
 
-// Set is a snapshot of the templates there are. It is immutable.
+// Set is a snapshot of all templates. It is immutable.
 type Set struct {
 	entries []Entry
 	byName  map[string]int

@@ -27,7 +27,7 @@ type constant struct {
 	value any
 }
 
-// render returns a copy: what is merged into one pod must not reach another.
+// render returns a copy, so that pods share nothing.
 func (c *constant) render(s *scope) (any, error) {
 	v, err := copyNative(c.value, &s.render.left)
 	if err != nil {
@@ -200,7 +200,7 @@ type loop struct {
 	over *expression
 }
 
-// each is which containers of the base pod $each extends.
+// each says which containers of the base pod an item with $each extends.
 type each string
 
 // The values of $each.
@@ -238,8 +238,8 @@ func (q *sequence) renderItem(it *item, s *scope, out []any) ([]any, error) {
 	return q.add(it, v, out)
 }
 
-// add appends an item, if the list's keys are in it and no other item has them.
-// {$patch: replace} alone speaks of the list, and has none.
+// add appends an item. In a list with keys the item must have the keys, and no other item
+// may have the same. The item {$patch: replace} alone has none: it speaks of the list.
 func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
 	m, ok := v.(map[string]any)
 	if !ok || directive.IsMarker(v) || q.typ == nil || len(q.typ.Keys()) == 0 {
@@ -287,8 +287,8 @@ func (q *sequence) sameKeys(a, b map[string]any) bool {
 	return true
 }
 
-// keyDefault returns what an absent key stands for, or nil. The schema also has
-// the empty text as a default, for names that the API requires.
+// keyDefault returns the value that an absent key stands for, or nil. For names that the
+// API requires the schema has the empty text as the default, which is none here.
 func keyDefault(k podschema.Key) any {
 	if text, ok := k.Default.(string); ok && text != "" {
 		return text
@@ -332,8 +332,8 @@ func isMapper(v ref.Val) bool {
 	return ok
 }
 
-// renderEach extends containers of the base pod. The items are kept by the
-// render, because they go to two lists and several may extend one container.
+// renderEach extends containers of the base pod. The renderer keeps the items, because
+// they go to two lists, and several may extend one container.
 func renderEach(it *item, s *scope) error {
 	for _, list := range containerLists {
 		if it.each == eachApp && list != "containers" || it.each == eachInit && list != "initContainers" {
@@ -363,8 +363,8 @@ func extend(it *item, s *scope, list string, container map[string]any) error {
 	return nil
 }
 
-// hasFields tells whether an object holds more than directives that do nothing by
-// themselves.
+// hasFields reports whether an object has a field, or a directive that does something
+// without one.
 func hasFields(m map[string]any) bool {
 	for key := range m {
 		if !directive.Is(key) || key == directive.Patch || key == directive.Unset {

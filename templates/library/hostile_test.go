@@ -246,7 +246,7 @@ func inJSON(text string) any {
 	return v
 }
 
-// arrives tells whether some scalar holds the text as it is.
+// arrives reports whether some scalar holds the text as it is.
 func arrives(v any, text string) bool {
 	switch v := v.(type) {
 	case map[string]any:

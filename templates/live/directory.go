@@ -77,7 +77,7 @@ func isManifest(name string) bool {
 	return !strings.HasPrefix(name, ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-// readUnit reads a file, and tells whether it is one. What is wrong with a single
+// readUnit reads a file, and reports whether it is one. What is wrong with a single
 // file is said of that file, so that the others stay in use.
 func readUnit(path string) (Unit, bool) {
 	u := Unit{Source: path}

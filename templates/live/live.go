@@ -42,7 +42,7 @@ type Templates struct {
 type SourceStatus struct {
 	// Name is [Source.Name].
 	Name string
-	// Read tells whether the source has been read completely at least once.
+	// Read reports whether the source has been read completely at least once.
 	Read bool
 	// Err is why it cannot be read now, and Note what is unusual. Nil and empty if
 	// all is well.

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Ready is the condition that tells whether a template is usable.
+	// Ready is the condition that reports whether a template is usable.
 	Ready = "Ready"
 	// maxJitter spreads the writes of the replicas: the first one's is seen by most
 	// of the others before they would write the same.
@@ -165,7 +165,7 @@ func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	return s
 }
 
-// written tells whether the object's status says it already.
+// written reports whether the object's status says it already.
 func (v Verdict) written() bool {
 	want, has := v.status(), v.Object.Status
 	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash {

@@ -139,7 +139,7 @@ func splitDocuments(data []byte) []Document {
 	return docs
 }
 
-// isBlank tells whether text holds nothing but comments, white space and marks
+// isBlank reports whether text holds nothing but comments, white space and marks
 // of documents.
 func isBlank(text []byte) bool {
 	for _, l := range bytes.Split(text, []byte("\n")) {

@@ -5,14 +5,15 @@ import "strings"
 // Error is a mistake of a team: an annotation that the template does
 // not accept, or one that it needs and that is not there.
 type Error struct {
-	// Template and Parameter name what was asked.
+	// Template and Parameter are names.
 	Template, Parameter string
 	// Annotation is the annotation's full key.
 	Annotation string
-	// Origin is whose annotation it is. Empty if there is none.
+	// Origin says whether the annotation is the pod's or the namespace's. Empty if
+	// there is no annotation.
 	Origin Origin
-	// Value is the annotation's value, quoted, control characters escaped and cut
-	// to about 100 characters. Empty if there is none.
+	// Value is the annotation's value: quoted, control characters escaped, and cut to
+	// about 100 characters. Empty if there is no annotation.
 	Value string
 	// Message says what is wrong and what is allowed.
 	Message string

@@ -29,7 +29,7 @@ func TestTheRecordedDefaultsAreThoseOfEachKubernetes(t *testing.T) {
 				t.Fatalf("go run in %s: %v\n%s", cmd.Dir, err, &stderr)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("Kubernetes %s does something else than %s says; `cd e2e/%s && go run . > …` writes it anew, and the tests of injector/merge then tell what its table lacks",
+				t.Errorf("Kubernetes %s does something else than %s says; `cd e2e/%s && go run . > …` writes it anew, and the tests of templates/podschema then tell what its table lacks",
 					version, recorded, cmd.Dir)
 			}
 		})

@@ -2,6 +2,7 @@ package injector
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,7 +31,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":     {module},
 		"injector/policy":     append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
-		"injector/merge":      append(clients, module+"injector/policy", module+"injector/patch"),
 		"injector/patch":      append(clients, module+"injector/policy", module+"injector/merge", module+"templates"),
 		"templates":           append(clients, module+"certs"),
 		"templates/podschema": append(clients, module),
@@ -52,6 +52,31 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 				if within(imported, f) {
 					t.Errorf("%s imports %s", pkg, imported)
 				}
+			}
+		}
+	}
+}
+
+// TestTheStepsOfThePipelineImportNoMoreThanTheySay holds the core to its few arrows: each
+// step may import these packages of the module, and none of the network.
+func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
+	for pkg, allowed := range map[string][]string{
+		"injector/policy":     {"injector/reason"},
+		"injector/record":     {"templates/podschema"},
+		"injector/merge":      {"templates/directive", "templates/podschema"},
+		"injector/apply":      {"injector/merge", "injector/record", "templates/podschema"},
+		"injector/required":   {"injector/merge", "injector/record", "templates/podschema"},
+		"injector/patch":      {},
+		"injector/reason":     {},
+		"templates/directive": {"templates/nearest", "templates/podschema"},
+		"templates/podschema": {},
+	} {
+		for _, imported := range list(t, false, pkg) {
+			inside, ours := strings.CutPrefix(imported, module)
+			client := strings.HasPrefix(imported, "k8s.io/client-go/") && imported != "k8s.io/client-go/applyconfigurations"
+			network := imported == "net/http" && pkg != "injector/reason" // reason knows the codes of HTTP
+			if ours && !slices.Contains(allowed, inside) || client || network {
+				t.Errorf("%s imports %s", pkg, imported)
 			}
 		}
 	}

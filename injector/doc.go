@@ -1,16 +1,18 @@
-// Package injector turns a pod into the pod with its sidecars.
+// Package injector is the way of one pod, from the pod that came to the patch:
 //
-//	decide → render → merge → patch
+//	base ─► decide ─► render ─► plan ─► apply ─► patch
 //
-// In: a pod, its namespace's metadata and the templates in force, as a [Request].
-// Out: an [Outcome]: the intended pod, the JSON patch that gives it, or why the pod is
-// refused, with warnings and what became of each template. [Pipeline.Inject] answers
-// for a pod that is created, [Pipeline.Verify] for the final pod, after all webhooks.
+//	base    the pod as its author wrote it      record.Record.Base
+//	decide  which templates?                    policy.Decide
+//	render  what does each say for this pod?    templates.Template.Render
+//	plan    what do all want, place by place?   merge.Merge
+//	apply   what has to change now?             apply.Apply
+//	patch   which JSON patch is that?           patch.New, patch.Check
 //
-// The [Pipeline] is pure: the same pod, namespace, templates and configuration give
-// the same bytes, so that the webhook and the command line share it. An error is
-// Pillion's own fault; a refusal is an Outcome.
+// In: a [Request]: a pod, its namespace and the templates in force. Out: an
+// [Outcome]. All steps are pure: the same request gives the same bytes, and the
+// command line runs the very same [Pipeline] offline.
 //
-// May import: policy, merge, patch, reason, templates. Knows nothing of HTTP, reviews,
-// metrics or certificates.
+// May import: policy, record, merge, apply, required, patch, reason, templates.
+// No net/http, no client, nothing of webhook or effects.
 package injector

@@ -15,8 +15,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -187,13 +187,13 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 // they did is kept, and a third call changes nothing.
 func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 	t.Helper()
-	status, err := merge.ParseStatus(injected, statusKey)
+	status, err := record.Parse(injected, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, add := range []bool{false, true} {
 		changed, want := changedByOthers(t, injected, status, add), changedByOthers(t, original, status, add)
-		if diff := cmp.Diff(want, merge.Base(changed, status)); diff != "" {
+		if diff := cmp.Diff(want, status.Base(changed)); diff != "" {
 			t.Errorf("the base pod, after others, is not the pod that came, after others (-want +base)\n%s", diff)
 		}
 		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
@@ -207,11 +207,11 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 			}
 			continue
 		}
-		again, err := merge.ParseStatus(out.Pod, statusKey)
+		again, err := record.Parse(out.Pod, statusKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, merge.Base(out.Pod, again)); diff != "" {
+		if diff := cmp.Diff(want, again.Base(out.Pod)); diff != "" {
 			t.Errorf("the base pod changed with the second call (-want +base)\n%s", diff)
 		}
 		c.again(t, out.Pod)
@@ -221,7 +221,7 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 // changedByOthers returns a copy of the pod with a token mounted into every
 // container, lists turned round, Pillion's images taken from a mirror and, if
 // asked, one more container, in front unless that moves what was taken out.
-func changedByOthers(t *testing.T, pod map[string]any, status merge.Status, add bool) map[string]any {
+func changedByOthers(t *testing.T, pod map[string]any, status record.Record, add bool) map[string]any {
 	pod, err := DecodePod([]byte(encode(t, pod)))
 	if err != nil {
 		t.Fatal(err)
@@ -231,10 +231,8 @@ func changedByOthers(t *testing.T, pod map[string]any, status merge.Status, add 
 		containers, _ := spec[list].([]any)
 		for _, item := range containers {
 			c := item.(map[string]any)
-			for _, own := range status.Templates {
-				if slices.Contains(own.Items, "/spec/"+list+"/name="+c["name"].(string)) {
-					c["image"] = "mirror.example.com/" + c["image"].(string)
-				}
+			if status.Root.Child("spec").Child(list).Child("name=" + c["name"].(string)).Owns() {
+				c["image"] = "mirror.example.com/" + c["image"].(string)
 			}
 			if mounts, _ := c["volumeMounts"].([]any); !strings.Contains(encode(t, mounts), "kubernetes.io/serviceaccount") {
 				c["volumeMounts"] = append(mounts, map[string]any{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true})
@@ -260,8 +258,20 @@ func changedByOthers(t *testing.T, pod map[string]any, status merge.Status, add 
 
 // keepsOriginals reports whether the status holds what was taken out of lists:
 // that comes back in the order in which it was.
-func keepsOriginals(status merge.Status) bool {
-	return slices.ContainsFunc(status.Templates, func(a merge.Applied) bool { return len(a.Removed) > 0 })
+func keepsOriginals(status record.Record) bool {
+	return hasRemoved(status.Root)
+}
+
+func hasRemoved(p *record.Place) bool {
+	if len(p.Removed) > 0 {
+		return true
+	}
+	for _, child := range p.In {
+		if hasRemoved(child) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkFiles fails on a file that no part of the test reads.
@@ -352,21 +362,21 @@ func (c *goldenCase) again(t *testing.T, injected map[string]any) {
 // base is the pod without what a status in it lists: most carry none.
 func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
 	t.Helper()
-	status, err := merge.ParseStatus(pod, statusKey)
+	status, err := record.Parse(pod, statusKey)
 	if err != nil {
 		t.Log(err)
 	}
-	return merge.Base(pod, status)
+	return status.Base(pod)
 }
 
 // undo checks that the base pod of the injected pod is the pod that came.
 func (c *goldenCase) undo(t *testing.T, injected, original map[string]any) {
 	t.Helper()
-	status, err := merge.ParseStatus(injected, statusKey)
+	status, err := record.Parse(injected, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(original, merge.Base(injected, status)); diff != "" {
+	if diff := cmp.Diff(original, status.Base(injected)); diff != "" {
 		t.Errorf("the base pod is not the pod that came (-came +base)\n%s", diff)
 	}
 }

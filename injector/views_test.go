@@ -11,9 +11,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // egress reaches every container. The others add one of their own each, and treat a
@@ -84,7 +86,7 @@ func asRendered(list string, c map[string]any) bool {
 func unreached(pod map[string]any) []string {
 	var names []string
 	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range itemsOf(pod, list) {
+		for _, c := range containersOf(pod, list) {
 			security, _ := c["securityContext"].(map[string]any)
 			env, _ := c["env"].([]any)
 			proxied := slices.ContainsFunc(env, func(v any) bool {
@@ -96,15 +98,6 @@ func unreached(pod map[string]any) []string {
 		}
 	}
 	return names
-}
-
-func forgedStatus(t testing.TB, applied ...merge.Applied) string {
-	t.Helper()
-	text, err := json.Marshal(map[string]any{"v": 1, "templates": applied})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func hostilePod(t testing.TB, asks, status string, spec string) map[string]any {
@@ -141,7 +134,7 @@ func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *test
 	set := hostileSet(t)
 	listed := func(template string, paths ...string) string {
 		e, _ := set.Get(template)
-		return forgedStatus(t, merge.Applied{Name: template, Hash: e.Template.Hash(), Items: paths})
+		return recordtest.Forged{Templates: map[string]string{template: e.Template.Hash()}, Added: paths}.Text()
 	}
 	for _, c := range []struct{ why, asks, status, spec string }{
 		{"a container that the status lists", "deny", listed("deny", "/spec/initContainers/name=deny"),
@@ -161,9 +154,9 @@ func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *test
 		{"a template that keeps the pod's", "keep", "", `{"containers":[{"name":"keep","image":"evil:1"},{"name":"web","image":"i"}]}`},
 		{"a template that is skipped", "skip", "", `{"containers":[{"name":"skip","image":"evil:1"},{"name":"web","image":"i"}]}`},
 		{"all containers", "over,keep", "", `{"containers":[{"name":"over","image":"evil:1"},{"name":"keep","image":"evil:1"}]}`},
-		{"a sidecar that is rendered for a container of the forged base", "each", forgedStatus(t, merge.Applied{Name: "gone", Hash: "h", Removed: map[string][]merge.Removed{"/spec/containers": {{Value: map[string]any{"name": "x", "image": "x"}}}}}),
+		{"a sidecar that is rendered for a container of the forged base", "each", recordtest.Forged{Templates: map[string]string{"gone": "h"}, Removed: map[string][]record.Removed{"/spec/containers": {{Value: map[string]any{"name": "x", "image": "x"}}}}}.Text(),
 			`{"initContainers":[{"name":"for-x","image":"evil:1"}],"containers":[{"name":"web","image":"i"}]}`},
-		{"an original that another template wrote over", "deny", forgedStatus(t, merge.Applied{Name: "gone", Hash: "h", Overwrote: map[string]any{"/spec/containers/name=web/env/name=HTTPS_PROXY": map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}}}),
+		{"an original that another template wrote over", "deny", recordtest.Forged{Templates: map[string]string{"gone": "h"}, Was: map[string]any{"/spec/containers/name=web/env/name=HTTPS_PROXY": map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}}}.Text(),
 			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}]}]}`},
 		{"what egress is said to have given", "deny", listed("egress", "/spec/containers/name=web", "/spec/containers/name=web/env/name=HTTPS_PROXY", "/spec/containers/name=web/securityContext/runAsNonRoot"),
 			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}],"securityContext":{"runAsNonRoot":false}}]}`},
@@ -237,26 +230,28 @@ func hostile(t *rapid.T, set *templates.Set) map[string]any {
 		}
 	}
 	values := []any{nil, "x", map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}, map[string]any{"name": "x", "image": "x"}, map[string]any{"name": "deny", "image": "deny:1"}, true}
-	var applied []merge.Applied
+	forged := recordtest.Forged{Templates: map[string]string{}}
 	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"egress", "audit", "deny", "over", "keep", "write", "skip", "each", "gone"}), 0, 4, rapid.ID).Draw(t, "records") {
-		a := merge.Applied{Name: name, Hash: "0000000000000000", Items: rapid.SliceOfN(rapid.SampledFrom(paths), 0, 6).Draw(t, "items")}
+		forged.Templates[name] = "0000000000000000"
 		if e, ok := set.Get(name); ok && rapid.IntRange(0, 3).Draw(t, "hash") > 0 {
-			a.Hash = e.Template.Hash()
+			forged.Templates[name] = e.Template.Hash()
 		}
-		a.Created = rapid.SliceOfN(rapid.SampledFrom(paths), 0, 2).Draw(t, "created")
-		a.Overwrote = rapid.MapOfN(rapid.SampledFrom(paths), rapid.SampledFrom(values), 0, 2).Draw(t, "overwrote")
+	}
+	if len(forged.Templates) > 0 {
+		forged.Added = rapid.SliceOfN(rapid.SampledFrom(paths), 0, 9).Draw(t, "added")
+		forged.Made = rapid.SliceOfN(rapid.SampledFrom(paths), 0, 3).Draw(t, "made")
+		forged.Was = rapid.MapOfN(rapid.SampledFrom(paths), rapid.SampledFrom(values), 0, 3).Draw(t, "was")
+		forged.Wrote = rapid.MapOfN(rapid.SampledFrom(paths), rapid.SampledFrom([]string{"00000000", digestOf("http://egress:3128")}), 0, 3).Draw(t, "wrote")
 		for _, at := range rapid.SliceOfN(rapid.SampledFrom(paths), 0, 1).Draw(t, "removed") {
-			a.Removed = map[string][]merge.Removed{at: {{Value: rapid.SampledFrom(values).Draw(t, "value")}}}
+			forged.Removed = map[string][]record.Removed{at: {{Value: rapid.SampledFrom(values).Draw(t, "value")}}}
 		}
-		applied = append(applied, a)
 	}
 	annotations := map[string]any{}
 	if asks := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"deny", "over", "keep", "write", "skip", "each"}), 0, 4, rapid.ID).Draw(t, "asks"); len(asks) > 0 {
 		annotations["pillion.dev/inject"] = strings.Join(asks, ",")
 	}
-	if len(applied) > 0 {
-		text, _ := json.Marshal(map[string]any{"v": 1, "templates": applied})
-		annotations["pillion.dev/status"] = string(text)
+	if len(forged.Templates) > 0 {
+		annotations["pillion.dev/status"] = forged.Text()
 	}
 	if rapid.IntRange(0, 9).Draw(t, "mirror") == 0 {
 		annotations["kubernetes.io/config.mirror"] = "x"
@@ -312,6 +307,11 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 	}
 }
 
+// digestOf is the digest of the variable that egress gives.
+func digestOf(value string) string {
+	return record.Digest(podschema.At("spec.containers[].env[]"), map[string]any{"name": "HTTPS_PROXY", "value": value})
+}
+
 // changedLater changes or adds one container of an injected pod.
 func changedLater(t *rapid.T, pod map[string]any) map[string]any {
 	text, _ := json.Marshal(pod)
@@ -333,12 +333,15 @@ func changedLater(t *rapid.T, pod map[string]any) map[string]any {
 // webhooks or left by an older version of their template, are kept, and calls after
 // that change nothing.
 func TestHonestPodsPassARequiredTemplate(t *testing.T) {
-	token := map[string]any{"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true}
+	token := object(tokenMount)
 	mounted := func(pod map[string]any) map[string]any {
 		text, _ := json.Marshal(pod)
 		pod = podOf(t, string(text))
+		spec := pod["spec"].(map[string]any)
+		volumes, _ := spec["volumes"].([]any)
+		spec["volumes"] = append(volumes, object(tokenVolume))
 		for _, list := range []string{"initContainers", "containers"} {
-			for _, c := range itemsOf(pod, list) {
+			for _, c := range containersOf(pod, list) {
 				mounts, _ := c["volumeMounts"].([]any)
 				c["volumeMounts"] = append(mounts, token)
 				c["terminationMessagePath"], c["imagePullPolicy"] = "/dev/termination-log", "IfNotPresent"
@@ -348,7 +351,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 	}
 	mirrored := func(pod map[string]any) map[string]any {
 		pod = mounted(pod)
-		for _, c := range itemsOf(pod, "initContainers") {
+		for _, c := range containersOf(pod, "initContainers") {
 			if nameOf(c) != "audit" {
 				c["image"] = "mirror.example.com/" + c["image"].(string)
 			}
@@ -367,10 +370,13 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 		{"nothing happens in between", asItIs, hostileSet(t), "deny:1", false, true},
 		{"the API server mounts tokens and sets defaults", mounted, hostileSet(t), "deny:1", false, true},
 		{"images come from a mirror", mirrored, hostileSet(t), "mirror.example.com/deny:1", true, false},
-		{"the template has a newer version", mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", false, false},
+		// The older version's sidecar is not as the template renders it: the required
+		// template reaches it.
+		{"the template has a newer version", mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", true, false},
+		// Nobody vouches for the sidecar any more: the required template reaches it.
 		{"the status is lost", func(pod map[string]any) map[string]any {
 			return patched(t, pod, `[{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}]`)
-		}, hostileSet(t), "deny:1", false, false},
+		}, hostileSet(t), "deny:1", true, false},
 	} {
 		pod := hostilePod(t, "deny,over,keep,write,each", "", `{"initContainers":[{"name":"migrate","image":"m:1"}],"containers":[{"name":"web","image":"i"},{"name":"over","image":"own:1"}]}`)
 		first, wrong := admitHostile(t, hostileSet(t), pod)
@@ -383,7 +389,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 			t.Errorf("%s: %s; verified: %q; operations %s", c.why, second.Message, wrong, text)
 			continue
 		}
-		deny := named(itemsOf(second.Pod, "initContainers"), "deny")
+		deny := named(containersOf(second.Pod, "initContainers"), "deny")
 		if env, _ := deny["env"].([]any); deny["image"] != c.image || (len(env) > 0) != c.proxied {
 			t.Errorf("%s: the sidecar is %v", c.why, deny)
 		}
@@ -416,7 +422,7 @@ func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
 	injected, _ := admitHostile(t, set, hostilePod(t, "deny", "", plain))
 	older := hostilePod(t, "", "", `{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always"}],"containers":[{"name":"web","image":"i"}]}`)
 	relabelled := `{"op":"add","path":"/metadata/labels","value":{"a":"b"}},{"op":"remove","path":"/metadata/annotations"}`
-	at := slices.IndexFunc(itemsOf(injected.Pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "deny" })
+	at := slices.IndexFunc(containersOf(injected.Pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "deny" })
 	for _, c := range []struct {
 		why    string
 		old    map[string]any

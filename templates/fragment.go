@@ -68,7 +68,7 @@ func (h here) item(i int) here {
 // where returns the place as the directives' grammar wants it.
 func (h here) where() directive.Where {
 	return directive.Where{
-		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: directive.Whole(h.typ), Inside: h.atomic,
+		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: h.typ.IsWhole(), Inside: h.atomic,
 	}
 }
 

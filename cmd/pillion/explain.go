@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
@@ -47,8 +47,8 @@ missing.`,
 					}
 					ns, known := s.namespaces.of(p.Namespace)
 					key := o.prefix + "/status"
-					record, _ := merge.ParseStatus(p.Object, key) // the run has warned of one that cannot be read
-					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, record, out), statusKey: key}
+					rec, _ := record.Parse(p.Object, key) // the run has warned of one that cannot be read
+					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out), statusKey: key}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
 )
 
 // standing compares what a pod has of one template with what the pod would get if it
@@ -61,14 +62,14 @@ func (s standing) String() string {
 // standings compares a pod that exists with one that is created now, template by
 // template: those of the outcome first. There are none for a pod that is yet to be
 // created, which has neither a record nor a UID.
-func standings(pod map[string]any, record merge.Status, out injector.Outcome) []standing {
+func standings(pod map[string]any, rec record.Record, out injector.Outcome) []standing {
 	metadata, _ := pod["metadata"].(map[string]any)
-	if uid, _ := metadata["uid"].(string); uid == "" && len(record.Templates) == 0 {
+	if uid, _ := metadata["uid"].(string); uid == "" && rec.Empty() {
 		return nil
 	}
 	var all []standing
 	for _, t := range out.Templates {
-		s := standing{template: t.Name, has: record.Hash(t.Name), code: t.Code}
+		s := standing{template: t.Name, has: rec.Hash(t.Name), code: t.Code}
 		if t.Code == reason.Injected {
 			s.gets = t.Hash
 		}
@@ -76,9 +77,9 @@ func standings(pod map[string]any, record merge.Status, out injector.Outcome) []
 			all = append(all, s)
 		}
 	}
-	for _, t := range record.Templates {
-		if !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == t.Name }) {
-			all = append(all, standing{template: t.Name, has: t.Hash, code: cmp.Or(refusal(out), reason.UnknownTemplate)})
+	for _, name := range slices.Sorted(maps.Keys(rec.Templates)) {
+		if !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name }) {
+			all = append(all, standing{template: name, has: rec.Hash(name), code: cmp.Or(refusal(out), reason.UnknownTemplate)})
 		}
 	}
 	return all

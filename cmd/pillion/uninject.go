@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -55,17 +55,17 @@ func uninject(cmd *cobra.Command, file string, documents []workload.Document, st
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(file, d, func(p workload.Pod) (map[string]any, error) {
-			status, err := merge.ParseStatus(p.Object, statusKey)
+			rec, err := record.Parse(p.Object, statusKey)
 			switch {
 			case err != nil:
 				fmt.Fprintf(cmd.ErrOrStderr(), "failed: %s: nobody can tell what was injected: %v\n", p.Owner, err)
 				failed = true
 				return p.Object, nil
-			case len(status.Templates) == 0:
+			case rec.Empty():
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: it has no annotation %s, so it was not injected and stays as it is\n", p.Owner, statusKey)
 				return p.Object, nil
 			}
-			pod, warnings := merge.Uninject(p.Object, status)
+			pod, warnings := rec.Uninject(p.Object)
 			for _, w := range warnings {
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s\n", p.Owner, w)
 			}

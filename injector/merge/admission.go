@@ -13,24 +13,28 @@ import (
 // API server's admission plugins, which run before webhooks: ServiceAccount,
 // Priority, DefaultTolerationSeconds and LimitRanger. They count as unset.
 
-const tolerationsPath = "/spec/tolerations"
-
 // countsAsUnset reports whether the value v in one of the fields gives way
 // without a conflict.
-func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at place) bool {
-	switch at.keyed {
-	case "/spec/serviceAccountName", "/spec/serviceAccount":
-		if v == "default" {
+func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at *place) bool {
+	switch name {
+	case "serviceAccountName", "serviceAccount":
+		if v == "default" && at.is("spec", name) {
 			return true
 		}
-	case "/spec/priority", "/spec/preemptionPolicy":
+	case "priority", "preemptionPolicy":
 		// Nobody may set these: the plugin computes them, and refuses others.
+		if at.is("spec", name) {
+			return true
+		}
+	case "image":
+		if at.author && t.IsContainer() && v == "auto" {
+			return true
+		}
+	}
+	if n := at.find(); n != nil && m.limited[n] {
 		return true
 	}
-	if at.author && t == m.container && name == "image" && v == "auto" {
-		return true
-	}
-	return m.limited[at.keyed] || wouldBeDefault(t, fields, name, v)
+	return podschema.WouldBeDefault(t, fields, name, v)
 }
 
 // tokenPath is where the ServiceAccount plugin mounts a token into every container that
@@ -38,18 +42,15 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // withoutToken is the container v as its author wrote it, without the plugin's mount;
-// anything that is no container is itself. A pod whose status was dropped on the way, as
+// anything that is no container is itself. A pod whose record was dropped on the way, as
 // `kubectl debug --copy-to` drops all annotations, has sidecars that only differ in that.
-func (s *shapes) withoutToken(t *podschema.Type, v any) any {
+func withoutToken(t *podschema.Type, v any) any {
 	container, ok := v.(map[string]any)
-	if !ok || t != s.container {
+	if !ok || !t.IsContainer() {
 		return v
 	}
 	mounts, _ := container["volumeMounts"].([]any)
-	rest := slices.DeleteFunc(slices.Clone(mounts), func(mount any) bool {
-		fields, _ := mount.(map[string]any)
-		return fields["mountPath"] == tokenPath
-	})
+	rest := WithoutToken(mounts)
 	if len(rest) == len(mounts) {
 		return v
 	}
@@ -58,88 +59,94 @@ func (s *shapes) withoutToken(t *podschema.Type, v any) any {
 	return container
 }
 
+// WithoutToken returns the mounts of a container without the one of the service
+// account's token.
+func WithoutToken(mounts any) []any {
+	list, _ := mounts.([]any)
+	return slices.DeleteFunc(slices.Clone(list), func(mount any) bool { return objectOf(mount)["mountPath"] == tokenPath })
+}
+
 // followServiceAccount keeps the deprecated alias in step: the API writes both.
-func (m *merger) followServiceAccount(spec *object) {
+func (m *merger) followServiceAccount(spec *object, account *place) {
 	const name = "serviceAccount"
-	at := place{}.field("spec").field(name)
-	if _, set := m.claims[at.keyed]; set {
+	at := account.parent.field(name)
+	if n := at.find(); n != nil && n.asked {
 		return
 	}
 	wanted := spec.fields["serviceAccountName"]
-	m.sign(nil, at.keyed, wanted)
-	switch spec.fields[name] {
+	switch current := spec.fields[name]; current {
 	case wanted:
 	case nil:
-		m.list(at.keyed)
+		n := at.note()
+		n.put(Expect, nil, false)
+		n.want = wanted
+		n.by(m.frag.Template)
 	default:
-		m.noteOriginal(at.keyed, spec.fields[name])
-		m.set(spec, name, at, wanted)
+		n := at.note()
+		n.put(Write, current, true)
+		n.claim(m.frag.Template, nil, wanted, false)
+		spec.put(name, wanted)
 	}
 }
 
 // followPriorityClass drops what was computed for another class, with which the
 // API server would refuse the pod; it computes both anew.
-func (m *merger) followPriorityClass(spec *object) {
+func (m *merger) followPriorityClass(spec *object, class *place) {
 	for _, name := range []string{"preemptionPolicy", "priority"} {
-		at := place{}.field("spec").field(name)
-		if _, set := m.claims[at.keyed]; set {
+		at := class.parent.field(name)
+		if n := at.find(); n != nil && n.asked {
 			continue
 		}
-		if spec.fields[name] == nil {
-			m.list(at.keyed)
-			continue
-		}
-		m.noteOriginal(at.keyed, spec.fields[name])
-		m.unset(spec, name, at)
+		n := at.note()
+		n.by(m.frag.Template)
+		n.put(Renew, spec.fields[name], spec.fields[name] != nil)
+		spec.remove(name)
 	}
 }
 
-// expectHostPorts lists, with a host network that the template asked for, the
+// expectHostPorts notes, with a host network that the template asked for, the
 // host ports that the API server derives from it.
-func (m *merger) expectHostPorts(spec *object) {
+func (m *merger) expectHostPorts(spec *object, network *place) {
 	if spec.fields["hostNetwork"] != true {
 		return
 	}
+	id, _ := podschema.At("spec.containers[].ports").Identity()
 	for _, list := range []string{"containers", "initContainers"} {
 		containers, _ := spec.fields[list].([]any)
 		for _, item := range containers {
-			container, _ := item.(map[string]any)
-			if name, ok := container["name"].(string); ok {
-				m.expectHostPortsOf(container, place{}.field("spec").field(list).item("name="+name, 0))
+			container := objectOf(item)
+			name, ok := container["name"].(string)
+			ports, _ := container["ports"].([]any)
+			for _, port := range ports {
+				fields := objectOf(port)
+				if key, named := id.Key(port); ok && named && fields["hostPort"] == nil {
+					n := network.parent.field(list).field("name=" + name).field("ports").field(key).field("hostPort").note()
+					n.put(Expect, nil, false)
+					n.want = fields["containerPort"]
+					n.by(m.frag.Template)
+				}
 			}
-		}
-	}
-}
-
-func (m *merger) expectHostPortsOf(container map[string]any, at place) {
-	id, _ := m.identityOf(typeAt("spec.containers[].ports"))
-	ports, _ := container["ports"].([]any)
-	for _, port := range ports {
-		fields, _ := port.(map[string]any)
-		if key, ok := id.key(port); ok && fields["hostPort"] == nil {
-			here := at.field("ports").item(key, 0).field("hostPort").keyed
-			m.list(here)
-			m.sign(nil, here, fields["containerPort"])
 		}
 	}
 }
 
 // dropDefaultTolerations takes out the tolerations of DefaultTolerationSeconds
 // that the plugin would not have added beside the template's.
-func (m *merger) dropDefaultTolerations(l *list, items []listItem, at place) {
-	added := slices.DeleteFunc(slices.Clone(items), func(it listItem) bool {
-		_, have := l.index[it.key]
-		return have
-	})
-	var out []int
-	for i, item := range l.items {
-		if isDefaultToleration(item) && slices.ContainsFunc(added, func(it listItem) bool { return covers(it.raw, item) }) {
-			if key, _ := l.id.key(item); m.owners[join(at.keyed, key)] == "" {
-				out = append(out, i)
-			}
+func (m *merger) dropDefaultTolerations(l *list, items []listItem, at *place) {
+	going := map[string]bool{}
+	for _, item := range l.items {
+		key, ok := l.id.Key(item)
+		covered := slices.ContainsFunc(items, func(it listItem) bool {
+			_, have := l.index[it.key]
+			return !have && covers(it.raw, item)
+		})
+		if ok && isDefaultToleration(item) && covered && !at.field(key).find().ours() {
+			going[key] = true
 		}
 	}
-	m.takeOut(l, at, out, nil)
+	if len(going) > 0 {
+		m.removeItems(l, at, going)
+	}
 }
 
 // isDefaultToleration recognizes the plugin's two tolerations by their seconds,
@@ -162,33 +169,42 @@ func covers(toleration map[string]any, v any) bool {
 
 const limitRangerKey = "kubernetes.io/limit-ranger"
 
-// limitRanged reads which resources LimitRanger says that it set. Its
+// noteLimitRange notes which resources LimitRanger says that it set. Its
 // annotation is the only trace: "LimitRanger plugin set: cpu, memory request
 // for container web; cpu limit for init container setup".
-func limitRanged(pod map[string]any) map[string]bool {
-	paths := map[string]bool{}
-	metadata, _ := pod["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
+func (m *merger) noteLimitRange() {
+	annotations := objectOf(objectOf(m.base["metadata"])["annotations"])
 	text, _ := annotations[limitRangerKey].(string)
+	for _, path := range limitRanged(text) {
+		at := &place{node: m.changes}
+		for _, segment := range path {
+			at = at.field(segment)
+		}
+		m.limited[at.note()] = true
+	}
+}
+
+// limitRanged reads the keyed paths from LimitRanger's annotation.
+func limitRanged(text string) [][]string {
 	text, ok := strings.CutPrefix(text, "LimitRanger plugin set: ")
 	if !ok {
-		return paths
+		return nil
 	}
+	var paths [][]string
 	for _, part := range strings.Split(text, "; ") {
-		what, container, _ := strings.Cut(part, " for ")
+		resources, container, _ := strings.Cut(part, " for ")
 		list := "containers"
 		name, ok := strings.CutPrefix(container, "container ")
 		if !ok {
 			list = "initContainers"
 			name = strings.TrimPrefix(container, "init container ")
 		}
-		i := strings.LastIndexByte(what, ' ')
+		i := strings.LastIndexByte(resources, ' ')
 		if i < 0 {
 			continue
 		}
-		at := place{}.field("spec").field(list).item("name="+name, 0).field("resources").field(what[i+1:] + "s")
-		for _, resource := range strings.Split(what[:i], ", ") {
-			paths[at.field(resource).keyed] = true
+		for _, resource := range strings.Split(resources[:i], ", ") {
+			paths = append(paths, []string{"spec", list, "name=" + name, "resources", resources[i+1:] + "s", resource})
 		}
 	}
 	return paths

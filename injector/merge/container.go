@@ -2,38 +2,26 @@ package merge
 
 import (
 	"errors"
-	"strings"
 )
 
 // containerLists are the lists among which a container's name is unique.
-var containerLists = []string{"/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"}
+var containerLists = []string{"ephemeralContainers", "initContainers", "containers"}
 
-// indexNames notes where each of the pod's containers is.
-func (m *merger) indexNames() {
-	spec, _ := m.root.fields["spec"].(map[string]any)
-	for _, path := range containerLists {
-		items, _ := spec[strings.TrimPrefix(path, "/spec/")].([]any)
+// containerNames has, by a container's key, the list that it stands in.
+type containerNames map[string]string
+
+func namesOf(pod map[string]any) containerNames {
+	names := containerNames{}
+	spec := objectOf(pod["spec"])
+	for _, list := range containerLists {
+		items, _ := spec[list].([]any)
 		for _, item := range items {
-			container, _ := item.(map[string]any)
-			if name, ok := container["name"].(string); ok {
-				m.names[join(path, "name="+name)] = true
+			if name, ok := objectOf(item)["name"].(string); ok {
+				names["name="+name] = list
 			}
 		}
 	}
-}
-
-// holder returns the list that has a container of that key, the given one if
-// several do.
-func (m *merger) holder(key, preferred string) (path string, ok bool) {
-	if m.names[join(preferred, key)] {
-		return preferred, true
-	}
-	for _, path := range containerLists {
-		if m.names[join(path, key)] {
-			return path, true
-		}
-	}
-	return "", false
+	return names
 }
 
 // isSidecar tells a container to add from the extension of one of the pod's.
@@ -46,25 +34,26 @@ var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's co
 // checkContainers refuses extensions of containers that are not there and
 // sidecars whose name another kind of container has; with KeepPod it leaves the
 // latter out.
-func (m *merger) checkContainers(items []listItem, at place) ([]listItem, error) {
+func (m *merger) checkContainers(items []listItem, at *place) ([]listItem, error) {
 	kept := make([]listItem, 0, len(items))
 	for _, it := range items {
-		if c := m.claims[join(at.keyed, it.key)]; c.took && c.template != m.frag.Template {
-			kept = append(kept, it) // another template took the pod's away: addable decides
-			continue
-		}
-		where, taken := m.holder(it.key, at.keyed)
-		here := at.item(it.key, 0).with(it.raw)
-		switch {
-		case where == at.keyed:
+		here := at.field(it.key).with(it.raw)
+		where, taken := m.names[it.key]
+		switch n := here.find(); {
+		case n != nil && n.gone && !taken:
+			kept = append(kept, it) // a template took the pod's away: addable decides
+			if isSidecar(it) {
+				m.names[it.key] = at.segment
+			}
+		case taken && where == at.segment:
 			kept = append(kept, it)
 		case !isSidecar(it):
-			return nil, &FragmentError{Template: m.frag.Template, Path: readable(here.keyed), Err: ErrNothingToExtend}
+			return nil, &FragmentError{Template: m.frag.Template, Path: here.String(), Err: ErrNothingToExtend}
 		case !taken:
-			m.names[join(at.keyed, it.key)] = true
+			m.names[it.key] = at.segment
 			kept = append(kept, it)
 		default:
-			if err := m.nameTaken(it, where, here); err != nil {
+			if err := m.nameTaken(it, at.parent.field(where).field(it.key), here); err != nil {
 				return nil, err
 			}
 		}
@@ -74,29 +63,34 @@ func (m *merger) checkContainers(items []listItem, at place) ([]listItem, error)
 
 // nameTaken treats a name among another kind of container. Even Overwrite
 // refuses: it would have to remove a container.
-func (m *merger) nameTaken(it listItem, where string, here place) error {
-	if here.onConflict == Overwrite {
-		here.onConflict = Deny
+func (m *merger) nameTaken(it listItem, there, here *place) error {
+	const hint = "names are unique among init, app and ephemeral containers"
+	if n := there.find(); n.ours() && n.was == nil {
+		return m.disagree(standing{at: here, value: there.String()}, it.value, n.Templates[0], hint)
 	}
-	standing := standing{at: here, value: readable(join(where, it.key))}
-	hint := "names are unique among init, app and ephemeral containers"
-	_, err := m.conflict(standing, it.value, m.owners[join(where, it.key)], hint)
+	policy := here.onConflict
+	if policy == Overwrite {
+		policy = Deny
+	}
+	_, err := m.conflict(policy, standing{at: here}, there.String(), it.value, hint)
 	return err
 }
 
 // mergeContainer treats a container of a name that the list has: the
 // extension's fields are merged, a sidecar is one item, unless the container is
 // an author's who may override it.
-func (m *merger) mergeContainer(l *list, it listItem, at place) error {
-	listed := m.owners[at.keyed] != ""
-	if m.takenOver(at.keyed) && (m.frag.Overridable || !isSidecar(it)) {
-		m.warnOfPods(at, "nothing is added to what template "+m.owners[at.keyed]+" put in the place of the pod's own container")
-		return nil
-	}
-	if isSidecar(it) && (listed || !m.frag.Overridable) {
+func (m *merger) mergeContainer(l *list, it listItem, at *place) error {
+	n := at.find()
+	ours := n.ours()
+	switch {
+	case isSidecar(it) && m.frag.Overridable && (!ours || n.was != nil):
+		if ours {
+			return nil // another template replaces the author's container, which would win here
+		}
+	case isSidecar(it):
 		return m.mergeWholeItem(l, nil, it, at)
 	}
-	at = m.inside(at)
-	at.stays, at.author = !listed, isSidecar(it)
-	return m.mergeObject(m.container, l.object(it.key), it.raw, at)
+	inner := *at.inside()
+	inner.stays, inner.author = !ours, isSidecar(it)
+	return m.mergeObject(l.id.Elem, l.object(it.key), it.raw, &inner)
 }

@@ -1,23 +1,23 @@
-// Package merge merges rendered fragments into a pod by the API's own merge
-// keys, and knows which parts of a pod are Pillion's own.
+// Package merge makes the plan: what all templates together want in a pod,
+// place by place, or who contradicts whom.
 //
-// In: a pod and fragments as encoding/json decodes them with UseNumber, and the
-// [Status] that the pod carries. Out: the intended pod, the edits that lead
-// there, built while merging and never by comparing pods, and warnings; or a
-// [ConflictError] (a team or template author can act on it), a [FragmentError]
-// (the template is at fault) or a [PodError] (the pod has no valid shape).
-// Inputs are never modified, unknown fields are never touched, and the same
-// input gives the same bytes.
+// In: the base pod, which is the pod as its author wrote it, and the rendered
+// fragments. Out: a [Plan], which has the wanted pod and the [Change] of each
+// place; or a [ConflictError] (a team or a template's author can act on it), a
+// [FragmentError] (the template is at fault) or a [PodError] (the pod has no
+// valid shape). The merge does not know whether the pod was injected before, so
+// its refusals and warnings are the same on every call. Inputs are never
+// modified, unknown fields are never touched, and the same input gives the same
+// bytes.
 //
-// Laws, of which the tests are the proof: Base(Merge(p)) is p, and merging
-// again changes nothing, also after other webhooks and the API server have
-// changed the pod in between.
+// How a place is decided: first each template meets the base pod by itself
+// (settle.go). It adds, agrees, replaces, refuses, or leaves the pod's value
+// alone. Then the templates that want something in one place have to agree.
 //
-// What identifies an item is the schema's matter (templates/podschema). Product
-// decisions, each a short list here: which atomic lists mean sets and which
-// objects are one value (shape.go), the API's defaults (defaults.go), what the
-// API server's own admission sets (admission.go).
+// The identity of items, equality and the API's defaults are the schema's
+// (templates/podschema), the grammar of directives is templates/directive's.
+// What the API server's own admission sets is in admission.go.
 //
-// It may import templates/podschema and apimachinery; no other package of this
-// module, no net/http and no client.
+// May import: templates/podschema, templates/directive, apimachinery. No other
+// package of this module, no net/http and no client.
 package merge

@@ -1,14 +1,10 @@
 package merge
 
 import (
-	"errors"
 	"fmt"
-	"unicode/utf8"
-)
 
-// ErrStatusTooLarge is the error inside a [FragmentError] when what the
-// templates added and overwrote can no longer be recorded in [MaxStatusBytes].
-var ErrStatusTooLarge = errors.New("the record of what was injected is too large")
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
 
 // ConflictError reports that a template wants a value where another one stands.
 // Nothing is injected. The pod's author resolves it (another name, another
@@ -72,35 +68,22 @@ func (e *PodError) Error() string {
 // Unwrap returns what was wrong.
 func (e *PodError) Unwrap() error { return e.Err }
 
-func (m *merger) fragmentError(at place, format string, args ...any) error {
-	return &FragmentError{Template: m.frag.Template, Path: readable(at.keyed), Err: fmt.Errorf(format, args...)}
+func (m *merger) fragmentError(at *place, format string, args ...any) error {
+	return &FragmentError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf(format, args...)}
 }
 
-func (m *merger) podError(at place, want string, got any) error {
-	return &PodError{Template: m.frag.Template, Path: readable(at.keyed), Err: fmt.Errorf("%s is expected, not %s", want, show(got))}
+func (m *merger) podError(at *place, want string, got any) error {
+	return &PodError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
 }
 
-// show renders a value for an error: JSON, short enough for a message that may
-// name several.
-func show(v any) string { return truncate(string(encode(v))) }
+func (m *merger) conflictError(at *place, other, stands string, wish any, hint string) error {
+	return &ConflictError{Template: m.frag.Template, Other: other, Path: at.String(), PodValue: stands, TemplateValue: shownWish(wish), Hint: hint}
+}
 
 // shownWish renders what a template wants; nil is that nothing be there.
 func shownWish(v any) string {
 	if v == nil {
 		return "nothing there"
 	}
-	return show(v)
-}
-
-const maxShown = 80
-
-func truncate(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	cut := maxShown
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return podschema.Show(v)
 }

@@ -8,30 +8,18 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-const (
-	onConflictKey = "$onConflict"
-	positionKey   = "$position"
-	patchKey      = "$patch"
-	unsetKey      = "$unset"
-
-	first  = "First"
-	last   = "Last"
-	before = "before"
-	after  = "after"
-
-	patchDelete  = "delete"
-	patchReplace = "replace"
-)
-
-// checkFragment refuses what cannot be merged into any pod, before anything is.
-func (m *merger) checkFragment(f *Fragment, start place) error {
-	if m.merged[f.Template] {
+// check refuses what cannot be merged into any pod, before anything is.
+func (m *merger) check(f *Fragment) error {
+	m.frag = f
+	if m.given[f.Template] {
 		return &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
 	}
-	m.merged[f.Template] = true
+	m.given[f.Template] = true
+	start := m.start(f)
 	if !slices.Contains([]string{Deny, KeepPod, Overwrite}, start.onConflict) {
 		return &FragmentError{Template: f.Template, Err: fmt.Errorf("onConflict %q, allowed are Deny, KeepPod and Overwrite", f.OnConflict)}
 	}
@@ -48,40 +36,51 @@ func (m *merger) checkFragment(f *Fragment, start place) error {
 		return m.fragmentError(start.field("spec").field("ephemeralContainers"), "ephemeral containers cannot be injected")
 	}
 	if alias, name := spec["serviceAccount"], spec["serviceAccountName"]; alias != nil && name != nil && alias != name {
-		return m.fragmentError(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", show(alias), show(name))
+		return m.fragmentError(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias), podschema.Show(name))
 	}
-	return m.checkValue(m.pod, f.Object, start, false)
+	return m.checkValue(podschema.Pod(), f.Object, checked{at: start})
 }
 
-func (m *merger) checkMetadata(v any, at place) error {
+func (m *merger) checkMetadata(v any, at *place) error {
 	metadata, _ := v.(map[string]any)
 	for _, name := range fieldsOf(metadata) {
 		if name != "labels" && name != "annotations" {
 			return m.fragmentError(at.field(name), "only labels and annotations can be injected into metadata")
 		}
 	}
-	if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[m.options.StatusKey] != nil {
-		return m.fragmentError(at.field("annotations").field(m.options.StatusKey), "the status annotation is reserved")
+	annotations, _ := metadata["annotations"].(map[string]any)
+	here := at.field("annotations").field(m.statusKey)
+	if annotations[m.statusKey] != nil {
+		return m.fragmentError(here, "the status annotation is reserved")
+	}
+	if slices.Contains(directive.UnsetFields(annotations), m.statusKey) {
+		return m.fragmentError(here, "the status annotation cannot be taken away")
 	}
 	return nil
 }
 
+// checked is where a value of a fragment stands, for the grammar of directives.
+type checked struct {
+	at                            *place
+	item, keyed, gathered, inside bool
+}
+
 // checkValue checks shapes against the schema, and directives.
-func (m *merger) checkValue(t *podschema.Type, v any, at place, item bool) error {
+func (m *merger) checkValue(t *podschema.Type, v any, c checked) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if t != nil && t.Kind() != podschema.Struct && t.Kind() != podschema.Map {
-			return m.fragmentError(at, "%s is expected, not an object", article(t.Kind()))
+			return m.fragmentError(c.at, "%s is expected, not an object", article(t.Kind()))
 		}
-		return m.checkObject(t, v, at, item)
+		return m.checkObject(t, v, c)
 	case []any:
 		if t != nil && t.Kind() != podschema.List {
-			return m.fragmentError(at, "%s is expected, not a list", article(t.Kind()))
+			return m.fragmentError(c.at, "%s is expected, not a list", article(t.Kind()))
 		}
-		return m.checkList(t, v, at)
+		return m.checkList(t, v, c)
 	default:
 		if t != nil && t.Kind() != podschema.Scalar && v != nil {
-			return m.fragmentError(at, "%s is expected, not %s", article(t.Kind()), show(v))
+			return m.fragmentError(c.at, "%s is expected, not %s", article(t.Kind()), podschema.Show(v))
 		}
 		return nil
 	}
@@ -94,180 +93,203 @@ func article(k podschema.Kind) string {
 	return "a " + k.String()
 }
 
-func (m *merger) checkObject(t *podschema.Type, v map[string]any, at place, item bool) error {
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if err := checkDirective(name, v[name], item); err != nil {
-			return m.fragmentError(at, "%w", err)
+func (m *merger) checkObject(t *podschema.Type, v map[string]any, c checked) error {
+	whole := t.IsWhole()
+	if hasDirective(v) {
+		problems := directive.Check(v, directive.Where{Path: c.at.path(), Item: c.item, Keyed: c.keyed, Gathered: c.gathered, Whole: whole, Inside: c.inside})
+		if len(problems) > 0 {
+			return m.fragmentError(c.at, "%w", problems[0])
 		}
 	}
-	if err := m.checkRemovals(t, v, at); err != nil {
-		return err
-	}
 	chosen := ""
-	for _, name := range m.unions[t] {
-		if !m.adds(child(t, name), v[name]) {
+	for _, name := range t.Unions() {
+		if !adds(t.Child(name), v[name]) {
 			continue
 		}
 		if chosen != "" {
-			return m.fragmentError(at, "it has both %s and %s, and only one of them can be set", chosen, name)
+			return m.fragmentError(c.at, "it has both %s and %s, and only one of them can be set", chosen, name)
 		}
 		chosen = name
 	}
 	for _, name := range fieldsOf(v) {
-		if err := m.checkValue(child(t, name), v[name], at.field(name), false); err != nil {
+		if err := m.checkValue(t.Child(name), v[name], checked{at: c.at.field(name), inside: c.inside || whole}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *merger) checkList(t *podschema.Type, v []any, at place) error {
+func (m *merger) checkList(t *podschema.Type, v []any, c checked) error {
 	var elem *podschema.Type
 	if t != nil {
 		elem = t.Elem()
 	}
-	id, keyed := m.identityOf(t)
+	id, known := t.Identity()
+	keyed := known && len(t.Keys()) > 0
 	seen := map[string]bool{}
 	for i, item := range v {
-		key := strconv.Itoa(i)
-		if keyed && isMarker(item) {
+		here := checked{at: c.at.field(strconv.Itoa(i)), item: true, keyed: keyed, gathered: known && !keyed, inside: c.inside || !known}
+		if directive.IsMarker(item) && known {
+			if err := m.checkValue(elem, item, here); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := m.checkItem(id, keyed && !id.set(), item, at.item(key, i)); err != nil {
-			return err
-		}
-		if keyed {
-			name, ok := id.key(item)
+		if known {
+			key, ok := id.Key(item)
 			if !ok {
-				return m.fragmentError(at, "item %d has no key that names it", i)
+				return m.fragmentError(c.at, "item %d has no key that names it", i)
 			}
-			key = name
-			if seen[key] && !id.set() {
-				return m.fragmentError(at.item(key, i), "there are two items of this key")
+			here.at = c.at.field(key)
+			if seen[key] && !id.Set() {
+				return m.fragmentError(here.at, "there are two items of this key")
 			}
 			seen[key] = true
 		}
-		here := at.item(key, i)
-		if err := m.checkValue(elem, item, here, true); err != nil {
+		if err := m.checkValue(elem, item, here); err != nil {
 			return err
 		}
-		if err := m.notePosition(id, at.keyed, key, item); err != nil {
-			return m.fragmentError(here, "%w", err)
+		if known {
+			if err := m.notePosition(id, c.at, here.at.segment, item); err != nil {
+				return m.fragmentError(here.at, "%w", err)
+			}
 		}
 	}
 	return nil
 }
 
-func checkDirective(name string, value any, item bool) error {
-	allowed := ""
-	switch {
-	case !strings.HasPrefix(name, "$"):
-		return nil
-	case name == onConflictKey:
-		if value == Deny || value == KeepPod || value == Overwrite {
-			return nil
+// fieldsOf returns the fields that a fragment's object sets, in order, without
+// its directives and without nulls, which set nothing.
+func fieldsOf(frag map[string]any) []string {
+	names := make([]string, 0, len(frag))
+	for name, v := range frag {
+		if v != nil && !directive.Is(name) {
+			names = append(names, name)
 		}
-		allowed = "Deny, KeepPod and Overwrite"
-	case name == positionKey && item:
-		if value == first || value == last || isNeighbour(value) {
-			return nil
-		}
-		allowed = "First, Last, {before: NAME} and {after: NAME}"
-	case name == positionKey:
-		return fmt.Errorf("%s is for items of lists", name)
-	case name == patchKey:
-		if value == patchDelete || value == patchReplace {
-			return nil
-		}
-		allowed = "delete and replace"
-	case name == unsetKey:
-		if _, ok := unsetNames(value); ok {
-			return nil
-		}
-		allowed = "lists of fields"
-	default:
-		return fmt.Errorf("the directive %s is not known", name)
 	}
-	return fmt.Errorf("%s is %s, allowed are %s", name, show(value), allowed)
+	slices.Sort(names)
+	return names
 }
 
-// isNeighbour tells {before: NAME} and {after: NAME}.
-func isNeighbour(v any) bool {
-	position, _ := v.(map[string]any)
-	for side, name := range position {
-		text, ok := name.(string)
-		if len(position) != 1 || side != before && side != after || !ok || text == "" {
-			return false
+func hasDirective(object map[string]any) bool {
+	for name := range maps.Keys(object) {
+		if strings.HasPrefix(name, "$") {
+			return true
 		}
-	}
-	return len(position) == 1
-}
-
-// checkItem refuses directives that need a key to tell which item is meant.
-func (m *merger) checkItem(id identity, keyed bool, item any, at place) error {
-	object, _ := item.(map[string]any)
-	if _, ok := object[positionKey].(map[string]any); ok && !keyed {
-		return m.fragmentError(at, "%s with a neighbour is for lists whose items have keys", positionKey)
-	}
-	if object[patchKey] != nil && !keyed {
-		return m.fragmentError(at, "%s is for items of lists that have keys", patchKey)
-	}
-	if id.elem == m.container && isReplace(item) && object["image"] == nil {
-		return m.fragmentError(at, "it replaces the pod's container and has no image")
-	}
-	return nil
-}
-
-// checkRemovals refuses directives that would take away what nobody may, and
-// fields that are both set and taken away.
-func (m *merger) checkRemovals(t *podschema.Type, v map[string]any, at place) error {
-	names, _ := unsetNames(v[unsetKey])
-	if len(names) > 0 && m.values[t] {
-		return m.fragmentError(at, "%s has no meaning in what is one value; write the whole of it with %s: replace", unsetKey, patchKey)
-	}
-	for _, name := range names {
-		if v[name] != nil {
-			return m.fragmentError(at.field(name), "it is set and in %s", unsetKey)
-		}
-		if m.pinned(at.field(name)) {
-			return m.fragmentError(at.field(name), "it cannot be taken away")
-		}
-	}
-	if v[patchKey] != nil && (m.pinned(at) || at.keyed == "") {
-		return m.fragmentError(at, "%s: %s would take away what no template may", patchKey, v[patchKey])
-	}
-	return nil
-}
-
-// pinned tells what a pod cannot lose.
-func (m *merger) pinned(at place) bool {
-	switch at.keyed {
-	case "/metadata", "/metadata/annotations", "/spec", "/spec/containers", join("/metadata/annotations", m.options.StatusKey):
-		return true
 	}
 	return false
 }
 
+// removals returns the fields that a fragment's object takes away, in order.
+func removals(frag map[string]any) []string {
+	names := slices.Clone(directive.UnsetFields(frag))
+	for name, v := range frag {
+		if directive.IsDelete(v) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// adds reports whether merging v into nothing puts anything there.
+func adds(t *podschema.Type, v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case map[string]any:
+		names := fieldsOf(v)
+		if directive.IsDelete(v) {
+			return false
+		}
+		if len(names) == 0 || t.IsWhole() {
+			return v[directive.Unset] == nil
+		}
+		return slices.ContainsFunc(names, func(name string) bool { return adds(t.Child(name), v[name]) })
+	case []any:
+		return t.IsValue() || slices.ContainsFunc(v, func(item any) bool { return !directive.IsDelete(item) && !directive.IsMarker(item) })
+	default:
+		return true
+	}
+}
+
+// blank reports whether merging v could not change anything: rendering leaves
+// empty maps and lists behind where conditions were false.
+func blank(t *podschema.Type, v any) bool {
+	if v == nil {
+		return true
+	}
+	if t.IsOneAddition() {
+		return false
+	}
+	switch v := v.(type) {
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		if v[directive.Unset] != nil || v[directive.Patch] != nil {
+			return false
+		}
+		for name, value := range v {
+			if !directive.Is(name) && !blank(t.Child(name), value) {
+				return false
+			}
+		}
+		return true
+	default:
+		return false
+	}
+}
+
 // clean returns v without directives and nulls, its lists in the order that
 // $position asks for. It shares nothing that has to be changed with v.
-func (m *merger) clean(t *podschema.Type, v any) any {
+func clean(t *podschema.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
-		for _, name := range fieldsOf(v) {
-			if !isDelete(v[name]) {
-				c[name] = m.clean(child(t, name), v[name])
+		for name, value := range v {
+			if value != nil && !directive.Is(name) && !directive.IsDelete(value) {
+				c[name] = clean(t.Child(name), value)
 			}
 		}
 		return c
 	case []any:
-		return m.cleanList(t, v)
+		return cleanList(t, v)
 	default:
 		return v
 	}
 }
 
-func isFirst(item any) bool {
-	object, _ := item.(map[string]any)
-	return object[positionKey] == first
+// cleanList returns a list of a fragment without directives, in the order that
+// they ask for.
+func cleanList(t *podschema.Type, v []any) []any {
+	id, keyed := t.Identity()
+	var elem *podschema.Type
+	if t != nil && t.Kind() == podschema.List {
+		elem = t.Elem()
+	}
+	items := make([]listItem, 0, len(v))
+	seen := map[string]bool{}
+	for _, item := range v {
+		if directive.IsDelete(item) || directive.IsMarker(item) {
+			continue
+		}
+		it := listItem{value: clean(elem, item), first: isFirst(item)}
+		if keyed {
+			if key, ok := id.Key(it.value); ok {
+				if seen[key] && id.Set() {
+					continue
+				}
+				it.key, seen[key] = key, true
+			}
+		}
+		items = append(items, it)
+	}
+	var o *order
+	if keyed {
+		o = localOrder(id, v)
+	}
+	arranged, _ := o.arrange(id, items)
+	return arranged
 }
+
+func isFirst(item any) bool { return directive.PositionOf(item).Kind == directive.First }

@@ -1,149 +1,136 @@
 package merge
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// mergeObject merges a fragment's object into the pod's, of type t: a struct
-// field by field, a map key by key. What goes, goes first.
-func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, at place) error {
-	at = at.with(frag)
-	if t == m.resources {
-		m.noteImpliedRequests(o.fields, at)
-	}
-	for _, name := range removals(frag) {
-		if err := m.deleteField(t, o, name, at.field(name).with(objectOf(frag[name]))); err != nil {
-			return err
-		}
-	}
-	kept, err := m.mergeUnion(t, o, frag, at)
-	if err != nil {
-		return err
-	}
-	for _, name := range fieldsOf(frag) {
-		if name == kept || isDelete(frag[name]) {
-			continue
-		}
-		if err := m.mergeField(t, o, name, frag[name], at.field(name)); err != nil {
-			return err
-		}
-	}
-	if t == m.resources {
-		m.expectRequests(o.fields, at)
-		m.followLimits(o, at)
-	}
-	return nil
+// object is a JSON object of the wanted pod that the merge has reached: its own
+// copy, made once, however many templates come by. Parts that the merge does not
+// reach are shared with the base pod.
+type object struct {
+	fields  map[string]any
+	objects map[string]*object
+	lists   map[string]*list
 }
 
-func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at place) error {
-	ft := child(t, name)
-	at = at.with(objectOf(v))
-	if m.blank(ft, v) || !m.isValue(ft) && m.takenOver(at.keyed) {
-		return nil
+func newObject(fields map[string]any) *object { return &object{fields: maps.Clone(fields)} }
+
+// object returns the object in a field, and false if the field holds none.
+func (o *object) object(name string) (*object, bool) {
+	if c, ok := o.objects[name]; ok {
+		return c, true
 	}
-	if ft != nil && ft.Kind() == podschema.List && !m.isValue(ft) {
-		if replacesList(v) {
-			return m.replaceField(t, ft, o, name, v, at)
-		}
-		return m.mergeList(o, name, ft, v.([]any), at)
-	}
-	if isReplace(v) {
-		return m.replaceField(t, ft, o, name, v, at)
-	}
-	if o.fields[name] == nil {
-		if !m.adds(ft, v) {
-			return nil
-		}
-		return m.addField(t, ft, o, name, v, at, false)
-	}
-	if m.isValue(ft) || m.added[ft] && m.owners[at.keyed] != "" && m.adds(ft, v) {
-		return m.mergeValue(t, ft, o, name, v, at)
-	}
-	if earlier := m.claims[at.keyed]; earlier.took && earlier.template != m.frag.Template && !m.stakes[at.keyed] {
-		// What stands there is a later template's: for this one there is nothing.
-		if write, err := m.settleWithTemplate(standing{at: at, t: ft}, m.clean(ft, v), earlier); err != nil || !write {
-			return err
-		}
-	}
-	c, ok := o.object(name)
+	fields, ok := o.fields[name].(map[string]any)
 	if !ok {
-		return m.podError(at, "an object", o.fields[name])
+		return nil, false
 	}
-	return m.mergeObject(ft, c, v.(map[string]any), at)
+	c := newObject(fields)
+	if o.objects == nil {
+		o.objects = map[string]*object{}
+	}
+	o.objects[name] = c
+	o.fields[name] = c.fields
+	return c, true
 }
 
-// addField puts a value where the pod has none, in one edit. Whole says that all
-// of it is one item, whatever its type.
-func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, at place, whole bool) error {
-	value := m.clean(ft, v)
-	if earlier, claimed := m.claims[at.keyed]; claimed {
-		// It wants the default that an absent value means.
-		if write, err := m.settleWithTemplate(standing{at: at, t: ft}, value, earlier); err != nil || !write {
-			return err
+// list returns the list in a field, and false if the field holds none.
+func (o *object) list(name string, id podschema.Identity) (*list, bool) {
+	if l, ok := o.lists[name]; ok {
+		return l, true
+	}
+	items, ok := o.fields[name].([]any)
+	if !ok {
+		return nil, false
+	}
+	l := &list{items: slices.Clone(items), id: id, parent: o, name: name}
+	l.reindex()
+	if o.lists == nil {
+		o.lists = map[string]*list{}
+	}
+	o.lists[name] = l
+	o.fields[name] = l.items
+	return l, true
+}
+
+// put sets a field, forgetting what was known below it.
+func (o *object) put(name string, v any) {
+	delete(o.objects, name)
+	delete(o.lists, name)
+	o.fields[name] = v
+}
+
+func (o *object) remove(name string) {
+	o.put(name, nil)
+	delete(o.fields, name)
+}
+
+// list is a list of the wanted pod whose items have keys, indexed once.
+type list struct {
+	parent *object
+	name   string
+	id     podschema.Identity
+
+	items   []any
+	index   map[string]int // the item that each key means
+	objects map[string]*object
+}
+
+func (l *list) reindex() { l.index = IndexOf(l.id, l.items) }
+
+// IndexOf returns the index of the item that each key means. An author may have
+// an item twice, as environments do. Then the key means the last one, which is
+// the one that counts.
+func IndexOf(id podschema.Identity, items []any) map[string]int {
+	index := make(map[string]int, len(items))
+	for i, item := range items {
+		if key, ok := id.Key(item); ok {
+			index[key] = i
 		}
-	} else if original := m.originals[at.keyed]; original != nil && m.isValue(ft) && m.takenOver(at.keyed) {
-		// Another template took the pod's value away: that decides nothing for this
-		// one.
-		if write, err := m.settleAfresh(standing{at: at, t: ft, value: original, stays: m.staysIn(t, at)}, value); err != nil || !write {
-			return err
-		}
-	} else if wouldBeDefault(t, o.fields, name, value) {
-		m.want(at.keyed, claim{template: m.frag.Template, t: ft, value: value})
-		return nil
 	}
-	m.noteNull(at.keyed, o, name)
-	m.set(o, name, at, value)
-	if whole {
-		m.sign(ft, at.keyed, value)
-		m.noteWhole(ft, at.keyed, value)
-	} else {
-		m.note(ft, at.keyed, value)
-	}
-	if ft == m.resources {
-		m.expectRequests(value.(map[string]any), at)
-	}
-	m.follow(o, at)
-	return nil
+	return index
 }
 
-// mergeValue treats a value that is one whole and that the pod has, too.
-func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any, at place) error {
-	value := m.clean(ft, v)
-	if m.keepsUp(at.keyed) && !m.isValue(ft) && !m.added[ft] {
-		m.claim(standing{at: at, t: ft}, value, false)
-		m.refreshField(t, o, name, value, at)
-		return nil
+// object returns the item of that key for changing.
+func (l *list) object(key string) *object {
+	if c, ok := l.objects[key]; ok {
+		return c
 	}
-	write, err := m.settle(standing{
-		at: at, t: ft, value: o.fields[name], stays: m.staysIn(t, at),
-		unset: func(v any) bool { return m.countsAsUnset(t, name, v, o.fields, at) },
-	}, value)
-	if err != nil || !write {
-		return err
+	i := l.index[key]
+	fields, _ := l.items[i].(map[string]any)
+	c := newObject(fields)
+	if c.fields == nil {
+		c.fields = map[string]any{}
 	}
-	m.noteOriginal(at.keyed, o.fields[name])
-	m.resign(ft, at.keyed, o.fields[name], value)
-	m.set(o, name, at, value)
-	m.want(at.keyed, claim{template: m.frag.Template, t: ft, value: value, wrote: true})
-	m.follow(o, at)
-	return nil
+	if l.objects == nil {
+		l.objects = map[string]*object{}
+	}
+	l.objects[key] = c
+	l.items[i] = c.fields
+	return c
 }
 
-// staysIn reports whether a pod's own values in a map or list of type t win
-// without a conflict: labels and annotations always, environment and mounts in
-// a container that is the pod's own.
-func (m *merger) staysIn(t *podschema.Type, at place) bool {
-	return t != nil && m.stays[t] && (t.Kind() == podschema.Map || at.stays)
+func (l *list) replace(key string, v any) {
+	delete(l.objects, key)
+	l.items[l.index[key]] = v
 }
 
-// follow does what setting one field makes necessary in others.
-func (m *merger) follow(o *object, at place) {
-	switch at.keyed {
-	case "/spec/serviceAccountName":
-		m.followServiceAccount(o)
-	case "/spec/priorityClassName":
-		m.followPriorityClass(o)
-	case "/spec/hostNetwork":
-		m.expectHostPorts(o)
+// removeAll takes out all items of the keys.
+func (l *list) removeAll(keys map[string]bool) {
+	l.set(slices.DeleteFunc(slices.Clone(l.items), func(item any) bool {
+		key, ok := l.id.Key(item)
+		return ok && keys[key]
+	}))
+	for key := range keys {
+		delete(l.objects, key)
 	}
+}
+
+// set makes items the list's.
+func (l *list) set(items []any) {
+	l.items = items
+	l.parent.fields[l.name] = items
+	l.reindex()
 }

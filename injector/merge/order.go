@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -13,26 +14,34 @@ import (
 // order that there is not.
 var ErrPositions = errors.New("$position makes a cycle")
 
-// order is what all templates of a run say about one list with
-// $position: {before: NAME} and {after: NAME}.
+// order is where the items of one list want to stand.
 type order struct {
 	wishes []wish
 	anchor map[string]wish            // an item's own wish, the first template's
 	before map[string]map[string]bool // before[x][y]: x stands before y, directly or not
+	firsts []First
+	// How many items the templates have put in front: those that are required,
+	// and the others behind them.
+	required, others int
 }
 
-// wish says that item stands on a side of anchor, both by their keys.
+// wish says that an item stands on a side of an anchor, both by their keys.
 type wish struct {
-	template, list, item, anchor string
-	after                        bool
+	template     string
+	at           *place // the item's
+	item, anchor string
+	after        bool
+}
+
+func (w wish) side() string {
+	if w.after {
+		return "after"
+	}
+	return "before"
 }
 
 func (w wish) String() string {
-	side := "before"
-	if w.after {
-		side = "after"
-	}
-	return fmt.Sprintf("%s stands %s %s (template %s)", keyName(w.item), side, keyName(w.anchor), w.template)
+	return fmt.Sprintf("%s stands %s %s (template %s)", keyName(w.item), w.side(), keyName(w.anchor), w.template)
 }
 
 // keyName is the part of an item's key that people write in $position.
@@ -51,23 +60,56 @@ func (w wish) edge() (from, to string) {
 }
 
 // wishOf reads the $position of an item that asks for a neighbour.
-func wishOf(id identity, key string, item any) (wish, bool) {
-	object, _ := item.(map[string]any)
-	position, ok := object[positionKey].(map[string]any)
-	if !ok || id.set() || len(id.keys) == 0 {
+func wishOf(id podschema.Identity, key string, item any) (wish, bool) {
+	position := directive.PositionOf(item)
+	if position.Anchor == "" || id.Set() {
 		return wish{}, false
 	}
-	w := wish{item: key, after: position[after] != nil}
-	name := position[before]
-	if w.after {
-		name = position[after]
-	}
-	w.anchor, ok = id.key(map[string]any{id.keys[0].Name: name})
+	w := wish{item: key, after: position.Kind == directive.After}
+	anchor, ok := id.Key(map[string]any{id.Keys[0].Name: position.Anchor})
 	if !ok {
-		// The other fields of the key have no default: nothing is named by one.
-		w.anchor = fmt.Sprintf("%s=%v", id.keys[0].Name, name)
+		// The other fields of the key have no default: no item has this key.
+		anchor = id.Keys[0].Name + "=" + position.Anchor
 	}
+	w.anchor = anchor
 	return w, true
+}
+
+// order returns the order of the list at a place.
+func (m *merger) order(at *place) *order {
+	n := at.note()
+	if n.order == nil {
+		n.order = &order{}
+	}
+	return n.order
+}
+
+// front is where the next item goes that wants to be first.
+func (o *order) front(required bool) int {
+	if required {
+		return o.required
+	}
+	return o.required + o.others
+}
+
+// put notes that n more items stand in front.
+func (o *order) put(required bool, n int) {
+	if required {
+		o.required += n
+	} else {
+		o.others += n
+	}
+}
+
+// inserted notes an item that was put in at index i.
+func (o *order) inserted(required bool, i int, first bool) {
+	front := o.front(required)
+	switch {
+	case first:
+		o.put(required, i+1-front)
+	case i < front:
+		o.put(required, 1)
+	}
 }
 
 // add takes a wish in, or returns an error that tells the cycle it would close.
@@ -122,15 +164,14 @@ func (o *order) chain(w wish) string {
 	return strings.Join(texts, ", ")
 }
 
-// index returns where in items an item goes that is not among them. What
-// contradicts is no template's doing: somebody moved items since.
-func (o *order) index(id identity, items []any, it listItem, front int) int {
+// index returns where in items an item goes that is not among them.
+func (o *order) index(id podschema.Identity, items []any, it listItem, front int) int {
 	low, high, at := 0, len(items), -1
 	own, anchored := wish{}, false
-	if o != nil {
+	if o != nil && len(o.wishes) > 0 {
 		own, anchored = o.anchor[it.key]
 		for i, item := range items {
-			key, ok := id.key(item)
+			key, ok := id.Key(item)
 			switch {
 			case !ok:
 				continue
@@ -157,22 +198,39 @@ func (o *order) index(id identity, items []any, it listItem, front int) int {
 		want = front
 	}
 	if low > high {
-		return want
+		return want // the pod's own items stand otherwise
 	}
 	return min(max(want, low), high)
 }
 
 // follows reports whether an item asked to stand after the anchor, too: then it
 // came first.
-func (o *order) follows(id identity, item any, anchor string) bool {
-	key, _ := id.key(item)
+func (o *order) follows(id podschema.Identity, item any, anchor string) bool {
+	key, _ := id.Key(item)
 	w, ok := o.anchor[key]
 	return ok && w.after && w.anchor == anchor
 }
 
 // arrange returns the values of items in their order, and how many of them
 // wanted to be first.
-func (o *order) arrange(id identity, items []listItem) (values []any, front int) {
+func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, front int) {
+	if o == nil || len(o.wishes) == 0 {
+		for _, it := range items {
+			if it.first {
+				values = append(values, it.value)
+			}
+		}
+		front = len(values)
+		for _, it := range items {
+			if !it.first {
+				values = append(values, it.value)
+			}
+		}
+		if values == nil {
+			values = []any{}
+		}
+		return values, front
+	}
 	values = make([]any, 0, len(items))
 	for _, it := range items {
 		i := o.index(id, values, it, front)
@@ -184,118 +242,15 @@ func (o *order) arrange(id identity, items []listItem) (values []any, front int)
 	return values, front
 }
 
-// notePosition takes in what an item of a fragment's list at path says about
-// its neighbour.
-func (m *merger) notePosition(id identity, path, key string, item any) error {
-	w, ok := wishOf(id, key, item)
-	if !ok {
-		return nil
-	}
-	w.template, w.list = m.frag.Template, path
-	if m.orders[path] == nil {
-		m.orders[path] = &order{}
-	}
-	return m.orders[path].add(w)
-}
-
-// warnOfAbsentAnchors tells of items that a template put in, and whose
-// neighbour is not there.
-func (m *merger) warnOfAbsentAnchors() {
-	var wishes []wish
-	for _, order := range m.orders {
-		wishes = append(wishes, order.wishes...)
-	}
-	slices.SortFunc(wishes, func(a, b wish) int {
-		return strings.Compare(a.template+" "+a.list+" "+a.item, b.template+" "+b.list+" "+b.item)
-	})
-	for _, w := range wishes {
-		path := join(w.list, w.item)
-		if !m.records[w.template].covers(path) || !m.has(path) || m.has(join(w.list, w.anchor)) {
-			continue
-		}
-		side := "before"
-		if w.after {
-			side = "after"
-		}
-		m.warnings = append(m.warnings, warning{template: w.template, path: path,
-			what: fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), side)})
-	}
-}
-
-// covers reports whether the template put in what is at path, or something
-// around it.
-func (r *record) covers(path string) bool {
-	for ; r != nil && path != ""; path = parent(path) {
-		if r.lists(path) {
-			return true
-		}
-	}
-	return false
-}
-
-// has reports whether the pod as it is now has something at a keyed path.
-func (m *merger) has(path string) bool {
-	v, _ := m.find(m.root.fields, path)
-	return v != nil
-}
-
-// find returns what a pod has at a keyed path, nil for nothing, and its type.
-func (s *shapes) find(pod map[string]any, path string) (v any, t *podschema.Type) {
-	v, t, _, _ = s.lookUp(pod, path, indexes{})
-	return v, t
-}
-
-// indexes has, by a list's path, where the first item of each key is, so that many
-// look-ups in one pod that nobody changes meanwhile cost one walk of each list.
-type indexes map[string]map[string]int
-
-func (ix indexes) of(path string, items []any, id identity) map[string]int {
-	index, ok := ix[path]
-	if !ok {
-		index = indexOf(items, id)
-		ix[path] = index
-	}
-	return index
-}
-
-// lookUp is find that tells whether the pod has anything there, null included,
-// and whether it is a field of an object that the pod has.
-func (s *shapes) lookUp(pod map[string]any, path string, found indexes) (v any, t *podschema.Type, have, field bool) {
-	v, t, have = pod, s.pod, true
-	end := 0
-	for _, escaped := range strings.Split(path, "/")[1:] {
-		around := path[:end]
-		end += len("/") + len(escaped)
-		segment := segmentUnescaper.Replace(escaped)
-		switch w := v.(type) {
-		case map[string]any:
-			field = true
-			v, have = w[segment]
-			t = child(t, segment)
-		case []any:
-			field = false
-			id, keyed := s.identityOf(t)
-			if !keyed {
-				return nil, nil, false, false
-			}
-			i, ok := found.of(around, w, id)[segment]
-			if !ok {
-				return nil, nil, false, false
-			}
-			v, t = w[i], id.elem
-		default:
-			return nil, nil, false, false
-		}
-	}
-	return v, t, have, field
-}
-
 // localOrder is the order that the items of one list ask for among themselves.
 // A cycle was reported when the fragment was read.
-func localOrder(id identity, v []any) *order {
+func localOrder(id podschema.Identity, v []any) *order {
 	var o *order
 	for _, item := range v {
-		key, _ := id.key(item)
+		if directive.PositionOf(item).Anchor == "" {
+			continue
+		}
+		key, _ := id.Key(item)
 		if w, ok := wishOf(id, key, item); ok {
 			if o == nil {
 				o = &order{}
@@ -306,33 +261,100 @@ func localOrder(id identity, v []any) *order {
 	return o
 }
 
-// cleanList returns a list of a fragment without directives, in the order that
-// they ask for.
-func (m *merger) cleanList(t *podschema.Type, v []any) []any {
-	id, keyed := m.identityOf(t)
-	var elem *podschema.Type
-	if t != nil && t.Kind() == podschema.List {
-		elem = t.Elem()
+// notePosition takes in what an item of a fragment's list says about its place.
+func (m *merger) notePosition(id podschema.Identity, list *place, key string, item any) error {
+	switch position := directive.PositionOf(item); position.Kind {
+	case directive.First:
+		o := m.order(list)
+		o.firsts = append(o.firsts, First{Template: m.frag.Template, Item: key, Required: m.frag.Required})
+	case directive.Before, directive.After:
+		if w, ok := wishOf(id, key, item); ok {
+			w.template, w.at = m.frag.Template, list.field(key)
+			return m.order(list).add(w)
+		}
 	}
-	items := make([]listItem, 0, len(v))
-	seen := map[string]bool{}
-	for _, item := range v {
-		if isDelete(item) || isMarker(item) {
+	return nil
+}
+
+// notePlaced warns that $position does not move an item that the pod has already.
+func (m *merger) notePlaced(l *list, it listItem, at *place) {
+	if m.frag.Required || at.find().ours() {
+		return
+	}
+	i := l.index[it.key]
+	switch position := directive.PositionOf(it.raw); position.Kind {
+	case directive.First:
+		if i <= m.order(at.parent).front(false) {
+			return
+		}
+	case directive.Before, directive.After:
+		w, _ := wishOf(l.id, it.key, it.raw)
+		j, have := l.index[w.anchor]
+		if !have || (i < j) != w.after {
+			return
+		}
+	default:
+		return
+	}
+	m.warn(at, "the pod has it already, and it stays where the pod has it, whatever $position says")
+}
+
+// warnOfPositions tells of items that a template put in, and whose neighbour is
+// not there.
+func (m *merger) warnOfPositions() {
+	var wishes []wish
+	m.changes.walk(func(c *Change) {
+		if c.order != nil {
+			wishes = append(wishes, c.order.wishes...)
+		}
+	})
+	slices.SortFunc(wishes, func(a, b wish) int {
+		return strings.Compare(a.template+" "+a.at.String(), b.template+" "+b.at.String())
+	})
+	for _, w := range wishes {
+		if !w.at.find().ours() || !slices.Contains(w.at.find().Templates, w.template) {
 			continue
 		}
-		it := listItem{value: m.clean(elem, item), first: isFirst(item)}
-		if key, ok := id.key(it.value); keyed && ok {
-			if seen[key] && id.set() {
-				continue
-			}
-			it.key, seen[key] = key, true
+		if items, id := m.itemsAt(w.at.parent.path()); items == nil || hasKey(id, items, w.anchor) {
+			continue
 		}
-		items = append(items, it)
+		m.frag = &Fragment{Template: w.template}
+		m.warn(w.at, fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), w.side()))
 	}
-	var o *order
-	if keyed {
-		o = localOrder(id, v)
+}
+
+func hasKey(id podschema.Identity, items []any, key string) bool {
+	return slices.ContainsFunc(items, func(item any) bool {
+		k, ok := id.Key(item)
+		return ok && k == key
+	})
+}
+
+// itemsAt returns the items of the list that the wanted pod has at a keyed path.
+func (m *merger) itemsAt(path []string) ([]any, podschema.Identity) {
+	v, t := Find(m.root.fields, path)
+	items, _ := v.([]any)
+	id, _ := t.Identity()
+	return items, id
+}
+
+// Find returns what a pod has at a keyed path, nil for nothing, and its type.
+func Find(pod map[string]any, path []string) (v any, t *podschema.Type) {
+	v, t = pod, podschema.Pod()
+	for _, segment := range path {
+		switch w := v.(type) {
+		case map[string]any:
+			v, t = w[segment], t.Child(segment)
+		case []any:
+			id, keyed := t.Identity()
+			i, ok := IndexOf(id, w)[segment]
+			if !keyed || !ok {
+				return nil, nil
+			}
+			v, t = w[i], id.Elem
+		default:
+			return nil, nil
+		}
 	}
-	arranged, _ := o.arrange(id, items)
-	return arranged
+	return v, t
 }

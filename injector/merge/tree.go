@@ -1,154 +1,232 @@
 package merge
 
 import (
-	"maps"
 	"slices"
+
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// object is a JSON object of the pod that the merge has reached: its own copy,
-// made once, however many templates come by. What is not reached is shared with
-// the pod that came in.
-type object struct {
-	fields  map[string]any
-	objects map[string]*object
-	lists   map[string]*list
-}
-
-func newObject(fields map[string]any) *object {
-	return &object{fields: maps.Clone(fields), objects: map[string]*object{}, lists: map[string]*list{}}
-}
-
-// object returns the object in a field, and false if the field holds none.
-func (o *object) object(name string) (*object, bool) {
-	if c, ok := o.objects[name]; ok {
-		return c, true
+// mergeObject merges a fragment's object into the pod's, of type t: a struct
+// field by field, a map key by key. What goes, goes first.
+func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, at *place) error {
+	at = at.with(frag)
+	if t == resourcesType() {
+		m.noteImpliedRequests(o.fields, at)
 	}
-	fields, ok := o.fields[name].(map[string]any)
+	for _, name := range removals(frag) {
+		if err := m.deleteField(t, o, name, at.field(name).with(frag[name])); err != nil {
+			return err
+		}
+	}
+	kept, err := m.mergeUnion(t, o, frag, at)
+	if err != nil {
+		return err
+	}
+	for _, name := range fieldsOf(frag) {
+		if name == kept || directive.IsDelete(frag[name]) {
+			continue
+		}
+		if err := m.mergeField(t, o, name, frag[name], at.field(name)); err != nil {
+			return err
+		}
+	}
+	if t == resourcesType() {
+		m.expectRequests(o.fields, at)
+		m.followLimits(o, at)
+	}
+	return nil
+}
+
+func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at *place) error {
+	ft := t.Child(name)
+	at = at.with(v)
+	switch {
+	case blank(ft, v):
+		return nil
+	case directive.IsReplace(v) || directive.ReplacesList(v) && !ft.IsValue():
+		return m.replaceField(t, ft, o, name, v, at)
+	case ft != nil && ft.Kind() == podschema.List && !ft.IsValue():
+		return m.mergeList(o, name, ft, v.([]any), at)
+	case o.fields[name] == nil:
+		if !adds(ft, v) {
+			return nil
+		}
+		return m.addField(t, ft, o, name, v, at, false)
+	case ft.IsValue() || ft.IsOneAddition() && at.find().ours() && adds(ft, v):
+		return m.mergeValue(t, ft, o, name, v, at)
+	}
+	c, ok := o.object(name)
 	if !ok {
-		return nil, false
+		return m.podError(at, "an object", o.fields[name])
 	}
-	c := newObject(fields)
-	o.objects[name] = c
-	o.fields[name] = c.fields
-	return c, true
+	return m.mergeObject(ft, c, v.(map[string]any), at.inside())
 }
 
-// list returns the list in a field, and false if the field holds none.
-func (o *object) list(name string, id identity) (*list, bool) {
-	if l, ok := o.lists[name]; ok {
-		return l, true
+// addField puts a value where the wanted pod has none. Whole says that all of
+// the value is one item, whatever its type.
+func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, at *place, whole bool) error {
+	value := clean(ft, v)
+	s := standing{at: at, t: ft}
+	if n := at.find(); n != nil && n.asked {
+		// Another template takes away what stood there, or wants the default that an
+		// absent value means.
+		return m.agree(s, value, n)
 	}
-	items, ok := o.fields[name].([]any)
-	if !ok {
-		return nil, false
+	if podschema.WouldBeDefault(t, o.fields, name, value) {
+		at.note().claim(m.frag.Template, ft, value, false)
+		return nil
 	}
-	l := &list{items: slices.Clone(items), id: id, objects: map[string]*object{}, parent: o, name: name}
-	l.reindex()
-	o.lists[name] = l
-	o.fields[name] = l.items
-	return l, true
+	_, null := o.fields[name]
+	o.put(name, value)
+	m.noteAdded(ft, at, value, null, whole)
+	if ft == resourcesType() {
+		m.expectRequests(value.(map[string]any), at)
+	}
+	m.follow(o, at)
+	return nil
 }
 
-// put sets a field, forgetting what was known below it.
-func (o *object) put(name string, v any) {
-	delete(o.objects, name)
-	delete(o.lists, name)
-	o.fields[name] = v
+// mergeValue treats a value that is one whole and that the wanted pod has, too.
+func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any, at *place) error {
+	value := clean(ft, v)
+	s := standing{
+		at: at, t: ft, value: o.fields[name], stays: staysIn(t, at),
+		unset: func(v any) bool { return m.countsAsUnset(t, name, v, o.fields, at) },
+	}
+	write, err := m.settle(s, value)
+	if err != nil || !write {
+		return err
+	}
+	at.note().put(Write, o.fields[name], true)
+	o.put(name, value)
+	m.follow(o, at)
+	return nil
 }
 
-func (o *object) remove(name string) {
-	o.put(name, nil)
-	delete(o.fields, name)
+// replaceField puts the fragment's value in the place of all that the pod has
+// in a field.
+func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v any, at *place) error {
+	at = at.overruling()
+	if o.fields[name] == nil {
+		if !adds(ft, v) && ft.Kind() != podschema.List {
+			return nil
+		}
+		return m.addField(t, ft, o, name, v, at, true)
+	}
+	if n := at.find(); n != nil && n.Do != Write {
+		if other := m.wantedInside(n); other != "" {
+			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, clean(ft, v), other, "that template would lose what it put there")
+		}
+	}
+	return m.mergeValue(t, ft, o, name, v, at)
 }
 
-// list is a list of the pod whose items have an identity, indexed once.
-type list struct {
-	parent *object
-	name   string
-	id     identity
-
-	items   []any
-	index   map[string]int // the first item of each key
-	objects map[string]*object
-	first   int // where the next item that wants to be first goes
-}
-
-func (l *list) reindex() {
-	l.index = indexOf(l.items, l.id)
-}
-
-// indexOf returns where the first item of each key is.
-func indexOf(items []any, id identity) map[string]int {
-	index := make(map[string]int, len(items))
-	for i, item := range items {
-		if key, ok := id.key(item); ok {
-			if _, taken := index[key]; !taken {
-				index[key] = i
+// noteAdded notes a value that is put where the pod had none: as one item, or as
+// a made object or list and the items in it.
+func (m *merger) noteAdded(t *podschema.Type, at *place, v any, null, whole bool) {
+	n := at.note()
+	if whole || t.IsOneAddition() {
+		n.put(Write, nil, null)
+		n.claim(m.frag.Template, t, v, false)
+		return
+	}
+	n.put(Make, nil, null)
+	n.by(m.frag.Template)
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			m.noteAdded(t.Child(name), at.field(name), value, false, false)
+		}
+	case []any:
+		id, _ := t.Identity()
+		for _, item := range v {
+			if key, ok := id.Key(item); ok {
+				m.noteItem(id, at.field(key), item)
 			}
 		}
 	}
-	return index
 }
 
-// object returns the item of that key for changing.
-func (l *list) object(key string) *object {
-	if c, ok := l.objects[key]; ok {
-		return c
+// noteItem notes an item that is put into a list.
+func (m *merger) noteItem(id podschema.Identity, at *place, v any) {
+	n := at.note()
+	n.put(Write, nil, false)
+	n.claim(m.frag.Template, id.Elem, v, false)
+}
+
+// staysIn reports whether a pod's own values in a map or list of type t win
+// without a conflict: labels and annotations always, environment and mounts in
+// a container that is the pod's own.
+func staysIn(t *podschema.Type, at *place) bool {
+	return t != nil && staysTypes()[t] && (t.Kind() == podschema.Map || at.stays)
+}
+
+// follow does what setting one field makes necessary in others.
+func (m *merger) follow(o *object, at *place) {
+	switch {
+	case at.is("spec", "serviceAccountName"):
+		m.followServiceAccount(o, at)
+	case at.is("spec", "priorityClassName"):
+		m.followPriorityClass(o, at)
+	case at.is("spec", "hostNetwork"):
+		m.expectHostPorts(o, at)
 	}
-	i := l.index[key]
-	fields, _ := l.items[i].(map[string]any)
-	c := newObject(fields)
-	l.objects[key] = c
-	l.items[i] = c.fields
-	return c
 }
 
-func (l *list) replace(key string, v any) {
-	delete(l.objects, key)
-	l.items[l.index[key]] = v
-}
-
-func (l *list) append(key string, v any) {
-	l.index[key] = len(l.items)
-	l.items = append(l.items, v)
-	l.parent.fields[l.name] = l.items
-}
-
-// removeAll takes out the items of the given indexes, which ascend.
-func (l *list) removeAll(out []int) {
-	kept, first := make([]any, 0, len(l.items)-len(out)), l.first
-	for i, item := range l.items {
-		if len(out) == 0 || i != out[0] {
-			kept = append(kept, item)
-			continue
+// mergeUnion treats fields of which at most one may be set: if the pod has
+// another one than the fragment, they conflict. It returns the fragment's field
+// that is not to be set, if the pod's stays.
+func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, at *place) (skip string, err error) {
+	wanted, others := "", []string{}
+	for _, name := range t.Unions() {
+		if ft := t.Child(name); adds(ft, frag[name]) && !blank(ft, frag[name]) {
+			wanted = name
+		} else {
+			others = append(others, name)
 		}
-		if out = out[1:]; i < l.first {
-			first--
+	}
+	if wanted == "" {
+		return "", nil
+	}
+	here := at.field(wanted).with(frag[wanted])
+	value := map[string]any{wanted: clean(t.Child(wanted), frag[wanted])}
+	for _, name := range others {
+		there := at.field(name)
+		s := standing{at: there, value: o.fields[name]}
+		if n := there.find(); n != nil && n.gone && slices.Contains(n.Templates, m.frag.Template) {
+			continue // this template takes the other one away
+		}
+		if base := s.base(); base != nil && at.owner == "" {
+			if at.author {
+				return wanted, nil
+			}
+			write, err := m.conflict(here.onConflict, standing{at: here}, map[string]any{name: base}, value, "only one of them can be set")
+			if err != nil || !write {
+				return wanted, err
+			}
+		}
+		n := there.find()
+		switch {
+		case at.owner != "" && o.fields[name] != nil:
+			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, at.owner, "only one of them can be set")
+		case n != nil && n.asked && !n.gone || m.wantedInside(n) != "":
+			other := m.wantedInside(n)
+			if n.asked {
+				other = n.Templates[0]
+			}
+			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, other, "only one of them can be set")
+		case o.fields[name] != nil:
+			m.take(t.Child(name), o, name, there)
 		}
 	}
-	l.items, l.first = kept, first
-	l.parent.fields[l.name] = l.items
-	l.reindex()
+	return "", nil
 }
 
-// insert puts items before the positions that they name, which ascend.
-func (l *list) insert(ins []insertion) {
-	if len(ins) == 0 {
-		return
-	}
-	grown := make([]any, 0, len(l.items)+len(ins))
-	from := 0
-	for _, in := range ins {
-		grown = append(grown, l.items[from:in.before]...)
-		grown = append(grown, in.item.value)
-		from = in.before
-	}
-	l.items = append(grown, l.items[from:]...)
-	l.parent.fields[l.name] = l.items
-	l.reindex()
-}
-
-type insertion struct {
-	before int
-	item   listItem
+// take takes a field away that a template wants gone.
+func (m *merger) take(t *podschema.Type, o *object, name string, at *place) {
+	n := at.note()
+	n.put(Remove, o.fields[name], true)
+	n.claim(m.frag.Template, t, nil, true)
+	o.remove(name)
 }

@@ -41,7 +41,11 @@ type Request struct {
 	// FromNode reports whether a node (a kubelet) sent the request.
 	FromNode bool
 
+	// PodAnnotations and PodLabels are the base pod's.
 	PodAnnotations, PodLabels map[string]string
+	// RequiredPodLabels are those that required templates match. They may be more
+	// than PodLabels: what a pod says of itself is not believed for them.
+	RequiredPodLabels map[string]string
 
 	Namespace                             string
 	NamespaceLabels, NamespaceAnnotations map[string]string
@@ -389,11 +393,19 @@ func (d *decider) matching() []string {
 		if t.Match == nil {
 			continue
 		}
-		if t.Match.Namespace.Matches(labels.Set(d.request.NamespaceLabels)) && t.Match.Pod.Matches(labels.Set(d.request.PodLabels)) {
+		if t.Match.Namespace.Matches(labels.Set(d.request.NamespaceLabels)) && t.Match.Pod.Matches(labels.Set(d.labelsFor(t))) {
 			names = append(names, t.Name)
 		}
 	}
 	return names
+}
+
+// labelsFor returns the pod's labels as a template sees them.
+func (d *decider) labelsFor(t Template) map[string]string {
+	if t.Required {
+		return d.request.RequiredPodLabels
+	}
+	return d.request.PodLabels
 }
 
 // require adds the required templates that match, whatever was said.

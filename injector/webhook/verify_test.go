@@ -38,7 +38,7 @@ func withAudit(t testing.TB) func(*parts) {
 func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
 	f := newFixture(t, withAudit(t))
 	got := decodeAnswer(t, postTo(t, f.verify, reviewOf(v1Version, "", false)))
-	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: the container audit is not among spec.initContainers") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
+	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: spec.initContainers[name=audit] is missing") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
 		t.Errorf("answer %+v", r.Result)
 	}
 	none := newFixture(t, nil)

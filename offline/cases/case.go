@@ -14,7 +14,6 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // The files of a case.
@@ -56,7 +55,7 @@ func (s *suite) run(t loaded, c *folderCase) {
 		got.pod = withoutStatus(out.Pod, s.prefix()+"/status")
 		s.again(c, request, out)
 	} else {
-		got.message, got.whys = out.Message, whys(request, out)
+		got.message, got.whys = out.Message, whys(out)
 	}
 	c.compare(got, s.options.Update)
 }
@@ -189,22 +188,13 @@ func (c *folderCase) read(name string) ([]byte, bool) {
 	return text, true
 }
 
-// whys returns why a pod is refused: the sentences of the templates that have the
-// refusal's code. There is none where no template is at fault, but an annotation.
-func whys(request injector.Request, out injector.Outcome) []string {
+// whys returns why a pod is refused, a sentence for each refusal.
+func whys(out injector.Outcome) []string {
 	var all []string
-	for _, t := range out.Templates {
-		if t.Code == out.Code && t.Asked && !skips(request.Templates, t.Name) {
-			all = append(all, t.Why)
-		}
+	for _, r := range out.Refusals {
+		all = append(all, r.Why)
 	}
 	return all
-}
-
-// skips reports whether a template admits the pod without it where it fails.
-func skips(set *templates.Set, name string) bool {
-	entry, ok := set.Get(name)
-	return ok && entry.Template != nil && entry.Template.Spec().OnError == v1alpha1.ErrorSkip
 }
 
 // withoutStatus returns the pod without Pillion's annotation, and without the

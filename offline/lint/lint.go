@@ -291,16 +291,17 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 	if key == "" {
 		key = templates.DefaultPrefix
 	}
-	result, err := merge.Merge(s.Pod, merge.Status{}, []merge.Fragment{{
+	spec := j.template.Spec()
+	plan, err := merge.Merge(s.Pod, []merge.Fragment{{
 		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
-		OnConflict: string(j.template.Spec().OnConflict), Overridable: j.template.Spec().Overridable,
-	}}, merge.Options{StatusKey: key + "/status"})
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
+	}}, key+"/status")
 	if err != nil {
 		j.conflicts(s, err)
 		return
 	}
 	before, _ := decodePod(s.Pod, true)
-	after, problems := decodePod(result.Pod, j.template.Spec().AllowUnknownFields)
+	after, problems := decodePod(plan.Pod, j.template.Spec().AllowUnknownFields)
 	for _, p := range problems {
 		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Message: p})
 	}

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 func parsed(t *testing.T, text string) any {
@@ -207,35 +205,5 @@ func TestCheckNamesEachMistake(t *testing.T) {
 				t.Errorf("%s:\ngot  %s\nwant %s", c.object, text, c.want)
 			}
 		})
-	}
-}
-
-func TestWholeObjectsAreThoseOfTheListAndTheAPIs(t *testing.T) {
-	field := func(t *podschema.Type, names ...string) *podschema.Type {
-		for _, name := range names {
-			t, _ = t.Field(name)
-			if t.Kind() == podschema.List {
-				t = t.Elem()
-			}
-		}
-		return t
-	}
-	spec, _ := podschema.Pod().Field("spec")
-	for name, c := range map[string]struct {
-		typ  *podschema.Type
-		want bool
-	}{
-		"an app container's variable":   {field(spec, "containers", "env"), true},
-		"an init container's variable":  {field(spec, "initContainers", "env"), true},
-		"a volume":                      {field(spec, "volumes"), true},
-		"a reference that is atomic":    {field(spec, "imagePullSecrets"), true},
-		"a container":                   {field(spec, "containers"), false},
-		"a probe":                       {field(spec, "containers", "livenessProbe"), false},
-		"a map that the API has atomic": {field(spec, "nodeSelector"), false},
-		"an unknown type":               {nil, false},
-	} {
-		if got := Whole(c.typ); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
 	}
 }

@@ -1,0 +1,70 @@
+package apply
+
+import (
+	"encoding/json"
+	"strings"
+
+	plan "github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+type (
+	Fragment      = plan.Fragment
+	ConflictError = plan.ConflictError
+	FragmentError = plan.FragmentError
+	PodError      = plan.PodError
+)
+
+const (
+	Deny      = plan.Deny
+	KeepPod   = plan.KeepPod
+	Overwrite = plan.Overwrite
+)
+
+var ErrPositions = plan.ErrPositions
+
+// injected is what planning and applying give together.
+type injected struct {
+	Pod       map[string]any
+	Edits     []Edit
+	Warnings  []string
+	Templates []string
+}
+
+// injectWith plans for the base pod that the record gives, and applies.
+func injectWith(pod map[string]any, rec record.Record, frags []Fragment) (injected, error) {
+	p, err := plan.Merge(rec.Base(pod), frags, statusKey)
+	if err != nil {
+		return injected{}, err
+	}
+	r, err := Apply(pod, rec, p, statusKey)
+	return injected{Pod: r.Pod, Edits: r.Edits, Warnings: append(p.Warnings, r.Warnings...), Templates: p.Templates()}, err
+}
+
+func encode(v any) []byte { return podschema.Encode(v) }
+
+func objectOf(v any) map[string]any {
+	object, _ := v.(map[string]any)
+	return object
+}
+
+// covers is the question of DefaultTolerationSeconds: does the toleration make
+// the default one unnecessary?
+func covers(toleration map[string]any, v any) bool {
+	t, _ := v.(map[string]any)
+	key, _ := toleration["key"].(string)
+	effect, _ := toleration["effect"].(string)
+	return (key == "" || key == t["key"]) && (effect == "" || effect == "NoExecute")
+}
+
+func pullPolicy(image any) any {
+	name, _ := image.(string)
+	name, _, digest := strings.Cut(name, "@")
+	if !digest && (!strings.Contains(name[strings.LastIndexByte(name, '/')+1:], ":") || strings.HasSuffix(name, ":latest")) {
+		return "Always"
+	}
+	return "IfNotPresent"
+}
+
+var _ = json.Number("")

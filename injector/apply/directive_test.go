@@ -1,0 +1,462 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"github.com/pillion-dev/pillion/injector/record"
+	"strings"
+	"testing"
+)
+
+// mesh is a template that lists the probes it took over in its own sidecar.
+func mesh(t testing.TB, probes string) Fragment {
+	return fragment(t, "mesh", "spec: {initContainers: [{name: proxy, image: 'proxy:1', restartPolicy: Always, args: [run], ports: [{containerPort: 15000, name: admin}], resources: {limits: {cpu: 1}},"+
+		"livenessProbe: {httpGet: {port: 15000}}, env: [{name: MODE, value: x}, {name: PROBES, value: '"+probes+"'}]}]}")
+}
+
+func proxyEnv(t testing.TB, pod map[string]any) string {
+	return text(at(t, pod, "spec", "initContainers", "0", "env"))
+}
+
+func TestWhatTheTemplateWantsAnewIsWrittenWhereNobodyChangedIt(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
+	proxy := at(t, injected, "spec", "initContainers", "0").(map[string]any)
+	proxy["image"], proxy["terminationMessagePolicy"], proxy["imagePullPolicy"] = "mirror/proxy:1", "File", "IfNotPresent"
+	proxy["volumeMounts"] = []any{map[string]any{"name": "token", "mountPath": "/token"}}
+	proxy["ports"].([]any)[0].(map[string]any)["protocol"] = "TCP"
+	r := lawfulAfter(t, injected, pod, mesh(t, "web later"))
+	if got := proxyEnv(t, r.Pod); got != `[{"name":"MODE","value":"x"},{"name":"PROBES","value":"web later"}]` {
+		t.Errorf("env %s", got)
+	}
+	proxy = at(t, r.Pod, "spec", "initContainers", "0").(map[string]any)
+	if proxy["image"] != "mirror/proxy:1" || text(proxy["volumeMounts"]) != `[{"mountPath":"/token","name":"token"}]` || len(r.Warnings) > 0 {
+		t.Errorf("%s, warnings %q", text(proxy), r.Warnings)
+	}
+	var paths []string
+	for _, e := range r.Edits {
+		paths = append(paths, e.Op+" "+strings.Join(e.Path, "/"))
+	}
+	if got := strings.Join(paths, ", "); got != "replace spec/initContainers/0/env/1, replace metadata/annotations/pillion.dev/status" {
+		t.Errorf("edits %s", got)
+	}
+}
+
+func TestWhatSomebodyChangedInTheSidecarStaysWithAWarning(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
+	at(t, injected, "spec", "initContainers", "0", "env", "1").(map[string]any)["value"] = "somebody's"
+	r := lawfulAfter(t, injected, pod, mesh(t, "web later"))
+	if len(r.Edits) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "env[name=PROBES]: somebody changed it") {
+		t.Fatalf("edits %s, warnings %q", text(r.Edits), r.Warnings)
+	}
+	if r := mustMerge(t, injected, mesh(t, "web")); len(r.Edits)+len(r.Warnings) > 0 {
+		t.Fatalf("the template wants what it wanted, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
+	}
+}
+
+func TestWhatSomebodyTookOutOfTheSidecarStaysOutAndWhatIsNewComesIn(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
+	proxy := at(t, injected, "spec", "initContainers", "0").(map[string]any)
+	proxy["env"] = proxy["env"].([]any)[1:]
+	delete(proxy, "livenessProbe")
+	newer := fragment(t, "mesh", "spec: {initContainers: [{name: proxy, image: 'proxy:1', restartPolicy: Always, args: [run, fast], workingDir: /w, ports: [{containerPort: 15000, name: admin}, {containerPort: 15001}],"+
+		"resources: {limits: {cpu: 2, memory: 1Gi}}, livenessProbe: {httpGet: {port: 15000}}, env: [{name: MODE, value: x}, {name: PROBES, value: web}, {name: NEW, value: m}]}]}")
+	r := lawfulAfter(t, injected, pod, newer)
+	want := `{"args":["run","fast"],"env":[{"name":"PROBES","value":"web"},{"name":"NEW","value":"m"}],"image":"proxy:1","name":"proxy",` +
+		`"ports":[{"containerPort":15000,"name":"admin"},{"containerPort":15001}],"resources":{"limits":{"cpu":2,"memory":"1Gi"}},"restartPolicy":"Always","workingDir":"/w"}`
+	if got := text(at(t, r.Pod, "spec", "initContainers", "0")); got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAnItemOfAnAppContainerFollowsItsTemplate(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x, livenessProbe: {httpGet: {port: 80, path: /app}}}]}")
+	with := func(value, port string) Fragment {
+		f := fragment(t, "t", "spec: {containers: [{name: web, env: [{name: ALL, value: '"+value+"'}, {name: SAME, value: x}], livenessProbe: {httpGet: {port: "+port+"}}}]}")
+		f.OnConflict = Overwrite
+		return f
+	}
+	injected := normal(lawful(t, pod, with("1", "15000")).Pod)
+	r := lawfulAfter(t, injected, pod, with("2", "15001"))
+	if got := text(at(t, r.Pod, "spec", "containers", "0")); got != `{"env":[{"name":"ALL","value":"2"},{"name":"SAME","value":"x"}],"image":"x","livenessProbe":{"httpGet":{"path":"/app","port":15001}},"name":"web"}` {
+		t.Fatalf("got %s", got)
+	}
+}
+
+func TestItemsStandBeforeAndAfterTheirNeighbours(t *testing.T) {
+	item := func(name, position string) string {
+		if position != "" {
+			position = ", $position: " + position
+		}
+		return "{name: " + name + ", image: x" + position + "}"
+	}
+	inits := func(items ...string) string { return "spec: {initContainers: [" + strings.Join(items, ", ") + "]}" }
+	for name, c := range map[string]struct {
+		own       string
+		templates []string
+		want      string
+		warning   string
+	}{
+		"before the pod's own":          {"a b", []string{inits(item("x", "{before: b}"))}, "a x b", ""},
+		"after the pod's own":           {"a b", []string{inits(item("x", "{after: a}"))}, "a x b", ""},
+		"after the last":                {"a b", []string{inits(item("x", "{after: b}"))}, "a b x", ""},
+		"several after one":             {"a b", []string{inits(item("x", "{after: a}"), item("q", "{after: a}")), inits(item("z", "{after: a}"))}, "a x q z b", ""},
+		"several before one":            {"a b", []string{inits(item("x", "{before: b}"), item("q", "{before: b}")), inits(item("z", "{before: b}"))}, "a x q z b", ""},
+		"before an earlier template's":  {"a", []string{inits(item("x", "First")), inits(item("q", "{before: x}"))}, "q x a", ""},
+		"after a later template's":      {"a", []string{inits(item("x", "{after: q}")), inits(item("q", ""))}, "a q x", ""},
+		"before a later template's":     {"a", []string{inits(item("x", "{before: q}")), inits(item("q", ""))}, "a x q", ""},
+		"before a later first one":      {"a", []string{inits(item("x", "{before: q}")), inits(item("q", "First"))}, "a x q", ""},
+		"a chain that is known at last": {"a", []string{inits(item("x", "{after: q}")), inits(item("w", "")), inits(item("q", "{after: w}"))}, "a w q x", ""},
+		"a chain the other way":         {"a b", []string{inits(item("w", "{before: q}")), inits(item("x", "{before: w}")), inits(item("q", "{before: b}"))}, "a x w q b", ""},
+		"the anchor is absent":          {"a", []string{inits(item("x", "{after: none}"))}, "a x", "no none for it to stand after"},
+		"first ones stay together":      {"a", []string{inits(item("x", "First"), item("q", "{before: x}")), inits(item("z", "First"))}, "q x z a", ""},
+		"no own at all":                 {"", []string{inits(item("x", "{after: q}"), item("q", "")), inits(item("z", "{before: q}"))}, "z q x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := parse(t, "spec: {containers: []}")
+			var own []any
+			for _, n := range strings.Fields(c.own) {
+				own = append(own, map[string]any{"name": n, "image": "own"})
+			}
+			if own != nil {
+				pod["spec"].(map[string]any)["initContainers"] = own
+			}
+			var frags []Fragment
+			for i, object := range c.templates {
+				frags = append(frags, fragment(t, fmt.Sprint("t", i), object))
+			}
+			r := lawful(t, pod, frags...)
+			if got := names(t, at(t, r.Pod, "spec", "initContainers")); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if got := strings.Join(r.Warnings, "\n"); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) {
+				t.Errorf("warnings %q, want %q", got, c.warning)
+			}
+		})
+	}
+}
+
+func TestNeighboursAreFoundInEveryKeyedList(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x, env: [{name: A}, {name: B}], volumeMounts: [{mountPath: /a, name: v}, {mountPath: /b, name: v}], ports: [{containerPort: 80}, {containerPort: 81}]}]}")
+	f := fragment(t, "t", "spec: {initContainers: [{name: s, image: x, env: [{name: B, $position: {after: A}}, {name: A}]}], containers: [{name: web, env: [{name: X, $position: {before: B}}],"+
+		"volumeMounts: [{mountPath: /x, name: v, $position: {before: /b}}], ports: [{containerPort: 99, $position: {after: '80'}}]}]}")
+	r := lawful(t, pod, f)
+	web := at(t, r.Pod, "spec", "containers", "0").(map[string]any)
+	if got := names(t, web["env"]); got != "A X B" {
+		t.Errorf("env %s", got)
+	}
+	if got := text(at(t, web, "volumeMounts", "1", "mountPath")) + text(at(t, web, "ports", "1", "containerPort")); got != `"/x"99` {
+		t.Errorf("mounts %s, ports %s", text(web["volumeMounts"]), text(web["ports"]))
+	}
+	if got := names(t, at(t, r.Pod, "spec", "initContainers", "0", "env")); got != "A B" {
+		t.Errorf("the sidecar's env %s", got)
+	}
+}
+
+func TestACycleOfPositionsNamesTheTemplates(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	_, err := mergeInto(t, pod, fragment(t, "a", "spec: {initContainers: [{name: x, image: x, $position: {before: q}}]}"),
+		fragment(t, "b", "spec: {initContainers: [{name: q, image: x, $position: {before: z}}]}"),
+		fragment(t, "c", "spec: {initContainers: [{name: z, image: x, $position: {before: x}}]}"))
+	var fault *FragmentError
+	if !errors.Is(err, ErrPositions) || !errors.As(err, &fault) || fault.Template != "c" {
+		t.Fatalf("error %v", err)
+	}
+	want := "merging template c: at spec.initContainers[name=z]: $position makes a cycle: z stands before x (template c), x stands before q (template a), q stands before z (template b)"
+	if err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestPatchAndUnsetTakeAwayAndGiveBack(t *testing.T) {
+	const web = "metadata: {labels: {app: web, old: x}}\nspec: {runtimeClassName: gvisor, nodeSelector: {disk: ssd}, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {}}], containers: [" +
+		"{name: web, image: 'nginx:1', securityContext: {privileged: true, runAsUser: 0}, livenessProbe: {httpGet: {port: 80, path: /a}, periodSeconds: 3}," +
+		"env: [{name: A, value: x}, {name: B, value: q}, {name: A, value: z}], args: [a]}, {name: debug, image: d}]}"
+	extend := func(fields string) string { return "spec: {containers: [{name: web, " + fields + "}]}" }
+	container := func(fields ...string) []string { return append([]string{"spec", "containers", "0"}, fields...) }
+	for name, c := range map[string]struct {
+		fragment string
+		path     []string
+		want     string
+	}{
+		"a list's item":             {extend("env: [{name: B, $patch: delete}]"), container("env"), `[{"name":"A","value":"x"},{"name":"A","value":"z"}]`},
+		"all items of a key":        {extend("env: [{name: A, $patch: delete}]"), container("env"), `[{"name":"B","value":"q"}]`},
+		"an item that is not there": {extend("env: [{name: C, $patch: delete}, {name: D, value: d}]"), container("env", "3"), `{"name":"D","value":"d"}`},
+		"an item replaced":          {extend("env: [{name: B, $patch: replace, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]"), container("env", "1"), `{"name":"B","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}`},
+		"a whole list replaced":     {extend("env: [{$patch: replace}, {name: ONLY, value: x}]"), container("env"), `[{"name":"ONLY","value":"x"}]`},
+		"a list emptied":            {extend("env: [{$patch: replace}]"), container("env"), `[]`},
+		"a field unset":             {"spec: {$unset: [runtimeClassName]}", []string{"spec", "runtimeClassName"}, "null"},
+		"an object deleted":         {extend("securityContext: {$patch: delete}"), container("securityContext"), "null"},
+		"an object replaced":        {extend("securityContext: {$patch: replace, runAsNonRoot: true}"), container("securityContext"), `{"runAsNonRoot":true}`},
+		"the other handler":         {extend("livenessProbe: {$unset: [httpGet], exec: {command: [ok]}}"), container("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
+		"a handler deleted":         {extend("livenessProbe: {httpGet: {$patch: delete}, exec: {command: [ok]}}"), container("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
+		"a label":                   {"metadata: {labels: {$unset: [old]}}", []string{"metadata", "labels"}, `{"app":"web"}`},
+		"a volume":                  {"spec: {volumes: [{name: v, $patch: delete}]}", []string{"spec", "volumes"}, `[{"emptyDir":{},"name":"w"}]`},
+		"a container":               {"spec: {containers: [{name: debug, $patch: delete}]}", []string{"spec", "containers", "1"}, ""},
+		"a container for another":   {"spec: {containers: [{name: debug, $patch: delete}], initContainers: [{name: debug, image: x}]}", []string{"spec", "initContainers", "0", "name"}, `"debug"`},
+		"a container replaced":      {"spec: {containers: [{name: debug, $patch: replace, image: m}]}", []string{"spec", "containers", "1"}, `{"image":"m","name":"debug"}`},
+		"what is not there":         {extend("lifecycle: {$unset: [preStop]}, readinessProbe: {$patch: delete}, startupProbe: {exec: {$patch: delete}}"), container("lifecycle"), "null"},
+		"kept, when told so":        {extend("env: [{name: B, $patch: delete, $onConflict: KeepPod}]"), container("env", "1"), `{"name":"B","value":"q"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := parse(t, web)
+			r := lawful(t, pod, fragment(t, "t", c.fragment))
+			if c.want == "" {
+				if got := names(t, at(t, r.Pod, "spec", "containers")); got != "web" {
+					t.Errorf("containers %s", got)
+				}
+				return
+			}
+			if got := text(at(t, r.Pod, c.path...)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	t.Run("refused, when told so", func(t *testing.T) {
+		_, err := mergeInto(t, parse(t, web), fragment(t, "t", extend("$onConflict: Deny, securityContext: {$unset: [privileged]}")))
+		want := "template t conflicts at spec.containers[name=web].securityContext.privileged: the pod has true, the template wants nothing there"
+		if err == nil || err.Error() != want {
+			t.Fatalf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
+func TestWhatSomebodyPutsBackStays(t *testing.T) {
+	pod := parse(t, "spec: {runtimeClassName: gvisor, containers: [{name: web, image: x, env: [{name: A, value: x}]}]}")
+	f := fragment(t, "t", "spec: {$unset: [runtimeClassName], containers: [{name: web, env: [{name: A, $patch: delete}, {name: B}]}]}")
+	injected := normal(lawful(t, pod, f).Pod)
+	spec := injected["spec"].(map[string]any)
+	spec["runtimeClassName"] = "kata"
+	web := at(t, injected, "spec", "containers", "0").(map[string]any)
+	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "again"})
+	if r := mustMerge(t, injected, f); len(r.Edits) > 0 {
+		t.Fatalf("edits %s", text(r.Edits))
+	}
+	newer := f
+	newer.Hash = "v2"
+	r := mustMerge(t, injected, newer)
+	if got := text(at(t, r.Pod, "spec", "containers", "0", "env")); got != `[{"name":"B"},{"name":"A","value":"again"}]` || at(t, r.Pod, "spec", "runtimeClassName") != "kata" {
+		t.Fatalf("another version of the template: env %s", got)
+	}
+	if again := mustMerge(t, r.Pod, newer); len(again.Edits) > 0 {
+		t.Fatalf("again %s", text(again.Edits))
+	}
+}
+
+func TestWhatOneTemplateDeletesAndAnotherWantsIsAConflict(t *testing.T) {
+	pod := parse(t, "metadata: {labels: {l: x}}\nspec: {containers: [{name: web, image: x, env: [{name: A, value: x}], securityContext: {runAsUser: 1}}]}")
+	for name, pair := range map[string][2]string{
+		"an item":          {"spec: {containers: [{name: web, env: [{name: A, $patch: delete}]}]}", "spec: {containers: [{name: web, env: [{name: A, value: mine}]}]}"},
+		"a field":          {"metadata: {labels: {$unset: [l]}}", "metadata: {labels: {l: mine}}"},
+		"an object":        {"spec: {containers: [{name: web, securityContext: {$patch: delete}}]}", "spec: {containers: [{name: web, securityContext: {runAsUser: 2}}]}"},
+		"a whole list":     {"spec: {containers: [{name: web, env: [{$patch: replace}]}]}", "spec: {containers: [{name: web, env: [{name: A, $patch: delete}, {name: B}]}]}"},
+		"a whole sidecar":  {"spec: {initContainers: [{name: s, image: a}]}", "spec: {initContainers: [{name: s, image: a, $patch: replace, args: [x]}]}"},
+		"a sidecar's name": {"spec: {initContainers: [{name: s, image: a}]}", "spec: {initContainers: [{name: s, $patch: delete}]}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "a whole list" {
+				// The one that comes later would lose what the other put there.
+				pair[0], pair[1] = pair[1], pair[0]
+			}
+			_, err := mergeInto(t, pod, fragment(t, "a", pair[0]), fragment(t, "b", pair[1]))
+			var conflict *ConflictError
+			if !errors.As(err, &conflict) || conflict.Template != "b" || conflict.Other != "a" {
+				t.Fatalf("error %v, want a conflict of b with a", err)
+			}
+		})
+	}
+}
+
+func TestAnExtensionOfAContainerThatAnEarlierTemplateDeletedIsLeftOut(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}, {name: debug, image: d}]}")
+	r := lawful(t, pod, fragment(t, "a", "spec: {containers: [{name: debug, $patch: delete}]}"),
+		fragment(t, "b", "spec: {containers: [{name: web, env: [{name: A}]}, {name: debug, env: [{name: A}]}]}"))
+	wantPod(t, r.Pod, "metadata: {}\nspec: {containers: [{name: web, image: x, env: [{name: A}]}]}")
+}
+
+func TestRequestsThatTheAPIServerDerivedGiveWay(t *testing.T) {
+	web := func(resources string) map[string]any {
+		return parse(t, "spec: {containers: [{name: web, image: x, resources: "+resources+"}]}")
+	}
+	for name, c := range map[string]struct {
+		pod      string
+		fragment string
+		over     bool
+		want     string
+	}{
+		"lower requests":              {"{limits: {cpu: 1}, requests: {cpu: 1000m}}", "{requests: {cpu: 10m}}", false, `{"limits":{"cpu":1},"requests":{"cpu":"10m"}}`},
+		"they follow another limit":   {"{limits: {cpu: 2}, requests: {cpu: 2}}", "{limits: {cpu: 1}}", true, `{"limits":{"cpu":1},"requests":{"cpu":1}}`},
+		"an author's own do not":      {"{limits: {cpu: 2}, requests: {cpu: 1}}", "{limits: {cpu: 3}}", true, `{"limits":{"cpu":3},"requests":{"cpu":1}}`},
+		"nor those a template wants":  {"{limits: {cpu: 2}, requests: {cpu: 2}}", "{limits: {cpu: 3}, requests: {cpu: 1}}", true, `{"limits":{"cpu":3},"requests":{"cpu":1}}`},
+		"an author's own is conflict": {"{limits: {cpu: 2}, requests: {cpu: 1}}", "{requests: {cpu: 2}}", false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := fragment(t, "t", "spec: {containers: [{name: web, resources: "+c.fragment+"}]}")
+			if c.over {
+				f.OnConflict = Overwrite
+			}
+			if c.want == "" {
+				if _, err := mergeInto(t, web(c.pod), f); err == nil {
+					t.Fatal("no conflict")
+				}
+				return
+			}
+			if got := text(at(t, lawful(t, web(c.pod), f).Pod, "spec", "containers", "0", "resources")); got != c.want {
+				t.Fatalf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestThePodsOwnRequestsAreLeftToTheAPIServerWhenItsContainersRequestMore(t *testing.T) {
+	pod := func(resources string) map[string]any {
+		return parse(t, "spec: {resources: "+resources+", initContainers: [{name: i, image: x, resources: {requests: {cpu: 300m}}}], containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}")
+	}
+	for name, c := range map[string]struct{ pod, fragment, want string }{
+		"the sum of its containers":      {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"limits":{"cpu":2},"requests":{}}`},
+		"an author's own":                {"{limits: {cpu: 2}, requests: {cpu: 1}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"limits":{"cpu":2},"requests":{"cpu":1}}`},
+		"no more than before":            {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, resources: {requests: {cpu: 400m}}}]", `{"limits":{"cpu":2},"requests":{"cpu":"500m"}}`},
+		"an init container beside it":    {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, $position: First, restartPolicy: Always, resources: {requests: {cpu: 250m}}}]", `{"limits":{"cpu":2},"requests":{}}`},
+		"its limit, and none requests":   {"{limits: {memory: 2Gi}, requests: {memory: 2Gi}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {memory: 100Mi}}}]", `{"limits":{"memory":"2Gi"},"requests":{}}`},
+		"without limits nothing derives": {"{requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"requests":{"cpu":"500m"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lawful(t, pod(c.pod), fragment(t, "t", "spec: {"+c.fragment+"}"))
+			if got := text(at(t, r.Pod, "spec", "resources")); got != c.want {
+				t.Fatalf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestATemplateThatKeptOutSaysSoOnlyIfThePodsValueStays(t *testing.T) {
+	pod := parse(t, "spec: {dnsPolicy: None, containers: [{name: web, image: x}]}")
+	keeps, overwrites := fragment(t, "a", "spec: {dnsPolicy: Default}"), fragment(t, "b", "spec: {dnsPolicy: ClusterFirst}")
+	keeps.OnConflict, overwrites.OnConflict = KeepPod, Overwrite
+	if alone := lawful(t, pod, keeps); len(alone.Warnings) != 1 {
+		t.Fatalf("alone: warnings %q", alone.Warnings)
+	}
+	first := lawful(t, pod, keeps, overwrites)
+	again := mustMerge(t, first.Pod, keeps, overwrites)
+	aboutA := func(r injected) bool { return strings.Contains(text(r.Warnings), "template a") }
+	if aboutA(first) || aboutA(again) || len(first.Warnings) != 1 {
+		t.Fatalf("first %q, again %q", first.Warnings, again.Warnings)
+	}
+}
+
+// Whether a pod is refused does not depend on how many calls it took: a
+// container that came in between is treated as one that was there at first.
+func TestAContainerThatComesLaterIsRefusedAsOneThatWasThereAtFirst(t *testing.T) {
+	both := func(containers ...string) []Fragment {
+		var a, b string
+		for _, c := range containers {
+			a += "{name: " + c + ", env: [{name: A, value: a}]}, "
+			b += "{name: " + c + ", env: [{name: A, value: b}]}, "
+		}
+		return []Fragment{fragment(t, "a", "spec: {containers: ["+a+"]}"), fragment(t, "b", "spec: {containers: ["+b+"]}")}
+	}
+	pod := parse(t, "spec: {containers: [{name: web, image: x, env: [{name: A, value: own}]}]}")
+	injected := normal(mustMerge(t, pod, both("web")...).Pod)
+	later := map[string]any{"name": "later", "image": "x"}
+	for _, p := range []map[string]any{pod, injected} {
+		spec := p["spec"].(map[string]any)
+		spec["containers"] = append(spec["containers"].([]any), later)
+	}
+	_, second := mergeInto(t, injected, both("web", "later")...)
+	_, fresh := mergeInto(t, pod, both("web", "later")...)
+	if second == nil || fresh == nil || second.Error() != fresh.Error() || !strings.Contains(second.Error(), "template b conflicts at spec.containers[name=later].env[name=A]: template a has") {
+		t.Fatalf("second call %v\nat first    %v", second, fresh)
+	}
+}
+
+func TestUninjectKeepsTheValuesThatSomebodyChanged(t *testing.T) {
+	pod := parse(t, "metadata: {labels: {a: own}}\nspec: {dnsPolicy: None, containers: [{name: web, image: x, env: [{name: OWN}]}]}")
+	f := fragment(t, "t", "metadata: {labels: {a: b, c: d}}\nspec: {dnsPolicy: Default, hostname: h, serviceAccountName: robot, hostNetwork: true, priorityClassName: high, tolerations: [{key: k}], initContainers: [{name: s, image: x}],"+
+		"containers: [{name: web, env: [{name: A, value: x, $onConflict: Deny}, {name: B, value: x}], ports: [{containerPort: 1}], resources: {limits: {cpu: 1}}}]}")
+	f.OnConflict = Overwrite
+	apiServer(pod)
+	injected := normal(lawful(t, pod, f).Pod)
+	spec := injected["spec"].(map[string]any)
+	apiServer(injected)
+	if _, warnings := status(t, injected).Uninject(injected); len(warnings) > 0 {
+		t.Fatalf("the API server changed something that a template wrote: %q", warnings)
+	}
+	spec["dnsPolicy"], spec["hostname"] = "ClusterFirstWithHostNet", "other"
+	at(t, injected, "spec", "initContainers", "0").(map[string]any)["image"] = "mirror/x"
+	at(t, injected, "spec", "containers", "0", "env", "1").(map[string]any)["value"] = "theirs"
+	back, warnings := status(t, injected).Uninject(injected)
+	for _, path := range []string{"spec.dnsPolicy", "spec.hostname", "spec.containers[name=web].env[name=A]"} {
+		if !strings.Contains(strings.Join(warnings, "\n"), path+": somebody changed it") {
+			t.Errorf("no warning of %s in %q", path, warnings)
+		}
+	}
+	want := pod["spec"].(map[string]any)
+	want["dnsPolicy"], want["hostname"] = "ClusterFirstWithHostNet", "other"
+	web := at(t, pod, "spec", "containers", "0").(map[string]any)
+	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "theirs"})
+	if text(back) != text(pod) || len(warnings) != 3 {
+		t.Fatalf("got  %s\nwant %s\n%q", text(back), text(pod), warnings)
+	}
+}
+
+// Each of these was lawful on the first call and not on the second.
+func TestTwoTemplatesStayAtPeace(t *testing.T) {
+	for name, c := range map[string]struct{ pod, a, b string }{
+		"one agrees with the pod, the other extends it": {"spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, args: [a]}]}"},
+		"one empties what is empty, the other fills it": {"spec: {readinessGates: []}", "spec: {$unset: [readinessGates]}", "spec: {readinessGates: [{conditionType: a}]}"},
+		"both delete it, a third brings it":             {"spec: {nodeSelector: {a: b}}", "spec: {$unset: [nodeSelector]}", "spec: {nodeSelector: {$patch: delete}, hostname: h}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lawful(t, parse(t, c.pod), fragment(t, "a", c.a), fragment(t, "b", c.b))
+		})
+	}
+}
+
+// Whatever each says about the pod: of two templates that disagree, none wins.
+func TestNoPolicyAboutThePodSettlesADisagreementOfTemplates(t *testing.T) {
+	for name, c := range map[string]struct{ pod, a, b string }{
+		"each overwrites one variable": {"spec: {containers: [{name: c, image: x, env: [{name: A, value: own}]}]}",
+			"spec: {containers: [{name: c, env: [{name: A, value: a, $onConflict: Overwrite}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: b, $onConflict: Overwrite}]}]}"},
+		"each wants another handler": {"spec: {containers: [{name: c, image: x, livenessProbe: {exec: {command: [a]}}}]}",
+			"spec: {containers: [{name: c, livenessProbe: {$onConflict: Overwrite, grpc: {port: 1}}}]}", "spec: {containers: [{name: c, livenessProbe: {$onConflict: Overwrite, exec: {command: [b]}}}]}"},
+		"one takes away what another overwrites": {"spec: {nodeSelector: {disk: ssd}}", "spec: {nodeSelector: {$patch: delete}}", "spec: {nodeSelector: {$onConflict: Overwrite, disk: hdd}}"},
+		"one takes away what another leaves to the pod": {"spec: {containers: [{name: c, image: x, env: [{name: A, value: own}]}]}",
+			"spec: {containers: [{name: c, env: [{name: A, value: a}]}]}", "spec: {containers: [{name: c, env: [{name: A, $patch: delete}]}]}"},
+	} {
+		for _, turned := range []bool{false, true} {
+			if turned {
+				c.a, c.b = c.b, c.a
+			}
+			_, err := mergeInto(t, parse(t, c.pod), fragment(t, "a", c.a), fragment(t, "b", c.b))
+			var conflict *ConflictError
+			if !errors.As(err, &conflict) || conflict.Template != "b" || conflict.Other != "a" {
+				t.Errorf("%s, turned %v: error %v, want a conflict of b with a", name, turned, err)
+			}
+		}
+	}
+}
+
+func TestBrokenDigestsDoNoHarm(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	for _, wrote := range []string{"x", "zzzzzzzz", strings.Repeat("0", 1000), "\u2028\u2028\u2028"} {
+		injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
+		st := status(t, injected)
+		spoilDigests(st.Root, wrote)
+		at(t, injected, "metadata", "annotations").(map[string]any)[statusKey] = st.Encode()
+		r := mustMerge(t, injected, mesh(t, "web later"))
+		if again := mustMerge(t, r.Pod, mesh(t, "web later")); len(again.Edits) > 0 {
+			t.Errorf("%.20q: again %s", wrote, text(again.Edits))
+		}
+	}
+}
+
+func spoilDigests(p *record.Place, wrote string) {
+	if p.Wrote != "" {
+		p.Wrote = wrote
+	}
+	for _, child := range p.In {
+		spoilDigests(child, wrote)
+	}
+}

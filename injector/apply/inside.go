@@ -1,0 +1,133 @@
+package apply
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// inside brings a value that Pillion added as a whole up to date, place by
+// place, and returns it: w and now are it as wanted and as it is.
+func (a *run) inside(c *merge.Change, t *podschema.Type, w, now any, r *record.Place, at *location, keys []podschema.Key) any {
+	switch w := w.(type) {
+	case map[string]any:
+		if p, ok := now.(map[string]any); ok {
+			return a.insideObject(c, t, w, p, r, at, keys)
+		}
+	case []any:
+		if p, ok := now.([]any); ok {
+			return a.insideList(c, t, w, p, r, at)
+		}
+	}
+	a.warn(c, at)
+	return now
+}
+
+// insideObject leaves the fields alone that name the item.
+func (a *run) insideObject(c *merge.Change, t *podschema.Type, w, now map[string]any, r *record.Place, at *location, keys []podschema.Key) map[string]any {
+	p := maps.Clone(now)
+	for _, name := range slices.Sorted(maps.Keys(w)) {
+		wanted, here := w[name], at.field(name)
+		if wanted == nil || slices.ContainsFunc(keys, func(k podschema.Key) bool { return k.Name == name }) {
+			continue
+		}
+		if v, put := a.part(c, t.Child(name), wanted, p[name], r.Child(name), here, nil); put {
+			a.put(p, name, here, v)
+			r.Set(name, record.Whole(t.Child(name), v))
+		} else if v != nil {
+			p[name] = v
+			if r.Child(name) == nil {
+				r.Set(name, record.Whole(t.Child(name), v))
+			}
+		}
+	}
+	return p
+}
+
+// part decides about one part of a value that Pillion added as a whole. It
+// returns a value to put there and true, or the value that is there.
+func (a *run) part(c *merge.Change, t *podschema.Type, wanted, now any, rc *record.Place, at *location, keys []podschema.Key) (any, bool) {
+	want := record.Whole(t, wanted)
+	for _, k := range keys {
+		delete(want.In, k.Name)
+	}
+	switch {
+	case rc == nil && now != nil && podschema.Equal(t, now, wanted):
+		return now, false
+	case rc == nil:
+		return wanted, true
+	case want.Same(rc):
+		return nil, false
+	case now == nil:
+		a.warn(c, at) // somebody took it out
+		return nil, false
+	case want.Wrote != "" || rc.Wrote != "":
+		v, put := a.leaf(c, t, wanted, now, rc, at)
+		if !put {
+			return nil, false
+		}
+		return v, true
+	}
+	switch w := wanted.(type) {
+	case map[string]any:
+		if p, ok := now.(map[string]any); ok {
+			return a.insideObject(c, t, w, p, rc, at, keys), false
+		}
+	case []any:
+		if p, ok := now.([]any); ok {
+			return a.insideList(c, t, w, p, rc, at), false
+		}
+	}
+	a.warn(c, at)
+	return nil, false
+}
+
+func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *record.Place, at *location) []any {
+	id, ok := t.Identity()
+	if !ok {
+		return now
+	}
+	p, index := slices.Clone(now), r.Match(id, now)
+	absent, seen := map[string]bool{}, map[string]bool{}
+	for _, wanted := range w {
+		key, ok := id.Key(wanted)
+		if !ok || seen[key] {
+			continue
+		}
+		seen[key] = true
+		i, have := index[key]
+		rc := r.Child(key)
+		switch {
+		case !have && rc == nil:
+			absent[key] = true
+			r.Set(key, record.OfItem(id, wanted))
+		case id.Set():
+			if rc == nil {
+				r.Set(key, record.OfItem(id, wanted))
+			}
+		case !have:
+			if !record.OfItem(id, wanted).Same(rc) {
+				a.warn(c, at.end(key)) // somebody took it out
+			}
+		default:
+			here := at.item(key, i)
+			if v, put := a.part(c, id.Elem, wanted, p[i], rc, here, id.Keys); put {
+				a.emit("replace", here, v)
+				p[i] = v
+				r.Set(key, record.OfItem(id, v))
+			} else if v != nil {
+				p[i] = v
+				if rc == nil {
+					r.Set(key, record.OfItem(id, v))
+				}
+			}
+		}
+	}
+	if len(absent) == 0 {
+		return p
+	}
+	return a.insert(id, w, p, absent, at)
+}

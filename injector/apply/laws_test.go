@@ -1,0 +1,464 @@
+package apply
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// inject is what the pipeline does: render against the base, merge.
+func inject(t testing.TB, pod map[string]any, templates []generated) (injected, error) {
+	t.Helper()
+	base := status(t, pod).Base(pod)
+	var frags []Fragment
+	for _, g := range templates {
+		frags = append(frags, g.render(t, base))
+	}
+	return mergeInto(t, pod, frags...)
+}
+
+// refused reports whether the pod is one that the templates cannot go into,
+// which is no matter for the laws; anything but a conflict or a malformed pod
+// is.
+func refused(t testing.TB, err error) bool {
+	t.Helper()
+	var conflict *ConflictError
+	var malformed *PodError
+	if err != nil && !errors.As(err, &conflict) && !errors.As(err, &malformed) {
+		t.Fatal(err)
+	}
+	return err != nil
+}
+
+// wantSame compares pods byte for byte.
+func wantSame(t *rapid.T, law string, got, want map[string]any) {
+	t.Helper()
+	if text(got) != text(want) {
+		t.Fatalf("%s\n%s\ngot  %s\nwant %s", law, cmp.Diff(want, got), text(got), text(want))
+	}
+}
+
+func TestLawsHoldForGeneratedPods(t *testing.T) {
+	for _, hostile := range []bool{false, true} {
+		t.Run(map[bool]string{false: "realistic", true: "hostile"}[hostile], func(t *testing.T) {
+			injected, tried := 0, 0
+			rapid.Check(t, func(rt *rapid.T) {
+				pod, templates := drawPod(rt, hostile), drawTemplates(rt)
+				tried++
+				first, err := inject(t, pod, templates)
+				if refused(t, err) {
+					return
+				}
+				injected++
+				st := status(t, first.Pod)
+				back, changed := st.Uninject(first.Pod)
+				if wantSame(rt, "uninject(inject(p)) = p", back, pod); len(changed) > 0 {
+					rt.Fatalf("nobody changed anything, and yet: %q", changed)
+				}
+				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), st.Base(first.Pod), pod)
+				again, err := inject(t, first.Pod, templates)
+				if err != nil || len(again.Edits) > 0 {
+					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
+				}
+				if text(again.Warnings) != text(first.Warnings) {
+					rt.Fatalf("the second call warns of %s\nthe first of %s\n%+v\npod %s", text(again.Warnings), text(first.Warnings), templates, text(pod))
+				}
+				wantOwnFieldsKept(rt, pod, first.Pod, st)
+				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
+			})
+			if injected*4 < tried {
+				t.Fatalf("only %d of %d generated pods were injected: the laws were not tested", injected, tried)
+			}
+			t.Logf("laws tested on %d of %d generated pods", injected, tried)
+		})
+	}
+}
+
+// lawsAfterOthers lets the API server and another webhook change the injected
+// pod, and injects again.
+func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, templates []generated, hostile bool) {
+	add, sort, rewrite := some(rt, "add a container"), some(rt, "reorder"), some(rt, "rewrite images")
+	if keepsOriginalLists(status(t, injected)) {
+		// The original is as it was: what others do inside the container that
+		// took its place does not reach it.
+		sort = false
+	}
+	changed, want := normal(injected), normal(pod)
+	for _, p := range []map[string]any{changed, want} {
+		if _, ok := p["spec"].(map[string]any)["containers"].([]any); !ok {
+			return
+		}
+		stranger(p, add, sort, rewrite)
+		if !hostile {
+			apiServer(p)
+		}
+	}
+	wantSame(rt, fmt.Sprintf("base(others(inject(p))) = others(p) for %+v", templates), status(t, changed).Base(changed), want)
+	if back, warnings := status(t, changed).Uninject(changed); len(warnings) == 0 {
+		wantSame(rt, "uninject(others(inject(p))) = others(p)", back, want)
+	} else {
+		rt.Fatalf("nobody changed a value, and yet %q\nof %s", warnings, text(changed))
+	}
+	second, err := inject(t, changed, templates)
+	if refused(t, err) {
+		// In the new container templates may disagree where the pod's own values had
+		// stood before: then the pod is refused as if that had been there at first.
+		_, fresh := inject(t, want, templates)
+		if !add || fresh == nil || fresh.Error() != err.Error() {
+			rt.Fatalf("refused after others changed the injected pod: %v\nas a new pod: %v", err, fresh)
+		}
+		return
+	}
+	wantSame(rt, "base is the same after injecting again", status(t, second.Pod).Base(second.Pod), want)
+	if got, want := listedNames(second.Pod, templates), sortedNames(at(t, want, "spec", "containers").([]any)); got != "" && got != want {
+		rt.Fatalf("what a template wrote and nobody changed lists the containers %s; there are %s", got, want)
+	}
+	if add && overrulesContainers(templates) {
+		// The new container's own values go as those of the others went.
+		changed = second.Pod
+	}
+	if where, kept := keeps(withoutListed(without(t, second.Pod)), withoutListed(without(t, changed))); !kept {
+		rt.Fatalf("what others made of the pod is not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
+	}
+	if !add && len(second.Edits) > 0 {
+		rt.Fatalf("nothing is missing, and yet it is edited: %s\nof %s", text(second.Edits), text(changed))
+	}
+	third, err := inject(t, second.Pod, templates)
+	if err != nil || len(third.Edits) > 0 {
+		rt.Fatalf("injecting a third time: %v, edits %s", err, text(third.Edits))
+	}
+}
+
+// listedNames is the value of the piece "lists names" of the first template that
+// has it, if the pod carries its sidecar.
+func listedNames(pod map[string]any, templates []generated) string {
+	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
+	for _, c := range inits {
+		if name, _ := objectOf(c)["name"].(string); name != "side-"+templates[0].name+"-lists" {
+			continue
+		}
+		env, _ := objectOf(c)["env"].([]any)
+		for _, e := range env {
+			if objectOf(e)["name"] == "LISTED" {
+				return objectOf(e)["value"].(string)
+			}
+		}
+	}
+	return ""
+}
+
+// withoutListed returns the pod without what a template keeps up to date, and
+// without what the API server computes anew.
+func withoutListed(pod map[string]any) map[string]any {
+	delete(objectOf(objectOf(pod["spec"])["resources"]), "requests")
+	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
+	for _, c := range inits {
+		env, _ := objectOf(c)["env"].([]any)
+		for _, e := range env {
+			if objectOf(e)["name"] == "LISTED" {
+				delete(objectOf(e), "value")
+			}
+		}
+	}
+	return pod
+}
+
+// wantOwnFieldsKept: every field of an app container that the status does not
+// name is as it was.
+func wantOwnFieldsKept(t *rapid.T, pod, injected map[string]any, st record.Record) {
+	own, _ := objectOf(pod["spec"])["containers"].([]any)
+	after, _ := objectOf(injected["spec"])["containers"].([]any)
+	for _, c := range own {
+		name, _ := objectOf(c)["name"].(string)
+		at := st.Root.Child("spec").Child("containers").Child("name=" + name)
+		i := slices.IndexFunc(after, func(v any) bool { return objectOf(v)["name"] == name })
+		for field, v := range objectOf(c) {
+			if i >= 0 && at.Child(field) == nil && !at.Owns() && text(objectOf(after[i])[field]) != text(v) {
+				t.Fatalf("%s of container %s is %s now, was %s, and no template says so", field, name, text(objectOf(after[i])[field]), text(v))
+			}
+		}
+	}
+}
+
+func overrulesContainers(templates []generated) bool {
+	return slices.ContainsFunc(templates, func(g generated) bool {
+		return slices.ContainsFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"all env", "drop env", "all security"}, p) })
+	})
+}
+
+// keepsOriginalLists reports whether the status holds lists, or items of lists
+// that can be reordered.
+func keepsOriginalLists(st record.Record) bool {
+	return keepsLists(st.Root, true)
+}
+
+func keepsLists(p *record.Place, reordered bool) bool {
+	for _, v := range p.Was {
+		switch v.(type) {
+		case []any, map[string]any:
+			return true
+		}
+	}
+	if len(p.Removed) > 0 && reordered {
+		return true
+	}
+	for segment, child := range p.In {
+		if keepsLists(child, segment != "tolerations") {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether everything in before is in after: fields with the same
+// values, list items in the same order.
+func keeps(after, before any) (where string, kept bool) {
+	switch b := before.(type) {
+	case nil:
+		return "", true // null is nothing
+	case map[string]any:
+		a, _ := after.(map[string]any)
+		for name, v := range b {
+			if where, kept := keeps(a[name], v); !kept {
+				return "/" + name + where, false
+			}
+		}
+		return "", true
+	case []any:
+		a, _ := after.([]any)
+		for i, v := range b {
+			for len(a) > 0 && !sameItem(a[0], v) {
+				a = a[1:]
+			}
+			if len(a) == 0 {
+				return fmt.Sprint("/", i), false
+			}
+			a = a[1:]
+		}
+		return "", true
+	default:
+		return "", text(after) == text(before)
+	}
+}
+
+func sameItem(a, b any) bool {
+	_, kept := keeps(a, b)
+	return kept
+}
+
+func TestAnotherHashBringsListedItemsUpToDateInPlace(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		first, err := inject(t, pod, templates)
+		if refused(t, err) {
+			return
+		}
+		newer := slices.Clone(templates)
+		i := rapid.IntRange(0, len(newer)-1).Draw(rt, "changed")
+		newer[i].hash = "v2"
+		newer[i].pieces = drawTemplates(rt)[0].pieces
+		stranger(first.Pod, false, some(rt, "reorder"), some(rt, "rewrite"))
+		second, err := inject(t, normal(first.Pod), newer)
+		if refused(t, err) {
+			return
+		}
+		third, err := inject(t, second.Pod, newer)
+		if err != nil || len(third.Edits) > 0 {
+			rt.Fatalf("not idempotent after an update: %v, edits %s\nof %s", err, text(third.Edits), text(second.Pod))
+		}
+	})
+}
+
+func TestTheOrderOfApplicationContainersIsKept(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		r, err := inject(t, pod, templates)
+		if refused(t, err) {
+			return
+		}
+		got := names(t, at(t, r.Pod, "spec", "containers"))
+		var own []string
+		for _, name := range strings.Fields(got) {
+			if !strings.HasPrefix(name, "side-") {
+				own = append(own, name)
+			}
+		}
+		if want := names(t, at(t, pod, "spec", "containers")); strings.Join(own, " ") != want {
+			rt.Fatalf("containers %s, the pod's were %s", got, want)
+		}
+	})
+}
+
+func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, false), drawTemplates(rt)
+		if some(rt, "spoilt") {
+			pod = drawPod(rt, true)
+		}
+		forged := recordtest.Forged{Templates: map[string]string{"t0": pick(rt, "hash", "v1", "v0")}}
+		paths := []string{"/spec", "/spec/containers", "/spec/containers/name=c0", "/spec/containers/name=c0/env/name=A", "/metadata", "/metadata/name", "", "x",
+			"/spec/volumes/name=v0", "//", "/spec/containers/0", "/spec/tolerations/={}", "/spec/containers/name=c0/image/x", "/metadata/labels", "/spec/dnsPolicy", "/spec/~"}
+		forged.Added = rapid.SliceOf(rapid.SampledFrom(paths)).Draw(rt, "items")
+		forged.Made = rapid.SliceOf(rapid.SampledFrom(paths)).Draw(rt, "created")
+		forged.Was = rapid.MapOf(rapid.SampledFrom(paths), rapid.SampledFrom([]any{nil, "x", []any{}})).Draw(rt, "overwrote")
+		forged.Removed = map[string][]record.Removed{pick(rt, "removed", paths...): {{At: 1000, Value: "x"}, {At: -5, Value: nil}}}
+		metadata, _ := pod["metadata"].(map[string]any)
+		annotations, ok := metadata["annotations"].(map[string]any)
+		if !ok {
+			return
+		}
+		annotations[statusKey] = forged.Text()
+		st := status(t, pod)
+		base := st.Base(pod)
+		if _, ok := base["spec"]; !ok && !slices.Contains(forged.Made, "/spec") {
+			rt.Fatalf("the view has no spec: %s", text(base))
+		}
+		var frags []Fragment
+		for _, g := range templates {
+			frags = append(frags, g.render(t, base))
+		}
+		r, err := mergeInto(t, pod, frags...)
+		if refused(t, err) {
+			return
+		}
+		for _, e := range r.Edits {
+			if e.Op == "remove" && !allowedRemoval(e.Path) {
+				rt.Fatalf("a forged status made the merge remove %v\nof %s", e.Path, text(pod))
+			}
+		}
+	})
+}
+
+// drawStrangersRecord is what a forged status says of a template that there is not:
+// about places that the pod has, that templates make, and others.
+func drawStrangersRecord(t *rapid.T, names ...string) recordtest.Forged {
+	// Some that pods have, some that templates make, and some that nothing makes.
+	paths := []string{"/spec/containers/name=c0/image", "/spec/containers/name=c1/env/name=A", "/spec/containers/name=side-t0-app", "/spec/containers/name=side-t0-app/image",
+		"/spec/initContainers/name=side-t0", "/spec/initContainers/name=side-t0-1", "/spec/volumes/name=v0", "/spec/volumes/name=shared", "/spec/volumes/name=shared/emptyDir",
+		"/spec/securityContext/runAsUser", "/spec/dnsPolicy", "/spec/hostname", "/metadata/labels/app", "/spec/x/y", "/spec/containers/name=gone/env/name=A"}
+	path := rapid.SampledFrom(paths)
+	original := rapid.SampledFrom([]any{nil, "x", yamlObject{"name": "c0", "image": "x"}, yamlObject{"name": "side-t0-app", "image": "x"}, []any{}, json.Number("1")})
+	forged := recordtest.Forged{Templates: map[string]string{}}
+	for _, name := range names {
+		forged.Templates[name] = "h"
+	}
+	forged.Added = rapid.SliceOfN(path, 0, 3).Draw(t, "items")
+	forged.Made = rapid.SliceOfN(path, 0, 2).Draw(t, "created")
+	forged.Was = rapid.MapOfN(path, original, 0, 3).Draw(t, "overwrote")
+	if some(t, "removed") {
+		forged.Removed = map[string][]record.Removed{path.Draw(t, "list"): {{At: 1, Value: original.Draw(t, "value")}}}
+	}
+	return forged
+}
+
+func TestAForgedStatusDoesNotMakeTheSecondCallAnother(t *testing.T) {
+	injected, tried := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		pod, templates := drawPod(rt, some(rt, "hostile")), drawTemplates(rt)
+		annotations, ok := objectOf(pod["metadata"])["annotations"].(map[string]any)
+		if !ok {
+			return
+		}
+		annotations[statusKey] = drawStrangersRecord(rt, "zz", "a").Text()
+		tried++
+		first, err := injectAny(t, pod, templates)
+		if err != nil {
+			return
+		}
+		injected++
+		again, err := injectAny(t, first.Pod, templates)
+		if err != nil || len(again.Edits) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s\nfrom %s", err, text(again.Edits), text(first.Pod), text(pod))
+		}
+	})
+	if injected*10 < tried {
+		t.Fatalf("only %d of %d pods were injected", injected, tried)
+	}
+	t.Logf("tested on %d of %d pods", injected, tried)
+}
+
+// injectAny is inject for pods whose base may be no pod at all.
+func injectAny(t testing.TB, pod map[string]any, templates []generated) (injected, error) {
+	if _, ok := status(t, pod).Base(pod)["spec"].(map[string]any); !ok {
+		return injected{}, errors.New("the base has no spec")
+	}
+	return inject(t, pod, templates)
+}
+
+// allowedRemoval tells what a merge may remove for reasons of its own: what
+// admission set, and the other handler of a probe under Overwrite.
+func allowedRemoval(path []string) bool {
+	whole := strings.Join(path, "/")
+	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || strings.HasPrefix(whole, "spec/tolerations/") ||
+		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/") ||
+		// and what the templates' own $patch and $unset name
+		whole == "spec/runtimeClassName" || whole == "spec/nodeSelector" || strings.HasPrefix(whole, "spec/volumes/") || strings.Contains(whole, "/env/") ||
+		strings.HasPrefix(whole, "spec/resources/requests/")
+}
+
+func TestNothingRenderedLeavesNoTrace(t *testing.T) {
+	pod := parse(t, "metadata: {name: p}\nspec: {containers: [{name: web, image: x}]}")
+	for _, object := range []string{"{}", "spec: {}", "spec: {initContainers: [], containers: [], tolerations: []}", "metadata: {labels: {}, annotations: {}}\nspec: {securityContext: {sysctls: []}, affinity: null}"} {
+		r := mustMerge(t, pod, fragment(t, "a", object))
+		if len(r.Edits) != 0 || len(r.Templates) != 0 || text(r.Pod) != text(pod) {
+			t.Errorf("%s: edits %s", object, text(r.Edits))
+		}
+	}
+	if r := mustMerge(t, pod, Fragment{Template: "a"}); len(r.Edits) != 0 {
+		t.Errorf("no fragment: edits %s", text(r.Edits))
+	}
+}
+
+func TestUnknownFieldsAndHugeNumbersSurvive(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	pod["future"] = decode(t, []byte(`{"n":12345678901234567890,"m":1e400,"l":[null,1.0,-0]}`))
+	at(t, pod, "spec", "containers", "0").(map[string]any)["future"] = pod["future"]
+	r := lawful(t, pod, fragment(t, "a", "spec: {containers: [{name: web, env: [{name: A, value: x}]}], volumes: [{name: v, emptyDir: {}}]}"))
+	want := `{"l":[null,1.0,-0],"m":1e400,"n":12345678901234567890}`
+	for _, path := range [][]string{{"future"}, {"spec", "containers", "0", "future"}} {
+		if got := text(at(t, r.Pod, path...)); got != want {
+			t.Errorf("%v: got %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestAnOriginalOfHostileNumbersComesBackExactly(t *testing.T) {
+	pod := parse(t, "spec: {}")
+	pod["spec"] = decode(t, []byte(`{"newer":{"a":1e400,"b":12345678901234567890,"c":1.50}}`))
+	f := fragment(t, "a", "spec: {newer: {}}")
+	f.OnConflict = Overwrite
+	lawful(t, pod, f)
+}
+
+func ExampleApply() {
+	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web"}}}}
+	f := Fragment{Template: "log", Hash: "v1", Object: map[string]any{"spec": map[string]any{
+		"initContainers": []any{map[string]any{"name": "log", "image": "log:1"}},
+	}}}
+	rec, _ := record.Parse(pod, "pillion.dev/status")
+	wanted, err := merge.Merge(rec.Base(pod), []Fragment{f}, "pillion.dev/status")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, err := Apply(pod, rec, wanted, "pillion.dev/status")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rec, _ = record.Parse(r.Pod, "pillion.dev/status")
+	fmt.Println(string(encode(r.Pod["spec"])))
+	fmt.Println(string(encode(rec.Base(r.Pod))))
+	// Output:
+	// {"containers":[{"name":"web"}],"initContainers":[{"image":"log:1","name":"log"}]}
+	// {"spec":{"containers":[{"name":"web"}]}}
+}

@@ -1,0 +1,373 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"github.com/pillion-dev/pillion/injector/record"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestAMeshProxyRewritesProbesAndStandsFirst(t *testing.T) {
+	pod := parse(t, `
+metadata: {name: shop}
+spec:
+  initContainers: [{name: migrate, image: shop}]
+  containers:
+  - name: web
+    image: shop
+    ports: [{containerPort: 8080, name: http, protocol: TCP}]
+    readinessProbe: {httpGet: {path: /ready, port: 8080, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3}
+`)
+	mesh := fragment(t, "mesh", `
+spec:
+  initContainers:
+  - {name: mesh-init, $position: First, image: 'mesh:1', args: [iptables]}
+  - {name: mesh-proxy, $position: First, image: 'mesh:1', restartPolicy: Always}
+  containers:
+  - name: web
+    readinessProbe: {$onConflict: Overwrite, httpGet: {path: /app/web/readyz, port: 15020}}
+`)
+	r := lawful(t, pod, mesh)
+	if got := names(t, at(t, r.Pod, "spec", "initContainers")); got != "mesh-init mesh-proxy migrate" {
+		t.Errorf("init containers %s", got)
+	}
+	if got := text(at(t, r.Pod, "spec", "containers", "0", "readinessProbe", "httpGet")); got != `{"path":"/app/web/readyz","port":15020,"scheme":"HTTP"}` {
+		t.Errorf("probe %s", got)
+	}
+}
+
+func TestSeveralFirstStandInTemplateOrderHoweverTheyCome(t *testing.T) {
+	a := fragment(t, "a", "spec: {initContainers: [{name: a1, image: x, $position: First}, {name: a2, image: x, $position: First}, {name: a3, image: x}]}")
+	b := fragment(t, "b", "spec: {initContainers: [{name: b1, image: x}, {name: b2, image: x, $position: First}]}")
+	for name, pod := range map[string]string{
+		"own": "spec: {containers: [], initContainers: [{name: own, image: x}]}", "none": "spec: {containers: []}", "empty": "spec: {initContainers: []}",
+	} {
+		want := map[string]string{"own": "a1 a2 b2 own a3 b1", "none": "a1 a2 b2 a3 b1", "empty": "a1 a2 b2 a3 b1"}[name]
+		both := lawful(t, parse(t, pod), a, b)
+		if got := names(t, at(t, both.Pod, "spec", "initContainers")); got != want {
+			t.Errorf("%s: together %s, want %s", name, got, want)
+		}
+		later := mustMerge(t, mustMerge(t, parse(t, pod), a).Pod, a, b)
+		if got := names(t, at(t, later.Pod, "spec", "initContainers")); got != want && name == "own" {
+			t.Errorf("%s: b later %s, want %s", name, got, want)
+		}
+		earlier := mustMerge(t, mustMerge(t, parse(t, pod), b).Pod, a, b)
+		if got := names(t, at(t, earlier.Pod, "spec", "initContainers")); !strings.HasPrefix(got, "a1 a2 b2") {
+			t.Errorf("%s: a later %s", name, got)
+		}
+	}
+}
+
+func TestWhatOthersChangedInASidecarIsKept(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	f := fragment(t, "log", "spec: {initContainers: [{name: log, image: 'log:1', env: [{name: A, value: x}]}]}")
+	r := lawful(t, pod, f)
+	changed := normal(r.Pod)
+	sidecar := at(t, changed, "spec", "initContainers", "0").(map[string]any)
+	sidecar["image"] = "mirror/log:1"
+	sidecar["volumeMounts"] = []any{map[string]any{"name": "token", "mountPath": "/token"}}
+	delete(sidecar, "env")
+	if again := mustMerge(t, changed, f); len(again.Edits) != 0 {
+		t.Fatalf("edits %s", text(again.Edits))
+	}
+	// A newer version of the template that wants the same changes nothing but the hash.
+	newer := f
+	newer.Hash = "v2"
+	updated := lawfulAfter(t, changed, pod, newer)
+	if got, want := text(at(t, updated.Pod, "spec", "initContainers", "0")), text(sidecar); got != want || status(t, updated.Pod).Hash("log") != "v2" {
+		t.Errorf("another version: %s, want %s", got, want)
+	}
+}
+
+// lawfulAfter merges into a pod that was injected before; base must be what it
+// was then.
+func lawfulAfter(t *testing.T, pod, base map[string]any, frags ...Fragment) injected {
+	t.Helper()
+	r := mustMerge(t, pod, frags...)
+	if got := status(t, r.Pod).Base(r.Pod); text(got) != text(base) {
+		t.Fatalf("base %s\nwant %s", text(got), text(base))
+	}
+	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) > 0 {
+		t.Fatalf("again: %s", text(again.Edits))
+	}
+	return r
+}
+
+func TestAnItemThatIsGoneIsAddedAgainAtItsPosition(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}], initContainers: [{name: own, image: x}]}")
+	f := fragment(t, "log", "spec: {initContainers: [{name: a, image: x, $position: First}, {name: b, image: x, $position: First}]}")
+	changed := normal(lawful(t, pod, f).Pod)
+	inits := at(t, changed, "spec", "initContainers").([]any)
+	at(t, changed, "spec").(map[string]any)["initContainers"] = inits[1:]
+	if got := names(t, at(t, lawfulAfter(t, changed, pod, f).Pod, "spec", "initContainers")); got != "a b own" {
+		t.Fatalf("init containers %s", got)
+	}
+}
+
+func TestItemsThatAreNoLongerRenderedStayListed(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+	first := lawful(t, pod, fragment(t, "log", "spec: {containers: [{name: web, env: [{name: A, value: x}, {name: B, value: x}]}]}"))
+	newer := fragment(t, "log", "spec: {containers: [{name: web, env: [{name: B, value: z}, {name: C, value: z}]}]}")
+	newer.Hash = "v2"
+	second := lawfulAfter(t, first.Pod, pod, newer)
+	if got := text(at(t, second.Pod, "spec", "containers", "0", "env")); got != `[{"name":"A","value":"x"},{"name":"B","value":"z"},{"name":"C","value":"z"}]` {
+		t.Fatalf("env %s", got)
+	}
+	// A template that is not asked for any more stays listed, too.
+	third := mustMerge(t, second.Pod)
+	if len(third.Edits) != 0 || text(status(t, third.Pod).Base(third.Pod)) != text(pod) {
+		t.Fatalf("edits %s", text(third.Edits))
+	}
+}
+
+func TestAnOverridableSidecarYieldsToItsAuthor(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x}], initContainers: [{name: log, image: auto, env: [{name: LEVEL, value: debug}], resources: {limits: {cpu: 2}}}]}")
+	f := fragment(t, "log", "spec: {initContainers: [{name: log, image: 'log:1', restartPolicy: Always, env: [{name: LEVEL, value: info}, {name: HOST, value: h}], resources: {limits: {cpu: 1, memory: 1Gi}}}]}")
+	f.Overridable = true
+	r := lawful(t, pod, f)
+	want := `{"env":[{"name":"LEVEL","value":"debug"},{"name":"HOST","value":"h"}],"image":"log:1","name":"log","resources":{"limits":{"cpu":2,"memory":"1Gi"}},"restartPolicy":"Always"}`
+	if got := text(at(t, r.Pod, "spec", "initContainers", "0")); got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	if len(r.Warnings) > 0 {
+		t.Fatalf("warnings %q", r.Warnings)
+	}
+}
+
+func TestEditsAreAsDeepAsTheChange(t *testing.T) {
+	pod := parse(t, "metadata: {annotations: {own: x}}\nspec: {containers: [{name: other, image: x}, {name: web, image: x, env: [{name: OWN}], volumeMounts: null}]}")
+	f := fragment(t, "log", "metadata: {labels: {a: b}}\nspec: {containers: [{name: web, env: [{name: A, $position: First}, {name: B, $position: First}, {name: C}], volumeMounts: [{name: v, mountPath: '/a~b'}]}]}")
+	var got []string
+	for _, e := range lawful(t, pod, f).Edits {
+		value := ""
+		if e.Path[len(e.Path)-1] != statusKey {
+			value = " " + text(e.Value)
+		}
+		got = append(got, e.Op+" "+strings.Join(e.Path, "|")+value)
+	}
+	want := []string{
+		`add metadata|labels {"a":"b"}`,
+		`add spec|containers|1|env|0 {"name":"A"}`,
+		`add spec|containers|1|env|1 {"name":"B"}`,
+		`add spec|containers|1|env|- {"name":"C"}`,
+		`replace spec|containers|1|volumeMounts [{"mountPath":"/a~b","name":"v"}]`,
+		`add metadata|annotations|pillion.dev/status`,
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestTheStatusIsCompactAndSorted(t *testing.T) {
+	pod := parse(t, "metadata: {name: p, annotations: null}\nspec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x}]}")
+	f := fragment(t, "log", "metadata: {labels: {'a/b~c': x}}\nspec: {dnsPolicy: None, tolerations: [{key: k, operator: Exists}], containers: [{name: web, ports: [{containerPort: 53, protocol: UDP}], env: [{name: FOO, value: x}]}]}")
+	r := lawful(t, pod, f)
+	want := `{"pod":{"in":{"metadata":{"in":{"annotations":{"made":true,"was":[null]},"labels":{"in":{"a/b~c":"0c73b108"},"made":true}}},` +
+		`"spec":{"in":{"containers":{"in":{"name=web":{"in":{"env":{"in":{"name=FOO":"601a0cfb"},"made":true},"ports":{"in":{"containerPort=53,protocol=UDP":{"added":true}},"made":true}}}}},` +
+		`"dnsPolicy":{"was":["ClusterFirst"],"wrote":"1bf5d62b"},"tolerations":{"in":{"={\"key\":\"k\",\"operator\":\"Exists\"}":{"added":true}},"made":true}}}}},` +
+		`"templates":{"log":"v1"},"v":1}`
+	if got := at(t, r.Pod, "metadata", "annotations", statusKey); got != want {
+		t.Fatalf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAFragmentThatFitsNoPodIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ object, path, want string }{
+		"an extension of nothing":      {"spec: {containers: [{name: none, env: []}]}", "spec.containers[name=none]", "has none here"},
+		"an extension of another kind": {"spec: {initContainers: [{name: web}]}", "spec.initContainers[name=web]", "has none here"},
+		"one name twice":               {"spec: {containers: [{name: s, image: x}, {name: s, image: x}]}", "spec.containers[name=s]", "two items"},
+		"no name":                      {"spec: {volumes: [{emptyDir: {}}]}", "spec.volumes", "no key"},
+		"ephemeral containers":         {"spec: {ephemeralContainers: [{name: e, image: x}]}", "spec.ephemeralContainers", "cannot be injected"},
+		"a status":                     {"status: {phase: Running}", "status", "only metadata and spec"},
+		"a name":                       {"metadata: {name: x}", "metadata.name", "only labels and annotations"},
+		"the status annotation":        {"metadata: {annotations: {pillion.dev/status: x}}", `metadata.annotations["pillion.dev/status"]`, "reserved"},
+		"an unknown directive":         {"spec: {$merge: x}", "spec", "$merge unknown directive"},
+		"an unknown position":          {"spec: {volumes: [{name: v, $position: {beside: x}}]}", "spec.volumes[name=v]", "want First, Last, {before: NAME} or {after: NAME}"},
+		"two neighbours":               {"spec: {volumes: [{name: v, $position: {before: x, after: y}}]}", "spec.volumes[name=v]", "want First, Last"},
+		"a neighbour without keys":     {"spec: {tolerations: [{key: v, $position: {before: x}}]}", `spec.tolerations[={"$position":{"before":"x"},"key":"v"}]`, "lists whose items have names or keys"},
+		"a cycle of one":               {"spec: {volumes: [{name: v, $position: {before: v}}]}", "spec.volumes[name=v]", "v stands before v (template bad)"},
+		"an unknown patch":             {"spec: {securityContext: {$patch: merge}}", "spec.securityContext", "want delete or replace"},
+		"a patch of an unnamed item":   {"spec: {tolerations: [{key: v, $patch: delete}]}", `spec.tolerations[={"$patch":"delete","key":"v"}]`, "lists whose items have names or keys"},
+		"no spec":                      {"spec: {$patch: delete}", "spec", "take away what no template may"},
+		"no containers":                {"spec: {$unset: [containers]}", "spec", "take away what no template may: spec.containers"},
+		"no status":                    {"metadata: {annotations: {$unset: [pillion.dev/status]}}", `metadata.annotations["pillion.dev/status"]`, "cannot be taken away"},
+		"set and unset":                {"spec: {hostname: x, $unset: [hostname]}", "spec", "takes hostname away, which this object also sets"},
+		"unset what is no field list":  {"spec: {$unset: hostname}", "spec", "want a list of names of this object's fields"},
+		"unset in one value":           {"spec: {containers: [{name: web, env: [{name: A, $unset: [value]}]}]}", "spec.containers[name=web].env[name=A]", "one value"},
+		"two handlers":                 {"spec: {containers: [{name: web, livenessProbe: {exec: {}, grpc: {port: 1}}}]}", "spec.containers[name=web].livenessProbe", "both exec and grpc"},
+		"two service accounts":         {"spec: {serviceAccount: a, serviceAccountName: b}", "spec.serviceAccount", `"a" is not "b"`},
+		"a replacement without image":  {"spec: {containers: [{name: web, $patch: replace, args: [x]}]}", "spec.containers[name=web]", "give the item an image"},
+		"a position outside a list":    {"spec: {$position: First}", "spec", "items of lists"},
+		"an unknown policy":            {"spec: {$onConflict: Ignore}", "spec", "want one of Deny, KeepPod, Overwrite"},
+		"a list where a map belongs":   {"metadata: {labels: [a]}", "metadata.labels", "a map is expected"},
+		"a map where a list belongs":   {"spec: {containers: {name: x}}", "spec.containers", "a list is expected"},
+		"text where an object belongs": {"spec: {securityContext: x}", "spec.securityContext", "an object is expected"},
+		"an object where text belongs": {"spec: {hostname: {}}", "spec.hostname", "a scalar is expected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
+			_, err := mergeInto(t, pod, fragment(t, "bad", c.object))
+			var fault *FragmentError
+			if !errors.As(err, &fault) || fault.Template != "bad" || fault.Path != c.path || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want one at %s with %q", err, c.path, c.want)
+			}
+		})
+	}
+}
+
+func TestATemplateGivenTwiceOrWithAnUnknownPolicyIsRefused(t *testing.T) {
+	pod := parse(t, "spec: {}")
+	f := fragment(t, "a", "spec: {hostNetwork: true}")
+	if _, err := mergeInto(t, pod, f, f); err == nil || !strings.Contains(err.Error(), "given twice") {
+		t.Errorf("error %v", err)
+	}
+	f.OnConflict = "Whatever"
+	if _, err := mergeInto(t, pod, f); err == nil || !strings.Contains(err.Error(), `onConflict "Whatever"`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAMalformedPodIsRefusedWithThePlace(t *testing.T) {
+	f := fragment(t, "a", "metadata: {labels: {a: b}}\nspec: {hostNetwork: true, securityContext: {runAsUser: 1}, containers: [{name: web, env: [{name: A}]}]}")
+	for place, pod := range map[string]string{
+		"spec": "metadata: {}", "spec.securityContext": "spec: {securityContext: [], containers: [{name: web}]}", "metadata": "metadata: []\nspec: {}",
+		"metadata.labels": "metadata: {labels: x}\nspec: {}", "spec.containers[name=web].env": "spec: {containers: [{name: web, env: {}}]}",
+		"metadata.annotations": "metadata: {annotations: x}\nspec: {containers: [{name: web}]}",
+	} {
+		_, err := mergeInto(t, parse(t, pod), f)
+		var malformed *PodError
+		if !errors.As(err, &malformed) || malformed.Path != place {
+			t.Errorf("%s: error %v", place, err)
+		}
+	}
+}
+
+func TestAConflictSaysWhoWantsWhatWhere(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: web, image: x, args: ["+strings.Repeat("é", 200)+"]}]}")
+	_, err := mergeInto(t, pod, fragment(t, "log", "spec: {containers: [{name: web, args: [b]}]}"))
+	want := `template log conflicts at spec.containers[name=web].args: the pod has ["` + strings.Repeat("é", 39) + `…, the template wants ["b"]`
+	if err == nil || err.Error() != want {
+		t.Fatalf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestANameAmongAnotherKindOfContainerSaysWhy(t *testing.T) {
+	pod := parse(t, "spec: {containers: [{name: log, image: x}], ephemeralContainers: [{name: debug, image: x}]}")
+	for _, name := range []string{"log", "debug"} {
+		_, err := mergeInto(t, pod, fragment(t, "t", "spec: {initContainers: [{name: "+name+", image: x}]}"))
+		var conflict *ConflictError
+		if !errors.As(err, &conflict) || !strings.Contains(conflict.Hint, "unique") || conflict.Path != "spec.initContainers[name="+name+"]" {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestAServiceAccountKeepsItsDeprecatedAliasInStep(t *testing.T) {
+	f := fragment(t, "t", "spec: {serviceAccountName: robot}")
+	r := lawful(t, parse(t, "spec: {serviceAccountName: default, serviceAccount: default}"), f)
+	wantPod(t, r.Pod, "metadata: {}\nspec: {serviceAccountName: robot, serviceAccount: robot}")
+	_, err := mergeInto(t, parse(t, "spec: {serviceAccountName: mine, serviceAccount: mine}"), f)
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestAStatusThatGrowsTooLargeIsTheTemplatesFault(t *testing.T) {
+	var env []string
+	for i := range 7000 {
+		env = append(env, fmt.Sprintf("{name: A_RATHER_LONG_NAME_%d}", i))
+	}
+	_, err := mergeInto(t, parse(t, "spec: {containers: [{name: web, image: x}]}"), fragment(t, "small", "metadata: {labels: {a: b}}"),
+		fragment(t, "big", "spec: {containers: [{name: web, env: ["+strings.Join(env, ",")+"]}]}"))
+	var fault *TooLargeError
+	if !errors.As(err, &fault) || fault.Template != "big" {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func BenchmarkMergeIsLinearInThePodsSize(b *testing.B) {
+	for _, n := range []int{200, 2000, 20000} {
+		b.Run(fmt.Sprintf("env=%d", n), func(b *testing.B) {
+			env := make([]any, n)
+			for i := range env {
+				env[i] = map[string]any{"name": fmt.Sprint("E", i), "value": "x"}
+			}
+			pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "x", "env": env}}}}
+			f := Fragment{Template: "t", Object: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "env": []any{
+				map[string]any{"name": "E7", "value": "x"}, map[string]any{"name": "NEW", "value": "x"},
+			}}}}}}
+			for b.Loop() {
+				r, err := injectWith(pod, record.New(statusKey), []Fragment{f})
+				if err != nil || len(r.Edits) != 2 {
+					b.Fatal(err, len(r.Edits))
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/env")
+		})
+	}
+	for _, n := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("injected=%d", n), func(b *testing.B) {
+			env := make([]any, n)
+			for i := range env {
+				env[i] = map[string]any{"name": fmt.Sprint("E", i), "value": "x"}
+			}
+			pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "x", "env": []any{}}}}}
+			f := Fragment{Template: "t", Object: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "env": env}}}}}
+			for b.Loop() {
+				r, err := injectWith(pod, record.New(statusKey), []Fragment{f})
+				if err != nil {
+					b.Fatal(err)
+				}
+				st, err := record.Parse(r.Pod, statusKey)
+				if err != nil || len(st.Base(r.Pod)) == 0 {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/env")
+		})
+	}
+}
+
+func TestATemplateThatOverwritesSaysSoOnEveryCall(t *testing.T) {
+	pod := parse(t, `
+metadata: {annotations: {}}
+spec:
+  dnsPolicy: None
+  schedulerName: default-scheduler
+  volumes: [{name: data, persistentVolumeClaim: {claimName: mine}}]
+  containers: [{name: web, image: x, imagePullPolicy: Never, securityContext: {runAsUser: 0}, livenessProbe: {exec: {command: [x]}}}]
+`)
+	f := fragment(t, "ow", `
+spec:
+  dnsPolicy: Default
+  schedulerName: other
+  volumes: [{name: data, emptyDir: {}}]
+  containers: [{name: web, imagePullPolicy: Always, securityContext: {runAsUser: 1000}, livenessProbe: {httpGet: {port: 1}}}]
+`)
+	f.OnConflict = Overwrite
+	var want []string
+	for _, path := range []string{"containers[name=web].imagePullPolicy", "containers[name=web].livenessProbe.httpGet", "containers[name=web].securityContext.runAsUser", "dnsPolicy", "volumes[name=data]"} {
+		want = append(want, "template ow: spec."+path+": the template's value replaces the pod's")
+	}
+	for _, call := range []string{"first", "second", "third, under another hash", "fourth"} {
+		if strings.HasPrefix(call, "third") {
+			f.Hash = "v2"
+		}
+		r := mustMerge(t, pod, f)
+		if text(r.Warnings) != text(want) {
+			t.Errorf("the %s call warns of %q, want %q", call, r.Warnings, want)
+		}
+		pod = r.Pod
+	}
+}
+
+func TestATemplateThatOverwritesAtANodeSaysNothing(t *testing.T) {
+	pod := parse(t, "spec: {dnsPolicy: None, securityContext: {runAsUser: 0}, containers: [{name: web, image: x, workingDir: /x}]}")
+	f := fragment(t, "ow", "spec: {securityContext: {$onConflict: Overwrite, runAsUser: 1}, containers: [{name: web, $unset: [workingDir]}]}")
+	if r := mustMerge(t, pod, f); len(r.Warnings) > 0 || len(r.Edits) == 0 {
+		t.Errorf("warns of %q", r.Warnings)
+	}
+}

@@ -1,0 +1,186 @@
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"github.com/pillion-dev/pillion/injector/record"
+	"strconv"
+	"strings"
+	"testing"
+
+	evanphx "gopkg.in/evanphx/json-patch.v4"
+	"sigs.k8s.io/yaml"
+)
+
+const statusKey = "pillion.dev/status"
+
+// object reads YAML into what the merge works on.
+func parse(t testing.TB, text string) map[string]any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	return decode(t, b)
+}
+
+func decode(t testing.TB, b []byte) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("decoding %s: %v", b, err)
+	}
+	return v
+}
+
+func text(v any) string { return string(encode(v)) }
+
+// fragment is a template of that name at version v1.
+func fragment(t testing.TB, name, object string) Fragment {
+	t.Helper()
+	return Fragment{Template: name, Hash: "v1", Object: parse(t, object)}
+}
+
+// status reads the pod's status, which must be whole.
+func status(t testing.TB, pod map[string]any) record.Record {
+	t.Helper()
+	st, err := record.Parse(pod, statusKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// merge merges and proves what holds for every merge: the pod is not changed,
+// the edits give the intended pod by kube-apiserver's library, and the same
+// input gives the same bytes.
+func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, error) {
+	t.Helper()
+	before := text(pod)
+	var wants []string
+	for _, f := range frags {
+		wants = append(wants, text(f.Object))
+	}
+	st := status(t, pod)
+	r, err := injectWith(pod, st, frags)
+	again, err2 := injectWith(pod, st, frags)
+	if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() || text(r.Pod) != text(again.Pod) || text(r.Edits) != text(again.Edits) {
+		t.Fatalf("the same input gave different results:\n%s %v\n%s %v", text(r), err, text(again), err2)
+	}
+	if text(pod) != before {
+		t.Fatalf("the pod was changed\nfrom %s\nto   %s", before, text(pod))
+	}
+	for i, f := range frags {
+		if text(f.Object) != wants[i] {
+			t.Fatalf("the fragment was changed\nfrom %s\nto   %s", wants[i], text(f.Object))
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	if got := applyEdits(t, before, r.Edits); got != text(r.Pod) {
+		t.Fatalf("the edits %s\ngive     %s\nintended %s", text(r.Edits), got, text(r.Pod))
+	}
+	return r, nil
+}
+
+func mustMerge(t testing.TB, pod map[string]any, frags ...Fragment) injected {
+	t.Helper()
+	r, err := mergeInto(t, pod, frags...)
+	if err != nil {
+		t.Fatalf("merging into %s: %v", text(pod), err)
+	}
+	return r
+}
+
+// applyEdits applies edits with the library that kube-apiserver uses.
+func applyEdits(t testing.TB, doc string, edits []Edit) string {
+	t.Helper()
+	ops := make([]map[string]any, len(edits))
+	for i, e := range edits {
+		pointer := ""
+		for _, segment := range e.Path {
+			pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
+		}
+		ops[i] = map[string]any{"op": e.Op, "path": pointer}
+		if e.Op != "remove" {
+			ops[i]["value"] = e.Value
+		}
+	}
+	p, err := evanphx.DecodePatch(encode(ops))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := p.Apply([]byte(doc))
+	if err != nil {
+		t.Fatalf("the API server's library refuses %s: %v", text(ops), err)
+	}
+	return text(decode(t, b))
+}
+
+// lawful merges, proves both laws for the pod as it is, and returns the result.
+func lawful(t testing.TB, pod map[string]any, frags ...Fragment) injected {
+	t.Helper()
+	r := mustMerge(t, pod, frags...)
+	if base := status(t, r.Pod).Base(r.Pod); text(base) != text(pod) {
+		t.Fatalf("base(inject(p)) is not p\np    %s\nbase %s\nfrom %s", text(pod), text(base), text(r.Pod))
+	}
+	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) != 0 || text(again.Pod) != text(r.Pod) {
+		t.Fatalf("injecting again changes the pod: %s", text(again.Edits))
+	}
+	return r
+}
+
+// without returns the pod without its status annotation, and without
+// annotations if it was the only one.
+func without(t testing.TB, pod map[string]any) map[string]any {
+	t.Helper()
+	c := decode(t, encode(pod))
+	metadata, _ := c["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	delete(annotations, statusKey)
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	return c
+}
+
+func wantPod(t testing.TB, got map[string]any, want string) {
+	t.Helper()
+	if g, w := text(without(t, got)), text(parse(t, want)); g != w {
+		t.Fatalf("got  %s\nwant %s", g, w)
+	}
+}
+
+// at follows a path of fields and indexes.
+func at(t testing.TB, v any, path ...string) any {
+	t.Helper()
+	for _, step := range path {
+		switch w := v.(type) {
+		case map[string]any:
+			v = w[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(w) {
+				t.Fatalf("no item %s in %s", step, text(w))
+			}
+			v = w[i]
+		default:
+			t.Fatalf("no %s in %s", step, text(v))
+		}
+	}
+	return v
+}
+
+func names(t testing.TB, list any) string {
+	t.Helper()
+	var all []string
+	items, _ := list.([]any)
+	for _, item := range items {
+		name, _ := item.(map[string]any)["name"].(string)
+		all = append(all, name)
+	}
+	return strings.Join(all, " ")
+}

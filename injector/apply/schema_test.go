@@ -1,0 +1,358 @@
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"github.com/pillion-dev/pillion/templates/directive"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// schemaPod draws pods and fragments from nothing but the API's schema: any
+// field, any list, with few values, so that pods and templates meet often.
+type schemaPod struct {
+	*rapid.T
+	fragment bool
+}
+
+func (g schemaPod) scalar(t *podschema.Type, name string) any {
+	number := func() any { return json.Number(pick(g.T, name, "0", "1", "30")) }
+	switch t.Scalar() {
+	case podschema.String:
+		return pick(g.T, name, "a", "b", "Always")
+	case podschema.Number:
+		return number()
+	case podschema.Boolean:
+		return some(g.T, name)
+	default:
+		return pick[any](g.T, name, "1", "64Mi", json.Number("1"))
+	}
+}
+
+func (g schemaPod) value(t *podschema.Type, name string, depth int) any {
+	if t.IsWhole() {
+		g.fragment = false // no directive stands inside one value
+	}
+	switch t.Kind() {
+	case podschema.Scalar:
+		return g.scalar(t, name)
+	case podschema.Map:
+		m := map[string]any{}
+		for range rapid.IntRange(0, 2).Draw(g.T, name) {
+			m[pick(g.T, "key", "a", "b", "c/d~e")] = g.value(t.Elem(), name, depth-1)
+		}
+		g.directives(t, m)
+		return m
+	case podschema.List:
+		return g.list(t, name, depth)
+	default:
+		return g.object(t, depth, 3)
+	}
+}
+
+func (g schemaPod) object(t *podschema.Type, depth, most int) map[string]any {
+	o := map[string]any{}
+	if depth > 0 {
+		for range rapid.IntRange(0, most).Draw(g.T, "fields") {
+			name := rapid.SampledFrom(t.FieldNames()).Draw(g.T, "field")
+			ft, _ := t.Field(name)
+			if name == "ephemeralContainers" || name == "containers" || name == "initContainers" || o[name] != nil {
+				continue
+			}
+			o[name] = g.value(ft, name, depth-1)
+		}
+	}
+	chosen := false
+	for _, name := range t.Unions() { // an API server never sends two
+		if chosen {
+			delete(o, name)
+		}
+		chosen = chosen || o[name] != nil
+	}
+	g.directives(t, o)
+	return o
+}
+
+// directives sprinkles a fragment with those that its place allows.
+func (g schemaPod) directives(t *podschema.Type, o map[string]any) {
+	if !g.fragment || t.Atomic() || rapid.IntRange(0, 5).Draw(g.T, "directive") > 0 {
+		return
+	}
+	if some(g.T, "policy") {
+		o[directive.OnConflict] = pick(g.T, directive.OnConflict, Deny, KeepPod, Overwrite)
+		return
+	}
+	name := "a"
+	if t.Kind() == podschema.Struct {
+		name = rapid.SampledFrom(t.FieldNames()).Draw(g.T, directive.Unset)
+	}
+	if o[name] == nil && name != "containers" && name != "initContainers" && !t.IsWhole() {
+		o[directive.Unset] = []any{name}
+	}
+}
+
+func (g schemaPod) list(t *podschema.Type, name string, depth int) []any {
+	l := []any{}
+	seen := map[string]bool{}
+	id, keyed := t.Identity()
+	if name == "containers" {
+		return g.containers(t)
+	}
+	for range rapid.IntRange(0, 2).Draw(g.T, name) {
+		item := g.value(t.Elem(), name, depth)
+		if object, ok := item.(map[string]any); ok && keyed {
+			for _, k := range id.Keys {
+				kt, _ := t.Elem().Field(k.Name)
+				object[k.Name] = g.scalar(kt, k.Name)
+				object[directive.Unset] = nil
+				delete(object, directive.Unset)
+			}
+			if g.fragment && len(t.Keys()) > 0 {
+				g.itemDirective(object)
+			}
+		}
+		if !keyed && g.fragment {
+			item = withoutDirectives(item)
+		}
+		if key, ok := id.Key(item); keyed && (!ok || seen[key]) {
+			continue
+		} else if keyed {
+			seen[key] = true
+		}
+		l = append(l, item)
+	}
+	return l
+}
+
+func (g schemaPod) itemDirective(item map[string]any) {
+	switch pick(g.T, "item", "", "", "", "first", "delete", "replace") {
+	case "first":
+		item[directive.Position] = "First"
+	case "delete":
+		item[directive.Patch] = "delete"
+	case "replace":
+		item[directive.Patch] = "replace"
+	}
+}
+
+func withoutDirectives(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		c := map[string]any{}
+		for name, value := range v {
+			if !strings.HasPrefix(name, "$") {
+				c[name] = withoutDirectives(value)
+			}
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i := range v {
+			c[i] = withoutDirectives(v[i])
+		}
+		return c
+	default:
+		return v
+	}
+}
+
+func (g schemaPod) containers(t *podschema.Type) []any {
+	var l []any
+	for i := range rapid.IntRange(1, 2).Draw(g.T, "containers") {
+		c := g.object(t.Elem(), 4, 4)
+		delete(c, directive.Unset)
+		delete(c, "image")
+		c["name"] = fmt.Sprint("c", i)
+		if !g.fragment {
+			c["image"] = "app:1"
+		}
+		l = append(l, c)
+	}
+	return l
+}
+
+func (g schemaPod) pod(prefix string) map[string]any {
+	specType, _ := podschema.Pod().Field("spec")
+	containers, _ := specType.Field("containers")
+	spec := g.object(specType, 5, 5)
+	delete(spec, directive.OnConflict)
+	delete(spec, "serviceAccount") // the old name of serviceAccountName
+	spec["containers"] = g.list(containers, "containers", 4)
+	if some(g.T, "init") {
+		c := g.object(containers.Elem(), 4, 4)
+		delete(c, directive.Unset)
+		c["name"], c["image"] = pick(g.T, "init name", "i", prefix), "x"
+		spec["initContainers"] = []any{c}
+	}
+	return map[string]any{"metadata": map[string]any{"labels": g.value(podschema.At("metadata.labels"), "labels", 1)}, "spec": spec}
+}
+
+func TestLawsHoldForWhateverTheSchemaAllows(t *testing.T) {
+	injected, tried := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		pod := normal(schemaPod{T: rt}.pod("p"))
+		var frags []Fragment
+		for i := range rapid.IntRange(1, 2).Draw(rt, "templates") {
+			name := fmt.Sprint("t", i)
+			object := schemaPod{T: rt, fragment: true}.pod(name)
+			frags = append(frags, Fragment{Template: name, Hash: "v1", OnConflict: pick(rt, "onConflict", KeepPod, Overwrite, Overwrite, Deny), Overridable: some(rt, "overridable"), Object: normal(object)})
+		}
+		// Extensions name only containers that the pod has.
+		names := strings.Fields(names(t, at(t, pod, "spec", "containers")))
+		for _, f := range frags {
+			spec := f.Object["spec"].(map[string]any)
+			spec["containers"] = slices.DeleteFunc(spec["containers"].([]any), func(c any) bool { return !slices.Contains(names, objectOf(c)["name"].(string)) })
+		}
+		tried++
+		first, err := mergeInto(t, pod, frags...)
+		if refused(t, err) {
+			return
+		}
+		injected++
+		st := status(t, first.Pod)
+		wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %s", text(frags)), st.Base(first.Pod), pod)
+		again, err := mergeInto(t, first.Pod, frags...)
+		if err != nil || len(again.Edits) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof   %s\nfrags %s", err, text(again.Edits), text(first.Pod), text(frags))
+		}
+		if text(again.Warnings) != text(first.Warnings) {
+			rt.Fatalf("warnings %s\nat first %s\nof   %s\nfrags %s", text(again.Warnings), text(first.Warnings), text(pod), text(frags))
+		}
+	})
+	if injected*5 < tried {
+		t.Fatalf("only %d of %d pods were injected", injected, tried)
+	}
+	t.Logf("laws tested on %d of %d pods that the schema allows", injected, tried)
+}
+
+// Every list and every map of the API has a rule; a new one in a newer schema
+// shows here, and somebody decides.
+func TestEveryListOfTheSchemaHasItsRule(t *testing.T) {
+	rules := map[string][]string{}
+	seen := map[*podschema.Type]bool{}
+	var walk func(t *podschema.Type, path string)
+	walk = func(t *podschema.Type, path string) {
+		if t.Kind() == podschema.List {
+			id, ok := t.Identity()
+			rule := "one value"
+			switch {
+			case ok && id.Set():
+				rule = "set"
+			case ok:
+				var keys []string
+				for _, k := range id.Keys {
+					keys = append(keys, k.Name)
+				}
+				rule = "by " + strings.Join(keys, "+")
+			}
+			rules[rule] = append(rules[rule], path)
+			path += "[]"
+			t = t.Elem()
+		}
+		if t.Kind() == podschema.Map {
+			walk(t.Elem(), path+".*")
+			return
+		}
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		for _, name := range t.FieldNames() {
+			f, _ := t.Field(name)
+			walk(f, path+"."+name)
+		}
+	}
+	spec, _ := podschema.Pod().Field("spec")
+	walk(spec, "spec")
+	var got []string
+	for _, rule := range slices.Sorted(maps.Keys(rules)) {
+		slices.Sort(rules[rule])
+		for _, path := range rules[rule] {
+			got = append(got, rule+": "+path)
+		}
+	}
+	if want := listRules; strings.Join(got, "\n") != strings.TrimSpace(want) {
+		t.Fatalf("the schema's lists are now\n%s", strings.Join(got, "\n"))
+	}
+}
+
+const listRules = `
+by containerPort+protocol: spec.containers[].ports
+by containerPort+protocol: spec.ephemeralContainers[].ports
+by devicePath: spec.containers[].volumeDevices
+by devicePath: spec.ephemeralContainers[].volumeDevices
+by ip: spec.hostAliases
+by mountPath: spec.containers[].volumeMounts
+by mountPath: spec.ephemeralContainers[].volumeMounts
+by name: spec.containers
+by name: spec.containers[].env
+by name: spec.containers[].resources.claims
+by name: spec.dnsConfig.options
+by name: spec.ephemeralContainers
+by name: spec.ephemeralContainers[].env
+by name: spec.imagePullSecrets
+by name: spec.initContainers
+by name: spec.resourceClaims
+by name: spec.schedulingGates
+by name: spec.securityContext.sysctls
+by name: spec.volumes
+by topologyKey+whenUnsatisfiable: spec.topologySpreadConstraints
+by uid: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.ownerReferences
+one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution
+one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions
+one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values
+one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields
+one value: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.labelSelector.matchExpressions
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.labelSelector.matchExpressions[].values
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.matchLabelKeys
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.mismatchLabelKeys
+one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.namespaces
+one value: spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
+one value: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution
+one value: spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
+one value: spec.containers[].args
+one value: spec.containers[].command
+one value: spec.containers[].lifecycle.postStart.exec.command
+one value: spec.containers[].lifecycle.postStart.httpGet.httpHeaders
+one value: spec.containers[].resizePolicy
+one value: spec.containers[].restartPolicyRules
+one value: spec.ephemeralContainers[].args
+one value: spec.ephemeralContainers[].command
+one value: spec.ephemeralContainers[].envFrom
+one value: spec.ephemeralContainers[].resizePolicy
+one value: spec.ephemeralContainers[].restartPolicyRules
+one value: spec.hostAliases[].hostnames
+one value: spec.topologySpreadConstraints[].matchLabelKeys
+one value: spec.volumes[].cephfs.monitors
+one value: spec.volumes[].configMap.items
+one value: spec.volumes[].downwardAPI.items
+one value: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.managedFields
+one value: spec.volumes[].ephemeral.volumeClaimTemplate.spec.accessModes
+one value: spec.volumes[].fc.targetWWNs
+one value: spec.volumes[].fc.wwids
+one value: spec.volumes[].iscsi.portals
+one value: spec.volumes[].projected.sources[].configMap.items
+one value: spec.volumes[].projected.sources[].downwardAPI.items
+one value: spec.volumes[].projected.sources[].secret.items
+one value: spec.volumes[].rbd.monitors
+one value: spec.volumes[].secret.items
+set: spec.containers[].envFrom
+set: spec.containers[].restartPolicyRules[].exitCodes.values
+set: spec.containers[].securityContext.capabilities.add
+set: spec.containers[].securityContext.capabilities.drop
+set: spec.dnsConfig.nameservers
+set: spec.dnsConfig.searches
+set: spec.readinessGates
+set: spec.securityContext.supplementalGroups
+set: spec.tolerations
+set: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.finalizers
+set: spec.volumes[].projected.sources
+`

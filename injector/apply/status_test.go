@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func withStatus(value any) map[string]any {
+	return map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: value}}, "spec": map[string]any{"containers": []any{}}}
+}
+
+func TestAMalformedStatusIsAbsentAndSaysWhy(t *testing.T) {
+	for want, value := range map[string]any{
+		"not text": 1, "decoding": "{", "something follows": `{"v":1} x`, "version 2": `{"v":2}`, "version 0": `{}`, "a digest or an object": `{"v":1,"pod":[]}`,
+		"no name": `{"v":1,"templates":{"":"x"}}`, "no such field": `{"v":1,"pod":{"in":{"spec":{"item":true}}}}`, "without its index": `{"v":1,"pod":{"in":{"spec":{"removed":[{}]}}}}`, "more than": `{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`, "decoding it": `{"v":1,"templates":["a"]}`,
+	} {
+		st, err := record.Parse(withStatus(value), statusKey)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statusKey) {
+			t.Errorf("%.60v: error %v, want %q", value, err, want)
+		}
+		if !st.Empty() {
+			t.Errorf("%.60v: status %v", value, st)
+		}
+		if base := st.Base(withStatus(value)); text(base["metadata"]) != `{"annotations":{}}` {
+			t.Errorf("%.60v: the view still has it: %s", value, text(base))
+		}
+	}
+}
+
+func TestAPodWithoutAStatusHasAnEmptyOne(t *testing.T) {
+	for _, pod := range []map[string]any{{}, {"metadata": nil}, {"metadata": "x"}, {"metadata": map[string]any{"annotations": []any{}}}} {
+		st, err := record.Parse(pod, statusKey)
+		if err != nil || !st.Empty() {
+			t.Errorf("%v: %v, %v", pod, st, err)
+		}
+		if got := text(st.Base(pod)); got != text(pod) {
+			t.Errorf("base %s of %s", got, text(pod))
+		}
+	}
+}
+
+func TestAMalformedStatusIsReplacedWhenSomethingIsInjected(t *testing.T) {
+	pod := withStatus("nonsense")
+	st, err := record.Parse(pod, statusKey)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	r, err := injectWith(pod, st, nil)
+	if err != nil || len(r.Edits) != 0 {
+		t.Fatalf("nothing is injected, and yet: %v %s", err, text(r.Edits))
+	}
+	r, err = injectWith(pod, st, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")})
+	if err != nil || status(t, r.Pod).Hash("a") != "v1" || applyEdits(t, text(pod), r.Edits) != text(r.Pod) {
+		t.Fatalf("%v %s", err, text(r.Pod))
+	}
+}
+
+func TestWhatAStatusSaysOfPlacesThatThePodDoesNotHaveIsLeftOut(t *testing.T) {
+	pod := parse(t, `
+metadata: {annotations: {}}
+spec:
+  nodeSelector: null
+  containers: [{name: web, image: x, env: [{name: A}]}]
+`)
+	forged := recordtest.Forged{Templates: map[string]string{"z": "h"},
+		Was:     map[string]any{"/spec/containers/name=s": "x", "/spec/securityContext/runAsUser": "x", "/spec/hostname": "h", "/spec/containers/name=web/env/name=A": "x", "/spec/containers/name=web/env/name=B": "x"},
+		Removed: map[string][]record.Removed{"/spec/volumes": {{}}, "/spec/containers/name=s/env": {{}}, "/spec/containers/name=web/command": {{}}, "/metadata/labels": {{}}, "/spec/x": {{}}}}
+	at(t, pod, "metadata", "annotations").(map[string]any)[statusKey] = forged.Text()
+	var was, removed []string
+	var walk func(p *record.Place, path string)
+	walk = func(p *record.Place, path string) {
+		if len(p.Was) > 0 {
+			was = append(was, path)
+		}
+		if len(p.Removed) > 0 {
+			removed = append(removed, path)
+		}
+		for segment, child := range p.In {
+			walk(child, path+"/"+segment)
+		}
+	}
+	walk(status(t, pod).Root, "")
+	slices.Sort(was)
+	if text(was) != `["/spec/containers/name=web/env/name=A","/spec/hostname"]` {
+		t.Errorf("originals are kept for %s", text(was))
+	}
+	if text(removed) != `["/spec/volumes"]` {
+		t.Errorf("removed items are kept for %s", text(removed))
+	}
+}
+
+func TestTheViewRestoresAListsItemsWhereTheyWere(t *testing.T) {
+	defaultToleration := "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
+	pod := parse(t, "metadata: {}\nspec: {tolerations: [{key: a}, "+defaultToleration+", {key: b}]}")
+	r := lawful(t, pod, fragment(t, "t", "spec: {tolerations: [{operator: Exists}]}"))
+	changed := normal(r.Pod)
+	spec := changed["spec"].(map[string]any)
+	spec["tolerations"] = append(spec["tolerations"].([]any), at(t, pod, "spec", "tolerations", "1"))
+	if got := text(at(t, status(t, changed).Base(changed), "spec", "tolerations")); strings.Count(got, "not-ready") != 1 {
+		t.Fatalf("what somebody put back is there twice: %s", got)
+	}
+}
+
+// FuzzStatus reads any status and merges into a pod that carries it: no panic,
+// no removal, the same view after reading what is written, and a bounded size.
+func FuzzStatus(f *testing.F) {
+	for _, forged := range []recordtest.Forged{
+		{Templates: map[string]string{"t": "v1"}, Added: []string{"/spec/containers/name=web"}, Made: []string{"/spec"}, Was: map[string]any{"/spec/a": 1},
+			Removed: map[string][]record.Removed{"/spec/tolerations": {{At: 1, Value: map[string]any{}}}}},
+		{Templates: map[string]string{"t": "v1", "u": "h"}, Added: []string{"/spec/volumes/name=v", "/spec/containers/name=web/env/name=A"}, Was: map[string]any{"/spec/containers/name=web/env": nil}},
+		{Removed: map[string][]record.Removed{"/spec/initContainers": {{At: -1}}, "/metadata/labels": {{At: 9}}}},
+		{Added: []string{"/spec/initContainers/name=s"}, Wrote: map[string]string{"/spec/volumes/name=v": "00000000"}},
+	} {
+		f.Add(forged.Text())
+	}
+	f.Add(`{"v":1,"templates":null}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, value string) {
+		pod := parse(t, `
+metadata: {labels: {a: b}, annotations: {}}
+spec:
+  containers: [{name: web, image: x, env: [{name: A, value: x}], ports: [{containerPort: 80}]}]
+  volumes: [{name: v, projected: {sources: [{secret: {name: s}}]}}]
+  tolerations: [{key: a}]
+`)
+		pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = value
+		before := text(pod)
+		st, _ := record.Parse(pod, statusKey)
+		base := st.Base(pod)
+		frag := fragment(t, "t", "metadata: {labels: {c: d}}\nspec: {initContainers: [{name: s, image: x}], volumes: [{name: v, projected: {sources: [{secret: {name: z}}]}}], tolerations: [{key: b}], containers: [{name: web, env: [{name: B}]}]}")
+		r, err := injectWith(pod, st, []Fragment{frag})
+		if text(pod) != before {
+			t.Fatalf("the pod was changed: %s", text(pod))
+		}
+		if _, ok := base["kind"]; ok {
+			t.Fatalf("the view has what the pod has not: %s", text(base))
+		}
+		if err != nil {
+			return
+		}
+		for _, e := range r.Edits {
+			if e.Op == "remove" {
+				t.Fatalf("a status removes %v", e.Path)
+			}
+		}
+		if applyEdits(t, before, r.Edits) != text(r.Pod) {
+			t.Fatalf("the edits %s do not give %s", text(r.Edits), text(r.Pod))
+		}
+		st2, err := record.Parse(r.Pod, statusKey)
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v", err)
+		}
+		again, err := injectWith(r.Pod, st2, []Fragment{frag})
+		if err != nil || len(again.Edits) > 0 {
+			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Edits), text(r.Pod))
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package merge
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Action is what has to happen in one place of the base pod.
+type Action int
+
+const (
+	// Nothing: the place itself stays, places in it may not. With Templates, those
+	// want the value that the pod has.
+	Nothing Action = iota
+	// Make: an object or a list is made, where the base pod has none, to hold what
+	// is in it.
+	Make
+	// Write: the plan's value stands there as a whole, whatever stood there.
+	Write
+	// Remove: what the base pod has there goes.
+	Remove
+	// Expect: the API server derives the value there from what is written
+	// elsewhere. The plan's pod may have the value already.
+	Expect
+	// Renew: what the base pod has there goes, if anything, because the API server
+	// derives it anew from what is written elsewhere.
+	Renew
+)
+
+// Change is what the templates want in one place of the pod, and in the places
+// in it. Segments are those of keyed paths.
+type Change struct {
+	Do Action
+	// Templates want it, in their order.
+	Templates []string
+	// In has the changes in the place, by the next segment.
+	In map[string]*Change
+
+	t     *podschema.Type
+	want  any    // the value that the templates want, if claimed
+	was   any    // the base pod's value, unless Do is Nothing
+	had   bool   // whether the base pod has one, null included
+	asked bool   // whether templates want something there
+	gone  bool   // they want nothing there
+	kept  string // a template that wants another value, and leaves the pod's alone
+	order *order // where the items of this list want to stand
+}
+
+// Segments returns the segments of the changes in c, sorted.
+func (c *Change) Segments() []string { return slices.Sorted(maps.Keys(c.In)) }
+
+// Child returns the change of a segment in c, nil for none. It works on nil.
+func (c *Change) Child(segment string) *Change {
+	if c == nil {
+		return nil
+	}
+	return c.In[segment]
+}
+
+func (c *Change) enter(segment string) *Change {
+	child := c.In[segment]
+	if child == nil {
+		child = &Change{}
+		if c.In == nil {
+			c.In = map[string]*Change{}
+		}
+		c.In[segment] = child
+	}
+	return child
+}
+
+func (c *Change) walk(visit func(*Change)) {
+	visit(c)
+	for _, child := range c.In {
+		child.walk(visit)
+	}
+}
+
+// by adds a template to those that want the change.
+func (c *Change) by(template string) {
+	if !slices.Contains(c.Templates, template) {
+		c.Templates = append(c.Templates, template)
+	}
+}
+
+// only reports whether no other template wants the change.
+func (c *Change) only(template string) bool {
+	return len(c.Templates) == 1 && c.Templates[0] == template
+}
+
+// claim notes that a template wants v there, or nothing (gone).
+func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
+	c.asked, c.t, c.want, c.gone = true, t, v, gone
+	c.by(template)
+}
+
+// ours reports whether a template put what the plan has there.
+func (c *Change) ours() bool { return c != nil && (c.Do == Write || c.Do == Make) }
+
+// put notes that the plan puts a value where the base pod has was.
+func (c *Change) put(do Action, was any, had bool) {
+	if c.Do == Nothing || c.Do == Expect {
+		c.was, c.had = was, had
+	}
+	c.Do = do
+}
+
+// Expected returns the value that the API server derives where Do is Expect,
+// and nil if the plan does not know it.
+func (c *Change) Expected() any { return c.want }
+
+// Wish is what templates want in one place.
+type Wish struct {
+	Type  *podschema.Type
+	Value any
+	// Gone: they want nothing there.
+	Gone bool
+}
+
+// Wish returns what the templates want in the place itself, and false if they want
+// something only in the places in it.
+func (c *Change) Wish() (Wish, bool) {
+	return Wish{Type: c.t, Value: c.want, Gone: c.gone}, c.asked
+}
+
+// First is an item that a template wants in front of its list.
+type First struct {
+	Template, Item string
+	Required       bool
+}
+
+// Neighbour is an item that a template wants before or after another one of its
+// list. Items are named by their keys.
+type Neighbour struct {
+	Template, Item, Anchor string
+	After                  bool
+}
+
+// Positions returns where the items of a list want to stand.
+func (c *Change) Positions() ([]First, []Neighbour) {
+	if c.order == nil {
+		return nil, nil
+	}
+	var neighbours []Neighbour
+	for _, w := range c.order.wishes {
+		neighbours = append(neighbours, Neighbour{Template: w.template, Item: w.item, Anchor: w.anchor, After: w.after})
+	}
+	return c.order.firsts, neighbours
+}
+
+// Edits reports whether the change or one in it changes the base pod. It works on
+// nil.
+func (c *Change) Edits() bool {
+	if c == nil {
+		return false
+	}
+	switch c.Do {
+	case Write, Make, Remove, Renew:
+		return true
+	}
+	for _, child := range c.In {
+		if child.Edits() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,152 @@
+package merge
+
+import (
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// What happens where a template and the pod want different values.
+const (
+	// Deny refuses the pod with a [ConflictError].
+	Deny = directive.Deny
+	// KeepPod leaves the pod's value, with a warning.
+	KeepPod = directive.KeepPod
+	// Overwrite puts the template's value there.
+	Overwrite = directive.Overwrite
+)
+
+// Fragment is what one template renders to for one pod.
+type Fragment struct {
+	Template string // the template's name
+	Hash     string // of the template
+	// Object is the fragment: metadata.labels, metadata.annotations and spec,
+	// with the directives $position, $patch, $unset and $onConflict. Nil or empty
+	// does nothing.
+	Object map[string]any
+	// OnConflict is Deny, KeepPod or Overwrite; "" means Deny.
+	OnConflict string
+	// Overridable lets a pod's author declare a container of a sidecar's name,
+	// whose fields then win (image "auto" means the template's).
+	Overridable bool
+	// Required makes each value of the pod that stands where the template wants
+	// another one a conflict, also a label, a variable or a mount. Its items with
+	// $position: First stand before those of templates that are not required.
+	Required bool
+}
+
+// Plan is what the templates want of a pod.
+type Plan struct {
+	// Base is the pod that the plan is made for.
+	Base map[string]any
+	// Pod is the base pod with all that the templates want. It shares unchanged
+	// parts with the base pod.
+	Pod map[string]any
+	// Root has the changes that lead from Base to Pod.
+	Root *Change
+	// Fragments are the fragments that the plan is made of, in the order given.
+	Fragments []Fragment
+	// Warnings are sentences for the team, each once.
+	Warnings []string
+}
+
+// Merge merges the fragments into the base pod: first those of templates that
+// are not required, then those that are, each in the order given. StatusKey is
+// the full name of the annotation that no fragment may set. The error is a
+// [*ConflictError], a [*FragmentError] or a [*PodError].
+func Merge(base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
+	fragments = slices.Clone(fragments)
+	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
+	m := newMerger(base, statusKey)
+	// All are read before any is merged: an item may stand before or after an item
+	// of a later template.
+	for i := range fragments {
+		if err := m.check(&fragments[i]); err != nil {
+			return Plan{}, err
+		}
+	}
+	for i := range fragments {
+		if err := m.template(&fragments[i]); err != nil {
+			return Plan{}, err
+		}
+	}
+	m.settlePodRequests()
+	m.warnOfPositions()
+	return Plan{Base: base, Pod: m.root.fields, Root: m.changes, Fragments: fragments, Warnings: m.sentences()}, nil
+}
+
+func rank(f Fragment) int {
+	if f.Required {
+		return 1
+	}
+	return 0
+}
+
+// Templates returns the names of the templates that the plan gives something
+// to the pod of, in the order of the fragments.
+func (p Plan) Templates() []string {
+	traced := map[string]bool{}
+	p.Root.walk(func(c *Change) {
+		if c.Do != Nothing {
+			for _, name := range c.Templates {
+				traced[name] = true
+			}
+		}
+	})
+	var names []string
+	for _, f := range p.Fragments {
+		if traced[f.Template] {
+			names = append(names, f.Template)
+		}
+	}
+	return names
+}
+
+// merger is the making of one plan.
+type merger struct {
+	statusKey string
+	base      map[string]any
+	root      *object // the pod as it is wanted so far
+	changes   *Change
+	names     containerNames
+	limited   map[*Change]bool // resources that LimitRanger set, or that follow from others
+	warnings  []warning
+	given     map[string]bool // the templates that were checked
+
+	frag *Fragment // the fragment that is being merged
+}
+
+func newMerger(base map[string]any, statusKey string) *merger {
+	m := &merger{
+		statusKey: statusKey, base: base, root: newObject(base), changes: &Change{},
+		limited: map[*Change]bool{}, given: map[string]bool{},
+	}
+	if m.root.fields == nil {
+		m.root.fields = map[string]any{}
+	}
+	m.names = namesOf(base)
+	m.noteLimitRange()
+	return m
+}
+
+// start is where the merge of a fragment begins.
+func (m *merger) start(f *Fragment) *place {
+	policy := f.OnConflict
+	if policy == "" {
+		policy = Deny
+	}
+	return &place{node: m.changes, onConflict: policy}
+}
+
+func (m *merger) template(f *Fragment) error {
+	m.frag = f
+	if blank(podschema.Pod(), f.Object) {
+		return nil
+	}
+	at := m.start(f)
+	if _, ok := m.root.fields["spec"].(map[string]any); !ok && f.Object["spec"] != nil {
+		return m.podError(at.field("spec"), "an object", m.root.fields["spec"])
+	}
+	return m.mergeObject(podschema.Pod(), m.root, f.Object, at)
+}

@@ -1,0 +1,144 @@
+package merge
+
+import (
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// standing is a value in the wanted pod where a template wants one.
+type standing struct {
+	at    *place
+	t     *podschema.Type
+	value any // as it is wanted so far; nil for none
+	// stays means that the pod's own value wins without a conflict.
+	stays bool
+	// unset reports whether a value there counts as absent, because it is the
+	// API's default or was set by the API server's own admission. Nil: none does.
+	unset func(value any) bool
+}
+
+// base returns what the base pod has there, nil for nothing.
+func (s standing) base() any {
+	if n := s.at.find(); n != nil && n.Do != Nothing && n.Do != Expect {
+		return n.was
+	}
+	return s.value
+}
+
+// settle decides whether the template's value v has to be put there. First the
+// template meets the base pod. If it leaves the pod's value alone, it wants
+// nothing there. Otherwise it has to agree with the other templates that do.
+func (m *merger) settle(s standing, v any) (write bool, err error) {
+	if s.at.owner != "" {
+		return false, m.settleInside(s, v)
+	}
+	n := s.at.find()
+	if n != nil && n.gone {
+		return false, m.agree(s, v, n)
+	}
+	write, wants, err := m.settleWithPod(s, v)
+	if err != nil || !wants {
+		return false, err
+	}
+	if n != nil && n.asked {
+		return false, m.agree(s, v, n)
+	}
+	if write {
+		if other := m.wantedInside(n); other != "" {
+			s.value = s.base()
+			return false, m.disagree(s, v, other, "that template extends it, and would lose what it added")
+		}
+	}
+	s.at.note().claim(m.frag.Template, s.t, v, false)
+	return write, nil
+}
+
+// settleWithPod decides by the base pod and this template alone.
+func (m *merger) settleWithPod(s standing, v any) (write, wants bool, err error) {
+	base := s.base()
+	switch {
+	case base == nil:
+		return true, true, nil
+	case podschema.Equal(s.t, withoutToken(s.t, base), v):
+		return false, true, nil
+	case s.unset != nil && s.unset(base):
+		return true, true, nil
+	case s.at.author:
+		return false, false, nil
+	}
+	policy := s.at.onConflict
+	if s.stays && !s.at.explicit && !m.frag.Required {
+		policy = KeepPod
+	}
+	write, err = m.conflict(policy, s, base, v, "")
+	if err == nil && !write {
+		s.at.note().kept = m.frag.Template
+	}
+	return write, write, err
+}
+
+// settleInside decides about a place inside an item that a template put there:
+// who put it there and this template have to agree.
+func (m *merger) settleInside(s standing, v any) error {
+	if podschema.Equal(s.t, s.value, v) {
+		s.at.note().claim(m.frag.Template, s.t, v, false)
+		return nil
+	}
+	return m.disagree(s, v, s.at.owner, "")
+}
+
+// agree adds the template to those that want something there, if all want the
+// same.
+func (m *merger) agree(s standing, v any, n *Change) error {
+	if n.gone {
+		s.value = nil
+		return m.disagree(s, v, n.Templates[0], "that template deletes it")
+	}
+	if !podschema.Equal(s.t, n.want, v) {
+		s.value = n.want
+		return m.disagree(s, v, n.Templates[0], "")
+	}
+	n.by(m.frag.Template)
+	return nil
+}
+
+// conflict does what a policy says where the pod has another value. V is nil
+// where the template wants nothing there.
+func (m *merger) conflict(policy string, s standing, base, v any, hint string) (write bool, err error) {
+	switch policy {
+	case Overwrite:
+		// A directive at the node says it outright; a setting of the whole template
+		// may reach what its author did not think of.
+		if !s.at.explicit {
+			m.warn(s.at, replacesPods)
+		}
+		return true, nil
+	case KeepPod:
+		m.warnOfPods(s.at, podsStays)
+		return false, nil
+	default:
+		return false, m.conflictError(s.at, "", podschema.Show(base), v, hint)
+	}
+}
+
+// disagree is the conflict of two templates. No policy settles it: policies are
+// about the pod.
+func (m *merger) disagree(s standing, v any, other, hint string) error {
+	return m.conflictError(s.at, other, shownWish(s.value), v, hint)
+}
+
+// wantedInside names another template that put or took something inside n.
+func (m *merger) wantedInside(n *Change) string {
+	if n == nil {
+		return ""
+	}
+	for _, segment := range n.Segments() {
+		c := n.In[segment]
+		if c.Do != Nothing && c.asked && !c.only(m.frag.Template) {
+			return c.Templates[0]
+		}
+		if other := m.wantedInside(c); other != "" {
+			return other
+		}
+	}
+	return ""
+}

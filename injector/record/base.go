@@ -1,0 +1,152 @@
+package record
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Base returns the pod as its author wrote it: without the places in the record
+// and without the annotation, originals restored. It is a view: the pod is not
+// modified, and shares with the result what is the same in both.
+//
+// Objects and lists that Pillion made go when nothing is left in them but what
+// the API server's defaulting adds. Places that lead nowhere are ignored.
+func (r Record) Base(pod map[string]any) map[string]any {
+	return r.Root.object(withoutAnnotation(pod, r.key), podschema.Pod())
+}
+
+// withoutAnnotation returns the pod without the annotation of that key.
+func withoutAnnotation(pod map[string]any, key string) map[string]any {
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if _, ok := annotations[key]; !ok {
+		return pod
+	}
+	pod, metadata, annotations = maps.Clone(pod), maps.Clone(metadata), maps.Clone(annotations)
+	delete(annotations, key)
+	metadata["annotations"], pod["metadata"] = annotations, metadata
+	return pod
+}
+
+// before returns the value that stood at the place before Pillion, where v of
+// type t stands now; gone reports that nothing stood there.
+func (p *Place) before(v any, t *podschema.Type) (was any, gone bool) {
+	if p.Owns() {
+		if len(p.Was) > 0 {
+			return p.Was[0], false
+		}
+		return nil, true
+	}
+	switch w := v.(type) {
+	case map[string]any:
+		fields := p.object(w, t)
+		if p.Made && onlyDefaults(fields, t) {
+			return p.unmade()
+		}
+		return fields, false
+	case []any:
+		items := p.list(w, t)
+		if p.Made && len(items) == 0 {
+			return p.unmade()
+		}
+		return items, false
+	default:
+		return v, false
+	}
+}
+
+func (p *Place) unmade() (was any, gone bool) {
+	if len(p.Was) > 0 {
+		return p.Was[0], false
+	}
+	return nil, true
+}
+
+func onlyDefaults(object map[string]any, t *podschema.Type) bool {
+	for name := range object {
+		if !podschema.IsDefault(t, name, object) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Place) object(v map[string]any, t *podschema.Type) map[string]any {
+	if len(p.In) == 0 {
+		return v
+	}
+	v = maps.Clone(v)
+	if v == nil {
+		v = map[string]any{}
+	}
+	for name, child := range p.In {
+		value, have := v[name]
+		if !have {
+			child.intoAbsent(v, name)
+			continue
+		}
+		if was, gone := child.before(value, t.Child(name)); gone {
+			delete(v, name)
+		} else {
+			v[name] = was
+		}
+	}
+	return v
+}
+
+// intoAbsent restores a field that the pod no longer has.
+func (p *Place) intoAbsent(v map[string]any, name string) {
+	if len(p.Was) > 0 && !p.Made {
+		v[name] = p.Was[0]
+	} else if len(p.Removed) > 0 {
+		v[name] = p.reinsert(nil, podschema.Identity{})
+	}
+}
+
+func (p *Place) list(v []any, t *podschema.Type) []any {
+	id, ok := t.Identity()
+	if !ok || len(p.In)+len(p.Removed) == 0 {
+		return v
+	}
+	meant := map[int]*Place{}
+	for key, i := range p.Match(id, v) {
+		if child := p.In[key]; child != nil {
+			meant[i] = child
+		}
+	}
+	kept := make([]any, 0, len(v))
+	for i, item := range v {
+		child := meant[i]
+		if child == nil {
+			kept = append(kept, item)
+		} else if was, gone := child.before(item, id.Elem); !gone {
+			kept = append(kept, was)
+		}
+	}
+	return p.reinsert(kept, id)
+}
+
+// reinsert puts removed items back, unless somebody else did.
+func (p *Place) reinsert(items []any, id podschema.Identity) []any {
+	if len(p.Removed) == 0 {
+		return items
+	}
+	have := map[string]bool{}
+	for _, item := range items {
+		if key, ok := id.Key(item); ok {
+			have[key] = true
+		}
+	}
+	removed := slices.Clone(p.Removed)
+	slices.SortStableFunc(removed, func(a, b Removed) int { return cmp.Compare(a.At, b.At) })
+	for _, r := range removed {
+		if key, ok := id.Key(r.Value); ok && have[key] {
+			continue
+		}
+		items = slices.Insert(items, min(max(r.At, 0), len(items)), r.Value)
+	}
+	return items
+}

@@ -1,0 +1,265 @@
+package record
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Place is what the record says of one place of a pod: of a field, of a map's
+// entry or of a list's item, and of the places in it. A keyed path leads there:
+// fields and keys by their names, items of lists by their [podschema.Identity.Key].
+type Place struct {
+	// Made: Pillion made this object or list to hold what is in it. Where nothing
+	// else is in it, the base pod does not have it.
+	Made bool
+	// Added: Pillion added the item or the object as a whole, or the API server
+	// derived it from what Pillion wrote. The base pod does not have it, with all
+	// that others made of it.
+	Added bool
+	// Wrote is the digest of the value that Pillion wrote, "" for no value.
+	Wrote string
+	// Was has the value that stood there before Pillion wrote or removed it. It
+	// is empty if nothing stood there.
+	Was []any
+	// Removed are the items that Pillion took out of this list.
+	Removed []Removed
+	// In has the places in this one, by the next segment of the keyed path.
+	In map[string]*Place
+}
+
+// Removed is an item that was taken out of a list.
+type Removed struct {
+	// At is the item's index in the list without Pillion's own items.
+	At    int
+	Value any
+}
+
+// Child returns the place of a segment in p, nil if the record says nothing of
+// it. It works on a nil place.
+func (p *Place) Child(segment string) *Place {
+	if p == nil {
+		return nil
+	}
+	return p.In[segment]
+}
+
+// Set puts a place into p.
+func (p *Place) Set(segment string, child *Place) {
+	if p.In == nil {
+		p.In = map[string]*Place{}
+	}
+	p.In[segment] = child
+}
+
+// Enter returns the place of a segment in p, made if need be.
+func (p *Place) Enter(segment string) *Place {
+	child := p.In[segment]
+	if child == nil {
+		child = &Place{}
+		p.Set(segment, child)
+	}
+	return child
+}
+
+// Owns reports whether what stands at the place is Pillion's: written, added,
+// or taken away.
+func (p *Place) Owns() bool {
+	return p != nil && (p.Added || p.Wrote != "" || len(p.Was) > 0 && !p.Made)
+}
+
+// Gone reports whether Pillion took away what stood at the place, and wrote
+// nothing there.
+func (p *Place) Gone() bool {
+	return p != nil && len(p.Was) > 0 && !p.Made && !p.Added && p.Wrote == "" && len(p.In) == 0
+}
+
+// Empty reports whether the record says nothing of the place nor of any in it.
+func (p *Place) Empty() bool {
+	if p == nil {
+		return true
+	}
+	if p.Made || p.Owns() || len(p.Removed) > 0 {
+		return false
+	}
+	for _, child := range p.In {
+		if !child.Empty() {
+			return false
+		}
+	}
+	return true
+}
+
+// Clone returns a copy that shares nothing with p but the values in Was and
+// Removed.
+func (p *Place) Clone() *Place {
+	if p == nil {
+		return nil
+	}
+	c := *p
+	c.Was, c.Removed = slices.Clone(p.Was), slices.Clone(p.Removed)
+	if p.In != nil {
+		c.In = make(map[string]*Place, len(p.In))
+		for segment, child := range p.In {
+			c.In[segment] = child.Clone()
+		}
+	}
+	return &c
+}
+
+// Same reports whether two places say the same of what Pillion wrote there and
+// in them.
+func (p *Place) Same(q *Place) bool {
+	if p == nil || q == nil {
+		return p == q
+	}
+	return p.Wrote == q.Wrote && maps.EqualFunc(p.In, q.In, (*Place).Same)
+}
+
+const digestLength = 8
+
+// Digest returns eight hexadecimal digits of a value's canonical form, which the
+// API's defaulting does not change. It tells a value that somebody changed from
+// one that is as it was written. It proves nothing: who can forge a record can
+// change the pod as well.
+func Digest(t *podschema.Type, v any) string {
+	h := fnv.New64a()
+	h.Write([]byte(podschema.Canonical(t, v)))
+	sum := h.Sum64()
+	return fmt.Sprintf("%0*x", digestLength, uint32(sum)^uint32(sum>>32))
+}
+
+// Of returns the place of a value that is written where nothing stood: the
+// objects and lists in it are made, the values and items in them are Pillion's.
+func Of(t *podschema.Type, v any) *Place {
+	if t.IsOneAddition() {
+		return &Place{Wrote: Digest(t, v)}
+	}
+	p := &Place{Made: true}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if value != nil {
+				p.Set(name, Of(t.Child(name), value))
+			}
+		}
+	case []any:
+		id, _ := t.Identity()
+		for _, item := range v {
+			if key, ok := id.Key(item); ok {
+				p.Set(key, OfItem(id, item))
+			}
+		}
+	}
+	return p
+}
+
+// OfItem returns the place of a list's item that is added as a whole, such as a
+// sidecar. It has a digest of each value in the item.
+func OfItem(id podschema.Identity, item any) *Place {
+	if id.Set() {
+		return &Place{Added: true}
+	}
+	p := Whole(id.Elem, item)
+	if p.Wrote == "" {
+		p.Added = true
+	}
+	if object, ok := item.(map[string]any); ok && p.Wrote == "" && object != nil {
+		for _, k := range id.Keys {
+			delete(p.In, k.Name)
+		}
+	}
+	return p
+}
+
+// Whole returns the place of a value that is written as a whole, with a digest
+// of each value in it.
+func Whole(t *podschema.Type, v any) *Place {
+	if t.IsOneAddition() {
+		return &Place{Wrote: Digest(t, v)}
+	}
+	p := &Place{}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if value != nil {
+				p.Set(name, Whole(t.Child(name), value))
+			}
+		}
+	case []any:
+		id, _ := t.Identity()
+		for _, item := range v {
+			if key, ok := id.Key(item); ok {
+				p.Set(key, OfItem(id, item))
+			}
+		}
+	}
+	return p
+}
+
+// Match returns the index of the item that each key means in a list of a pod.
+// An author may have an item twice, as environments do. Then the key means the
+// one that is as Pillion wrote it, or else the first.
+func (p *Place) Match(id podschema.Identity, items []any) map[string]int {
+	index := make(map[string]int, len(items))
+	for i, item := range items {
+		key, ok := id.Key(item)
+		if !ok {
+			continue
+		}
+		first, taken := index[key]
+		if !taken {
+			index[key] = i
+			continue
+		}
+		if c := p.Child(key); c != nil && c.Wrote != "" && Digest(id.Elem, items[first]) != c.Wrote && Digest(id.Elem, item) == c.Wrote {
+			index[key] = i
+		}
+	}
+	return index
+}
+
+// prune takes out what the place would give back where the pod has no room for
+// it. It means nothing now, and would mean something as soon as a template
+// makes such a room.
+func (p *Place) prune(v any, t *podschema.Type) {
+	id, keyed := t.Identity()
+	items, isList := v.([]any)
+	object, isObject := v.(map[string]any)
+	if len(p.Removed) > 0 && (!keyed || v != nil && !isList) {
+		p.Removed = nil
+	}
+	var index map[string]int
+	if isList && keyed && len(p.In) > 0 {
+		index = p.Match(id, items)
+	}
+	for segment, child := range p.In {
+		switch {
+		case isObject:
+			value, have := object[segment]
+			if !have && len(child.Was) > 0 && (child.Was[0] == nil || child.Made) {
+				child.Was = nil
+			}
+			child.prune(value, t.Child(segment))
+		case index != nil:
+			if i, have := index[segment]; have {
+				child.prune(items[i], id.Elem)
+			} else {
+				child.forget()
+			}
+		default:
+			child.forget()
+		}
+	}
+}
+
+// forget takes out all that the place and those in it would give back.
+func (p *Place) forget() {
+	p.Was, p.Removed = nil, nil
+	for _, child := range p.In {
+		child.forget()
+	}
+}

@@ -1,0 +1,113 @@
+package record
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// MaxBytes bounds the annotation, read and written: half of what the API allows
+// all annotations of a pod together.
+const MaxBytes = 128 << 10
+
+const version = 1
+
+// Record is what Pillion did to a pod.
+type Record struct {
+	// Templates has the hash of each template that the pod carries something of.
+	Templates map[string]string
+	// Root is the pod's place. It is never nil in a record that [Parse] or [New]
+	// gave.
+	Root *Place
+
+	key string
+}
+
+// New returns a record that says nothing, of a pod whose annotation is key.
+func New(key string) Record {
+	return Record{Templates: map[string]string{}, Root: &Place{}, key: key}
+}
+
+// Hash returns the hash of a template that the pod carries, and "" if the
+// template left no trace in the pod.
+func (r Record) Hash(template string) string { return r.Templates[template] }
+
+// Parse reads the record from the pod's annotation key. A pod without the
+// annotation has an empty record. A record that is malformed, too large or of
+// another version counts as none: the error, fit for a warning, says why, and
+// the record that is returned with it is empty and usable.
+func Parse(pod map[string]any, key string) (Record, error) {
+	none := New(key)
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, ok := annotations[key]
+	if !ok {
+		return none, nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return none, fmt.Errorf("ignoring annotation %s: it is not text", key)
+	}
+	r, err := decode(text)
+	if err != nil {
+		return none, fmt.Errorf("ignoring annotation %s: %w", key, err)
+	}
+	r.key = key
+	r.Root.prune(pod, podschema.Pod())
+	return r, nil
+}
+
+func decode(text string) (Record, error) {
+	if len(text) > MaxBytes {
+		return Record{}, fmt.Errorf("%d bytes, more than the %d allowed", len(text), MaxBytes)
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var written struct {
+		Version   int               `json:"v"`
+		Templates map[string]string `json:"templates"`
+		Pod       any               `json:"pod"`
+	}
+	if err := d.Decode(&written); err != nil {
+		return Record{}, fmt.Errorf("decoding it: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Record{}, errors.New("something follows its JSON")
+	}
+	if written.Version != version {
+		return Record{}, fmt.Errorf("version %d, this build knows %d", written.Version, version)
+	}
+	if _, ok := written.Templates[""]; ok {
+		return Record{}, errors.New("a template has no name")
+	}
+	root, err := decodePlace(written.Pod)
+	if err != nil {
+		return Record{}, err
+	}
+	r := Record{Templates: map[string]string{}, Root: &Place{}}
+	maps.Copy(r.Templates, written.Templates)
+	// Whatever a record says, the base pod keeps its metadata and its spec.
+	for _, section := range []string{"metadata", "spec"} {
+		if p := root.Child(section); p != nil {
+			kept := &Place{Made: p.Made, In: p.In}
+			if p.Made && len(p.Was) > 0 && p.Was[0] == nil {
+				kept.Was = p.Was
+			}
+			r.Root.Set(section, kept)
+		}
+	}
+	return r, nil
+}
+
+// Encode returns the annotation's value. The same record gives the same bytes.
+func (r Record) Encode() string {
+	return string(podschema.Encode(map[string]any{"v": version, "templates": r.Templates, "pod": r.Root.encoded()}))
+}
+
+// Empty reports whether the record says nothing.
+func (r Record) Empty() bool { return len(r.Templates) == 0 && r.Root.Empty() }

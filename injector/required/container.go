@@ -1,0 +1,206 @@
+package required
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// sidecar is one container of a required template while it is compared.
+type sidecar struct {
+	*comparison
+	template string
+	allowed  Allowed
+	at       []string
+	want, is map[string]any
+	record   *record.Place
+}
+
+// container compares a sidecar of a required template, field by field.
+func (c *comparison) container(template string, w, p any, r *record.Place, at []string) {
+	s := sidecar{comparison: c, template: template, allowed: c.allowed(template), at: at, want: objectOf(w), is: objectOf(p), record: r}
+	names := slices.Sorted(maps.Keys(s.want))
+	for name := range s.is {
+		if _, ok := s.want[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s.field(name)
+	}
+}
+
+func (s sidecar) field(name string) {
+	t := podschema.At("spec.containers[]").Child(name)
+	want, is := s.want[name], s.is[name]
+	same := podschema.Equal(podschema.At("spec.containers[]"), s.alone(name, want), s.alone(name, is))
+	switch name {
+	case "image":
+		if image, _ := is.(string); !same && !s.allowed.AllowsImage(image) {
+			s.wrong(name, t, want, "is %s; want %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
+		}
+	case "imagePullPolicy":
+		// The plugin AlwaysPullImages sets Always.
+		if !same && is != "Always" {
+			s.differsFrom(name, t, want, is)
+		}
+	case "env":
+		s.items(name, t, func(item map[string]any) bool {
+			variable, _ := item["name"].(string)
+			return s.allowed.AllowsEnv(variable)
+		})
+	case "volumeMounts":
+		s.items(name, t, func(item map[string]any) bool {
+			mountPath, _ := item["mountPath"].(string)
+			return s.allowed.AllowsMount(mountPath) || s.isToken(item)
+		})
+	case "resources":
+		if !same && !s.allowed.AllowsResources() {
+			s.wrong(name, t, want, "is %s; want %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
+				podschema.Show(is), podschema.Show(want))
+		}
+	case "livenessProbe", "readinessProbe", "startupProbe":
+		if !same && (!s.allowed.AllowsProbes() || objectOf(is)["exec"] != nil) {
+			s.differsFrom(name, t, want, is)
+		}
+	case "ports":
+		if !same && !podschema.Equal(t, s.withHostPorts(want), is) {
+			s.differsFrom(name, t, want, is)
+		}
+	default:
+		if !same {
+			s.differsFrom(name, t, want, is)
+		}
+	}
+}
+
+// alone is a container with one field, and the image on which a default depends.
+func (s sidecar) alone(name string, v any) map[string]any {
+	c := map[string]any{name: v}
+	if name != "image" {
+		c["image"] = s.is["image"]
+	}
+	return c
+}
+
+func (s sidecar) differsFrom(name string, t *podschema.Type, want, is any) {
+	switch {
+	case want == nil:
+		s.wrong(name, t, want, "is %s, which the template leaves alone", podschema.Show(is))
+	case is == nil:
+		s.wrong(name, t, want, "is missing")
+	default:
+		s.wrong(name, t, want, "is %s; want %s", podschema.Show(is), podschema.Show(want))
+	}
+}
+
+func (s sidecar) wrong(name string, t *podschema.Type, want any, format string, args ...any) {
+	r := s.record.Child(name)
+	since := r != nil && want != nil && r.Same(record.Whole(t, want)) || r == nil && want == nil && s.record.Owns()
+	s.differs(s.template, append(s.at[:len(s.at):len(s.at)], name), since, format, args...)
+}
+
+// items compares a list of the sidecar. Allowed items may be added and changed.
+func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[string]any) bool) {
+	id, _ := t.Identity()
+	wanted, _ := s.want[name].([]any)
+	items, _ := s.is[name].([]any)
+	want := map[string]any{}
+	for _, item := range wanted {
+		if key, ok := id.Key(item); ok {
+			want[key] = item
+		}
+	}
+	found := map[string]bool{}
+	at := append(s.at[:len(s.at):len(s.at)], name)
+	for _, item := range items {
+		key, ok := id.Key(item)
+		w, rendered := want[key]
+		here := append(at[:len(at):len(at)], key)
+		found[key] = true
+		r := s.record.Child(name).Child(key)
+		switch {
+		case !ok:
+			s.differs(s.template, at, false, "has an item without a name, %s", podschema.Show(item))
+		case rendered && podschema.Equal(id.Elem, item, w), allowed(objectOf(item)):
+		case rendered:
+			s.differs(s.template, here, r != nil && r.Same(record.OfItem(id, w)), "is %s; want %s", podschema.Show(item), podschema.Show(w))
+		default:
+			s.differs(s.template, here, r == nil && s.record.Owns(), "is there, and the template does not render it")
+		}
+	}
+	for _, item := range wanted {
+		if key, ok := id.Key(item); ok && !found[key] {
+			s.differs(s.template, append(at[:len(at):len(at)], key), s.record.Child(name).Child(key) != nil, "is missing")
+		}
+	}
+}
+
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// isToken reports whether a mount is the one that the API server's ServiceAccount
+// plugin adds: of a projected volume with the token, the cluster's CA and the
+// namespace, and nothing else.
+func (s sidecar) isToken(mount map[string]any) bool {
+	if mount["mountPath"] != tokenPath || mount["readOnly"] != true || len(mount) != 3 {
+		return false
+	}
+	volumes, _ := objectOf(s.pod["spec"])["volumes"].([]any)
+	for _, v := range volumes {
+		if volume := objectOf(v); volume["name"] == mount["name"] {
+			sources, _ := objectOf(volume["projected"])["sources"].([]any)
+			return strings.HasPrefix(str(volume["name"]), "kube-api-access-") && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
+		}
+	}
+	return false
+}
+
+// isTokenSource reports whether the plugin gives that source to the volume.
+func isTokenSource(source map[string]any) bool {
+	token, ca, downward := objectOf(source["serviceAccountToken"]), objectOf(source["configMap"]), objectOf(source["downwardAPI"])
+	switch {
+	case len(source) != 1:
+		return false
+	case token != nil:
+		return token["path"] == "token" && token["audience"] == nil
+	case ca != nil:
+		// OpenShift adds the CA of its services.
+		file, known := map[string]string{"kube-root-ca.crt": "ca.crt", "openshift-service-ca.crt": "service-ca.crt"}[str(ca["name"])]
+		return known && onlyItem(ca["items"])["path"] == file && onlyItem(ca["items"])["key"] == file
+	default:
+		item := onlyItem(downward["items"])
+		return item["path"] == "namespace" && objectOf(item["fieldRef"])["fieldPath"] == "metadata.namespace"
+	}
+}
+
+func onlyItem(v any) map[string]any {
+	items, _ := v.([]any)
+	if len(items) != 1 {
+		return nil
+	}
+	return objectOf(items[0])
+}
+
+func str(v any) string { s, _ := v.(string); return s }
+
+// withHostPorts is a list of ports as the API server writes it in a pod with
+// hostNetwork.
+func (s sidecar) withHostPorts(v any) any {
+	ports, ok := v.([]any)
+	if !ok || objectOf(s.pod["spec"])["hostNetwork"] != true {
+		return v
+	}
+	with := make([]any, len(ports))
+	for i, p := range ports {
+		port := maps.Clone(objectOf(p))
+		if port != nil && port["hostPort"] == nil {
+			port["hostPort"] = port["containerPort"]
+		}
+		with[i] = port
+	}
+	return with
+}

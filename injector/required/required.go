@@ -1,0 +1,207 @@
+package required
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Allowed is what spec.verify of a template lets others do to its sidecars.
+type Allowed interface {
+	AllowsImage(image string) bool
+	AllowsEnv(name string) bool
+	AllowsMount(path string) bool
+	AllowsResources() bool
+	AllowsProbes() bool
+}
+
+// Difference is one way in which a pod is not what a required template makes of
+// it.
+type Difference struct {
+	Template string
+	// Path is where, as people write it, and Text what is wrong there.
+	Path, Text string
+	// Since: the record says that Pillion wrote the place as it is wanted, so
+	// somebody changed it since, unless the record is forged.
+	Since bool
+}
+
+// String returns the difference as a part of a sentence.
+func (d Difference) String() string {
+	return d.Path + " " + d.Text
+}
+
+// Differences compares the pod with what the required templates of the plan
+// want. Rec is the record that the pod came with; it decides nothing. The
+// differences come in the order of the pod's fields.
+func Differences(plan merge.Plan, pod map[string]any, rec record.Record, allowed func(template string) Allowed) []Difference {
+	c := &comparison{pod: pod, allowed: allowed, required: map[string]bool{}}
+	for _, f := range plan.Fragments {
+		c.required[f.Template] = f.Required
+	}
+	c.walk(podschema.Pod(), plan.Root, plan.Pod, pod, rec.Root, nil)
+	return c.found
+}
+
+type comparison struct {
+	pod      map[string]any
+	allowed  func(template string) Allowed
+	required map[string]bool
+	found    []Difference
+}
+
+func (c *comparison) differs(template string, at []string, since bool, format string, args ...any) {
+	c.found = append(c.found, Difference{Template: template, Path: podschema.Readable(at), Text: fmt.Sprintf(format, args...), Since: since})
+}
+
+// template returns the required template that wants a change, "" for none.
+func (c *comparison) template(change *merge.Change) string {
+	for _, name := range change.Templates {
+		if c.required[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// walk compares the places in a value of type t: w is it as wanted, p as it is.
+func (c *comparison) walk(t *podschema.Type, change *merge.Change, w, p any, r *record.Place, at []string) {
+	id, keyed := t.Identity()
+	wanted, isList := w.([]any)
+	if isList && keyed {
+		c.list(id, change, wanted, p, r, at)
+		return
+	}
+	wo, _ := w.(map[string]any)
+	po, _ := p.(map[string]any)
+	for _, name := range change.Segments() {
+		here := append(at[:len(at):len(at)], name)
+		value, have := po[name]
+		c.place(t.Child(name), change.In[name], wo[name], value, have && value != nil, r.Child(name), here)
+	}
+}
+
+// place compares one field or item, and the places in it.
+func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, have bool, r *record.Place, at []string) {
+	template := c.template(change)
+	wish, asked := change.Wish()
+	if template == "" || !asked {
+		c.walk(t, change, w, p, r, at)
+		return
+	}
+	since := r.Owns() && r.Same(record.Whole(t, wish.Value))
+	switch {
+	case wish.Gone && have:
+		c.differs(template, at, false, "is there, and the template takes it away")
+	case wish.Gone:
+	case !have && (wish.Value == nil || change.Do == merge.Nothing && w == nil):
+		// The template wants the default that an absent value means.
+	case !have:
+		c.differs(template, at, since, "is missing")
+	case t.IsContainer():
+		c.container(template, w, p, r, at)
+	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, wish.Value):
+		c.differs(template, at, since, "is %s; want %s", podschema.Show(p), podschema.Show(wish.Value))
+	default:
+		c.walk(t, change, w, p, r, at)
+	}
+}
+
+// list compares the items of a list. All items of one key have to be as wanted:
+// an environment may have a variable twice.
+func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []any, p any, r *record.Place, at []string) {
+	items, _ := p.([]any)
+	index := merge.IndexOf(id, wanted)
+	byKey := map[string][]any{}
+	for _, item := range items {
+		if key, ok := id.Key(item); ok {
+			byKey[key] = append(byKey[key], item)
+		}
+	}
+	for _, key := range change.Segments() {
+		child, here := change.In[key], append(at[:len(at):len(at)], key)
+		var w any
+		if i, ok := index[key]; ok {
+			w = wanted[i]
+		}
+		if len(byKey[key]) == 0 {
+			c.place(id.Elem, child, w, nil, false, r.Child(key), here)
+		}
+		for _, item := range byKey[key] {
+			c.place(id.Elem, child, w, item, true, r.Child(key), here)
+		}
+		if template := c.template(child); template != "" && len(id.Keys) == 1 && id.Keys[0].Name == "mountPath" {
+			c.shadowed(template, child, items, here)
+		}
+	}
+	c.positions(id, change, items, at)
+}
+
+// shadowed finds mounts of the same path, written another way, over a mount that
+// a template wants.
+func (c *comparison) shadowed(template string, change *merge.Change, mounts []any, at []string) {
+	wish, asked := change.Wish()
+	if !asked || wish.Gone {
+		return
+	}
+	want, _ := objectOf(wish.Value)["mountPath"].(string)
+	for _, m := range mounts {
+		if got, _ := objectOf(m)["mountPath"].(string); got != want && path.Clean("/"+got) == path.Clean("/"+want) {
+			c.differs(template, at, false, "is mounted over by a mount at %q", got)
+		}
+	}
+}
+
+// positions compares where items stand with where required templates want them.
+func (c *comparison) positions(id podschema.Identity, change *merge.Change, items []any, at []string) {
+	firsts, neighbours := change.Positions()
+	index, inFront := merge.IndexOf(id, items), map[string]bool{}
+	for _, f := range firsts {
+		if c.required[f.Template] {
+			inFront[f.Item] = true
+		}
+	}
+	for _, f := range firsts {
+		i, have := index[f.Item]
+		if !c.required[f.Template] || !have {
+			continue
+		}
+		before := slices.IndexFunc(items[:i], func(item any) bool {
+			key, _ := id.Key(item)
+			return !inFront[key]
+		})
+		if before >= 0 {
+			key, _ := id.Key(items[before])
+			c.differs(f.Template, append(at[:len(at):len(at)], f.Item), false, "stands behind %s, and the template wants it first", keyName(key))
+		}
+	}
+	for _, n := range neighbours {
+		i, have := index[n.Item]
+		j, there := index[n.Anchor]
+		if c.required[n.Template] && have && there && (i < j) == n.After {
+			side := "before"
+			if n.After {
+				side = "after"
+			}
+			c.differs(n.Template, append(at[:len(at):len(at)], n.Item), false, "does not stand %s %s, where the template wants it", side, keyName(n.Anchor))
+		}
+	}
+}
+
+func keyName(key string) string {
+	if key == "" {
+		return "an item without a name"
+	}
+	_, name, _ := strings.Cut(key, "=")
+	return name
+}
+
+func objectOf(v any) map[string]any {
+	object, _ := v.(map[string]any)
+	return object
+}

@@ -1,0 +1,376 @@
+package injector
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/apply"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/required"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// way is one request on its way from the base pod to the patch.
+type way struct {
+	pipeline *Pipeline
+	request  Request
+	// base is the pod that templates see, seen the one that required templates do.
+	base, seen map[string]any
+	// verifying: a template that is not required and fails is left out.
+	verifying bool
+
+	decision  policy.Decision
+	rendered  map[string]*TemplateOutcome // by template: those that rendered
+	fragments []merge.Fragment
+	planned   merge.Plan
+	out       Outcome
+}
+
+// decide chooses the templates.
+func (w *way) decide() {
+	r := w.request
+	metadata, _ := w.base["metadata"].(map[string]any)
+	seen, _ := w.seen["metadata"].(map[string]any)
+	entries := r.Templates.All()
+	choices := make([]policy.Template, len(entries))
+	for i, e := range entries {
+		choices[i] = choice(e)
+	}
+	w.decision = policy.Decide(policy.Request{
+		InjectKey: w.pipeline.injectKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		PodAnnotations: stringMap(metadata["annotations"]), PodLabels: stringMap(metadata["labels"]), RequiredPodLabels: stringMap(seen["labels"]),
+		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
+		Excluded: slices.Contains(w.pipeline.config.ExcludedNamespaces, r.Namespace.Name),
+	}, choices)
+	w.out = Outcome{Allowed: true, Code: w.decision.Code, Pod: r.Pod, Warnings: slices.Clone(w.decision.Warnings), Steps: slices.Clone(w.decision.Steps)}
+	if w.decision.Deny {
+		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: w.decision.Code, Why: w.decision.Why})
+	}
+	for _, o := range w.decision.Outcomes {
+		t := TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
+		w.out.Templates = append(w.out.Templates, t)
+		switch {
+		case o.Deny && !w.spares(o.Template):
+			w.out.Refusals = append(w.out.Refusals, t)
+		case o.Asked:
+			w.warn(t)
+		}
+	}
+}
+
+// spares reports whether a template's failure refuses nothing: the verification
+// of a final pod is about required templates.
+func (w *way) spares(template string) bool {
+	entry, _ := w.request.Templates.Get(template)
+	return w.verifying && !entry.Required()
+}
+
+func choice(e templates.Entry) policy.Template {
+	if e.Template == nil {
+		return brokenChoice(e)
+	}
+	t := e.Template
+	spec := t.Spec()
+	c := policy.Template{Name: t.Name(), InjectByDefault: spec.InjectByDefault, Suspended: spec.Suspend, Required: spec.Required, AvailableTo: t.AvailableTo}
+	if ns, pod, ok := t.Match(); ok {
+		c.Match = &policy.Match{Namespace: ns, Pod: pod}
+	}
+	return c
+}
+
+func brokenChoice(e templates.Entry) policy.Template {
+	c := policy.Template{Name: e.Name, Broken: e.Err}
+	b := e.Broken()
+	if b == nil {
+		return c
+	}
+	c.InjectByDefault, c.Suspended, c.Required, c.AvailableTo = b.InjectByDefault, b.Suspend, b.Required, b.AvailableTo
+	c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required
+	if ns, pod, ok := b.Match(); ok {
+		c.Match = &policy.Match{Namespace: ns, Pod: pod}
+	}
+	return c
+}
+
+// template returns one that was decided to be injected.
+func (w *way) template(name string) *templates.Template {
+	entry, _ := w.request.Templates.Get(name)
+	return entry.Template
+}
+
+// render renders each template that was decided.
+func (w *way) render() error {
+	for _, name := range w.decision.Inject {
+		if err := w.renderOne(w.template(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *way) renderOne(t *templates.Template) error {
+	pod := w.base
+	if t.Spec().Required {
+		pod = w.seen
+	}
+	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
+	result, err := t.Render(templates.Input{Pod: pod, Namespace: w.request.Namespace})
+	if err != nil {
+		if out.Code = renderCode(err); out.Code == reason.InternalError {
+			return fmt.Errorf("rendering template %s: %w", t.Name(), err)
+		}
+		out.Why, out.named = err.Error(), true
+		w.failed(out)
+		return nil
+	}
+	out.Params, out.Origins = result.Params, result.Origins
+	w.out.Warnings = append(w.out.Warnings, result.Warnings...)
+	if c := result.Unmet; c != nil {
+		out.Code, out.Why = reason.ConditionFalse, conditionSentence(c.Name, c.Message)
+		if out.Asked {
+			w.warn(out)
+		}
+		w.out.Templates = append(w.out.Templates, out)
+		w.step(out.Name, "matchCondition "+c.Name, string(out.Code)+": "+c.Message)
+		return nil
+	}
+	out.Code = reason.NothingToInject
+	w.rendered[out.Name] = &out
+	spec := t.Spec()
+	w.fragments = append(w.fragments, merge.Fragment{
+		Template: out.Name, Hash: out.Hash, Object: result.Fragment,
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
+	})
+	return nil
+}
+
+func conditionSentence(name, message string) string {
+	if message == "" {
+		return fmt.Sprintf("its matchCondition %q is false for this pod", name)
+	}
+	return fmt.Sprintf("its matchCondition %q is false for this pod: %s", name, message)
+}
+
+func renderCode(err error) reason.Code {
+	var parameter *templates.ParameterError
+	var expensive *templates.TooExpensiveError
+	var render *templates.RenderError
+	switch {
+	case errors.As(err, &parameter):
+		return reason.BadParameter
+	case errors.As(err, &expensive):
+		return reason.TemplateTooExpensive
+	case errors.As(err, &render):
+		return reason.RenderFailed
+	default:
+		return reason.InternalError
+	}
+}
+
+// plan makes the plan of the fragments. A template that cannot be merged and says
+// onError: Skip is left out, and the plan is made of the others.
+func (w *way) plan() error {
+	for {
+		plan, err := merge.Merge(w.base, w.fragments, w.pipeline.statusKey)
+		if err == nil {
+			w.planned = plan
+			return nil
+		}
+		name, code := faultOf(err)
+		if !w.leaveOut(name, code, err) {
+			return fmt.Errorf("planning what the templates want: %w", err)
+		}
+		if len(w.out.Refusals) > 0 {
+			return nil
+		}
+	}
+}
+
+// faultOf returns the template whose fault a failed merge is.
+func faultOf(err error) (template string, code reason.Code) {
+	var conflict *merge.ConflictError
+	var fragment *merge.FragmentError
+	var pod *merge.PodError
+	var large *apply.TooLargeError
+	switch {
+	case errors.As(err, &conflict):
+		return conflict.Template, reason.Conflict
+	case errors.As(err, &fragment):
+		return fragment.Template, reason.RenderFailed
+	case errors.As(err, &pod):
+		return pod.Template, reason.RenderFailed
+	case errors.As(err, &large):
+		return large.Template, reason.TemplateTooExpensive
+	}
+	return "", ""
+}
+
+// leaveOut takes a template's fragment away and does what its onError says. It
+// reports false if no template of that name was rendered.
+func (w *way) leaveOut(name string, code reason.Code, err error) bool {
+	out, ok := w.rendered[name]
+	if !ok {
+		return false
+	}
+	delete(w.rendered, name)
+	w.fragments = slices.DeleteFunc(w.fragments, func(f merge.Fragment) bool { return f.Template == name })
+	out.Code, out.Why, out.named = code, err.Error(), code != reason.TemplateTooExpensive
+	w.failed(*out)
+	return true
+}
+
+// failed does what a template's onError says.
+func (w *way) failed(out TemplateOutcome) {
+	out.Asked = true
+	w.out.Templates = append(w.out.Templates, out)
+	w.step(out.Name, out.Why, string(out.Code))
+	if w.template(out.Name).Spec().OnError == v1alpha1.ErrorSkip || w.spares(out.Name) {
+		w.warn(out)
+		return
+	}
+	w.out.Refusals = append(w.out.Refusals, out)
+}
+
+// apply brings the pod up to date, and refuses a pod in which a required template
+// does not have what it wants. Where no webhook verifies the final pod, as on the
+// command line, nothing else would tell.
+func (w *way) apply(rec record.Record) error {
+	result, err := apply.Apply(w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	for err != nil {
+		name, code := faultOf(err)
+		if !w.leaveOut(name, code, err) {
+			return fmt.Errorf("applying the plan to the pod: %w", err)
+		}
+		if len(w.out.Refusals) > 0 {
+			return nil
+		}
+		if err := w.plan(); err != nil || len(w.out.Refusals) > 0 {
+			return err
+		}
+		result, err = apply.Apply(w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	}
+	if w.requireAll(result.Pod, rec); len(w.out.Refusals) > 0 {
+		return nil
+	}
+	patch, err := operations(w.request.Pod, result)
+	if err != nil {
+		return err
+	}
+	w.out.Pod, w.out.Operations = result.Pod, patch
+	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
+	w.injected()
+	return nil
+}
+
+// injected notes the outcome of each template that was rendered.
+func (w *way) injected() {
+	traced := w.planned.Templates()
+	for _, name := range w.decision.Inject {
+		out, ok := w.rendered[name]
+		if !ok {
+			continue
+		}
+		if slices.Contains(traced, name) {
+			out.Code = reason.Injected
+		}
+		out.Why = out.Code.Sentence()
+		empty := !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Template == name && f.Object != nil })
+		if w.decision.Asked[name] && empty {
+			w.warn(*out)
+		}
+		w.out.Templates = append(w.out.Templates, *out)
+		w.step(name, "its matchConditions hold, its parameters are good", string(out.Code))
+	}
+}
+
+// requireAll refuses a pod that is not what the required templates want.
+func (w *way) requireAll(pod map[string]any, rec record.Record) {
+	if !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Required }) {
+		return
+	}
+	differences := required.Differences(w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
+	wrong, since := map[string][]string{}, map[string]bool{}
+	for _, d := range differences {
+		wrong[d.Template] = append(wrong[d.Template], d.String())
+		since[d.Template] = since[d.Template] || d.Since
+	}
+	for _, name := range w.decision.Inject {
+		if len(wrong[name]) == 0 {
+			continue
+		}
+		out := *w.rendered[name]
+		out.Code, out.Why = reason.RequiredMissing, strings.Join(wrong[name], "; ")
+		if since[name] {
+			out.Why += fmt.Sprintf(" (%s says that Pillion wrote it as it has to be: another webhook changed it since, which spec.verify.allow of the template can allow, "+
+				"or the annotation is another pod's: leave it out)", w.pipeline.statusKey)
+		}
+		w.out.Templates = append(w.out.Templates, out)
+		w.step(name, out.Why, string(out.Code))
+		w.out.Refusals = append(w.out.Refusals, out)
+	}
+}
+
+// conclude sums the request up: one code, and a message if the pod is refused.
+func (w *way) conclude() Outcome {
+	out := &w.out
+	switch {
+	case len(out.Refusals) > 0:
+		out.Allowed = false
+		out.Pod, out.Operations = w.request.Pod, nil
+		out.Code = out.Refusals[0].Code
+		out.Message = fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml --templates TEMPLATES.yaml)",
+			sentences(out.Refusals), out.Code)
+	case slices.ContainsFunc(out.Templates, func(t TemplateOutcome) bool { return t.Code == reason.Injected }):
+		out.Code = reason.Injected
+	case out.Code == "":
+		out.Code = reason.NotRequested
+		for _, t := range out.Templates {
+			if t.Asked {
+				out.Code = t.Code
+			}
+		}
+	}
+	return *out
+}
+
+// sentences joins refusals, each with the name of its template.
+func sentences(refusals []TemplateOutcome) string {
+	whys := make([]string, len(refusals))
+	for i, t := range refusals {
+		whys[i] = t.Why
+		if t.Name != "" && !t.named {
+			whys[i] = "template " + t.Name + ": " + t.Why
+		}
+	}
+	return strings.Join(whys, "; ")
+}
+
+func (w *way) warn(t TemplateOutcome) {
+	w.out.Warnings = append(w.out.Warnings, t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why)))
+}
+
+func (w *way) step(template, input, result string) {
+	w.out.Steps = append(w.out.Steps, policy.Step{Rule: "template " + template, Template: template, Input: input, Result: result})
+}
+
+// stringMap returns a JSON object's string values. The API server has checked
+// that all are strings; offline, workload.CheckMetadata has.
+func stringMap(v any) map[string]string {
+	object, _ := v.(map[string]any)
+	if len(object) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(object))
+	for k, v := range object {
+		if s, ok := v.(string); ok {
+			m[k] = s
+		}
+	}
+	return m
+}

@@ -1,0 +1,184 @@
+package podschema
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"sync"
+)
+
+// fixed are the defaults that the API gives fields of a pod, and the zero
+// values of fields that it leaves out when it writes a pod, so that nobody can
+// tell whether an author wrote them. They are in k8s.io/kubernetes
+// (pkg/apis/core/v1/defaults.go and zz_generated.defaults.go), which cannot be
+// imported. Types are shared: what holds for containers holds for init
+// containers, for one probe for all. testdata/defaults has what each supported
+// version's own code does, and the tests hold this table against it.
+var fixed = map[string]any{
+	"spec.dnsPolicy":                     "ClusterFirst",
+	"spec.restartPolicy":                 "Always",
+	"spec.schedulerName":                 "default-scheduler",
+	"spec.securityContext":               map[string]any{},
+	"spec.terminationGracePeriodSeconds": json.Number("30"),
+	"spec.enableServiceLinks":            true,
+	"spec.hostNetwork":                   false,
+	"spec.hostPID":                       false,
+	"spec.hostIPC":                       false,
+
+	"spec.containers[].terminationMessagePath":                   "/dev/termination-log",
+	"spec.containers[].terminationMessagePolicy":                 "File",
+	"spec.containers[].resources":                                map[string]any{},
+	"spec.containers[].stdin":                                    false,
+	"spec.containers[].stdinOnce":                                false,
+	"spec.containers[].tty":                                      false,
+	"spec.containers[].ports[].protocol":                         "TCP",
+	"spec.containers[].ports[].hostPort":                         json.Number("0"),
+	"spec.containers[].volumeMounts[].readOnly":                  false,
+	"spec.containers[].env[].valueFrom.fieldRef.apiVersion":      "v1",
+	"spec.containers[].env[].valueFrom.fileKeyRef.optional":      false,
+	"spec.containers[].env[].valueFrom.resourceFieldRef.divisor": "0",
+
+	"spec.containers[].livenessProbe.initialDelaySeconds": json.Number("0"),
+	"spec.containers[].livenessProbe.timeoutSeconds":      json.Number("1"),
+	"spec.containers[].livenessProbe.periodSeconds":       json.Number("10"),
+	"spec.containers[].livenessProbe.successThreshold":    json.Number("1"),
+	"spec.containers[].livenessProbe.failureThreshold":    json.Number("3"),
+	"spec.containers[].livenessProbe.httpGet.path":        "/",
+	"spec.containers[].livenessProbe.httpGet.scheme":      "HTTP",
+
+	"spec.volumes[].hostPath.type":                                             "",
+	"spec.volumes[].secret.defaultMode":                                        json.Number("420"),
+	"spec.volumes[].configMap.defaultMode":                                     json.Number("420"),
+	"spec.volumes[].downwardAPI.defaultMode":                                   json.Number("420"),
+	"spec.volumes[].projected.defaultMode":                                     json.Number("420"),
+	"spec.volumes[].projected.sources[].serviceAccountToken.expirationSeconds": json.Number("3600"),
+	"spec.volumes[].persistentVolumeClaim.readOnly":                            false,
+	"spec.volumes[].nfs.readOnly":                                              false,
+	"spec.volumes[].ephemeral.volumeClaimTemplate.spec.volumeMode":             "Filesystem",
+	"spec.volumes[].iscsi.iscsiInterface":                                      "default",
+	"spec.volumes[].iscsi.readOnly":                                            false,
+	"spec.volumes[].rbd.pool":                                                  "rbd",
+	"spec.volumes[].rbd.user":                                                  "admin",
+	"spec.volumes[].rbd.keyring":                                               "/etc/ceph/keyring",
+	"spec.volumes[].azureDisk.cachingMode":                                     "ReadWrite",
+	"spec.volumes[].azureDisk.fsType":                                          "ext4",
+	"spec.volumes[].azureDisk.readOnly":                                        false,
+	"spec.volumes[].azureDisk.kind":                                            "Shared",
+	"spec.volumes[].awsElasticBlockStore.partition":                            json.Number("0"),
+	"spec.volumes[].awsElasticBlockStore.readOnly":                             false,
+	"spec.volumes[].azureFile.readOnly":                                        false,
+	"spec.volumes[].cephfs.readOnly":                                           false,
+	"spec.volumes[].cinder.readOnly":                                           false,
+	"spec.volumes[].fc.readOnly":                                               false,
+	"spec.volumes[].flexVolume.readOnly":                                       false,
+	"spec.volumes[].gcePersistentDisk.partition":                               json.Number("0"),
+	"spec.volumes[].gcePersistentDisk.readOnly":                                false,
+	"spec.volumes[].glusterfs.readOnly":                                        false,
+	"spec.volumes[].iscsi.chapAuthDiscovery":                                   false,
+	"spec.volumes[].iscsi.chapAuthSession":                                     false,
+	"spec.volumes[].portworxVolume.readOnly":                                   false,
+	"spec.volumes[].quobyte.readOnly":                                          false,
+	"spec.volumes[].rbd.readOnly":                                              false,
+	"spec.volumes[].scaleIO.readOnly":                                          false,
+	"spec.volumes[].scaleIO.sslEnabled":                                        false,
+	"spec.volumes[].storageos.readOnly":                                        false,
+	"spec.volumes[].scaleIO.storageMode":                                       "ThinProvisioned",
+	"spec.volumes[].scaleIO.fsType":                                            "xfs",
+}
+
+// derived are the defaults that depend on the object around the field.
+var derived = map[string]func(object map[string]any) any{
+	"spec.containers[].imagePullPolicy": func(c map[string]any) any { return pullPolicy(c["image"]) },
+	"spec.volumes[].image.pullPolicy":   func(s map[string]any) any { return pullPolicy(s["reference"]) },
+	"spec.volumes[].emptyDir":           onlySource,
+}
+
+type field struct {
+	object *Type
+	name   string
+}
+
+var defaults = sync.OnceValue(func() map[field]func(map[string]any) any {
+	table := make(map[field]func(map[string]any) any, len(fixed)+len(derived))
+	for path, value := range fixed {
+		table[fieldAt(path)] = func(map[string]any) any { return value }
+	}
+	for path, value := range derived {
+		table[fieldAt(path)] = value
+	}
+	return table
+})
+
+func fieldAt(path string) field {
+	i := strings.LastIndexByte(path, '.')
+	At(path)
+	return field{object: At(path[:i]), name: path[i+1:]}
+}
+
+// IsDefault reports whether object, of type t, holds in a field that is there
+// what the API would put there, or what it does not tell from absent.
+func IsDefault(t *Type, name string, object map[string]any) bool {
+	ft, value := t.Child(name), object[name]
+	if t == nil || ft == nil || t.Kind() == Map {
+		return false
+	}
+	if d, ok := defaults()[field{t, name}]; ok {
+		if want := d(object); want != nil && Equal(ft, want, value) {
+			return true
+		}
+	}
+	return IsEmpty(ft, name, value)
+}
+
+// WouldBeDefault reports whether value in that field of the object would say what
+// its absence says.
+func WouldBeDefault(t *Type, object map[string]any, name string, value any) bool {
+	if _, ok := defaults()[field{t, name}]; !ok {
+		ft := t.Child(name)
+		return t != nil && ft != nil && t.Kind() != Map && IsEmpty(ft, name, value)
+	}
+	object = maps.Clone(object)
+	object[name] = value
+	return IsDefault(t, name, object)
+}
+
+// IsEmpty reports whether the API drops the value when it writes a pod.
+func IsEmpty(t *Type, name string, value any) bool {
+	switch v := value.(type) {
+	case string:
+		// No class is a decision: the default class is not to be used.
+		return v == "" && name != "storageClassName"
+	case []any:
+		return len(v) == 0 && t.Kind() == List
+	case map[string]any:
+		return len(v) == 0 && t.Kind() == Map
+	default:
+		return false
+	}
+}
+
+// pullPolicy is Always for the tag latest, given or implied.
+func pullPolicy(image any) any {
+	name, _ := image.(string)
+	name, _, digest := strings.Cut(name, "@")
+	tag := ""
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		tag = name[i+1:]
+	} else if name != "" && !digest {
+		tag = "latest"
+	}
+	if tag == "latest" {
+		return "Always"
+	}
+	return "IfNotPresent"
+}
+
+// onlySource is the source of a volume that names none.
+func onlySource(volume map[string]any) any {
+	for name, source := range volume {
+		if name != "name" && name != "emptyDir" && source != nil {
+			return nil
+		}
+	}
+	return map[string]any{}
+}

@@ -1,0 +1,168 @@
+package podschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// recorded is what the code of a version of Kubernetes itself makes of pods.
+// The programs in e2e/defaults write it, and an end-to-end test compares.
+type recorded struct {
+	Pods []struct {
+		Given, Defaulted map[string]any
+	}
+	Dropped []string
+}
+
+func eachVersion(t *testing.T, check func(*testing.T, recorded)) {
+	files, err := os.ReadDir("testdata/defaults")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d versions (%v)", len(files), err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(f.Name(), ".json"), func(t *testing.T) {
+			data, err := os.ReadFile("testdata/defaults/" + f.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r recorded
+			d := json.NewDecoder(strings.NewReader(string(data)))
+			d.UseNumber()
+			if err := d.Decode(&r); err != nil {
+				t.Fatal(err)
+			}
+			check(t, r)
+		})
+	}
+}
+
+func TestAPodAndWhatKubernetesMakesOfItAreEqual(t *testing.T) {
+	eachVersion(t, func(t *testing.T, r recorded) {
+		for i, p := range r.Pods {
+			given, defaulted := p.Given["spec"].(map[string]any), p.Defaulted["spec"].(map[string]any)
+			takeHostPorts(t, given, defaulted)
+			takePodRequests(t, given, defaulted)
+			spec := At("spec")
+			if a, b := Canonical(spec, given), Canonical(spec, defaulted); a != b {
+				t.Errorf("pod %d: they differ by\n%s", i, cmp.Diff(decode(t, []byte(a)), decode(t, []byte(b))))
+			}
+		}
+	})
+}
+
+// takeHostPorts takes out the host ports that come with a host network.
+func takeHostPorts(t *testing.T, given, defaulted map[string]any) {
+	if given["hostNetwork"] != true {
+		return
+	}
+	for _, c := range defaulted["containers"].([]any) {
+		for _, p := range objectOf(c)["ports"].([]any) {
+			if port := objectOf(p); port["hostPort"] != port["containerPort"] {
+				t.Errorf("port %s of a host network pod", text(p))
+			} else {
+				delete(port, "hostPort")
+			}
+		}
+	}
+}
+
+// takePodRequests takes out the requests of the pod as a whole that were derived.
+func takePodRequests(t *testing.T, given, defaulted map[string]any) {
+	asked, got := objectOf(objectOf(given["resources"])["requests"]), objectOf(objectOf(defaulted["resources"])["requests"])
+	for key, v := range got {
+		if asked[key] != nil {
+			continue
+		}
+		if want, ok := DerivedRequest(given, key); !ok || !SameQuantity(v, want) {
+			t.Errorf("the pod's own request of %s is %s in Kubernetes, and %v (%v) here, of %s", key, text(v), want.String(), ok, text(given))
+		}
+		delete(got, key)
+	}
+	for key := range asked {
+		if _, ok := DerivedRequest(given, key); !ok && len(objectOf(objectOf(given["resources"])["limits"])) > 0 {
+			t.Errorf("nothing is derived for %s of %s", key, text(given))
+		}
+	}
+	if len(got) == 0 && asked == nil {
+		delete(objectOf(defaulted["resources"]), "requests")
+	}
+}
+
+// What the table says and Kubernetes does not would be a value that an author
+// chose and that gives way.
+func TestEveryDefaultOfTheTableIsOneOfKubernetes(t *testing.T) {
+	// These are written even if nobody set them.
+	found := map[string]bool{
+		fieldKey(fieldAt("spec.containers[].resources")):                                true,
+		fieldKey(fieldAt("spec.containers[].env[].valueFrom.resourceFieldRef.divisor")): true,
+	}
+	eachVersion(t, func(t *testing.T, r recorded) {
+		for _, path := range r.Dropped {
+			found[fieldKey(fieldAt(path))] = true
+		}
+		for _, p := range r.Pods {
+			added(Pod(), p.Given, p.Defaulted, found)
+		}
+	})
+	for _, path := range slices.Sorted(maps.Keys(fixed)) {
+		if !found[fieldKey(fieldAt(path))] {
+			t.Errorf("%s: no version of Kubernetes gives it a default", path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(derived)) {
+		if !found[fieldKey(fieldAt(path))] {
+			t.Errorf("%s: no version of Kubernetes gives it a default", path)
+		}
+	}
+}
+
+func fieldKey(f field) string { return fmt.Sprintf("%p %s", f.object, f.name) }
+
+// added notes the fields that are in defaulted and not in given.
+func added(t *Type, given, defaulted any, found map[string]bool) {
+	switch d := defaulted.(type) {
+	case map[string]any:
+		g := objectOf(given)
+		for name, v := range d {
+			if _, there := g[name]; !there {
+				found[fieldKey(field{t, name})] = true
+			}
+			if ft := t.Child(name); ft != nil {
+				added(ft, g[name], v, found)
+			}
+		}
+	case []any:
+		g, _ := given.([]any)
+		for i, v := range d {
+			if i < len(g) && t.Kind() == List {
+				added(t.Elem(), g[i], v, found)
+			}
+		}
+	}
+}
+
+func TestZeroValuesThatTheAPIServerLeavesOutAreDefaults(t *testing.T) {
+	eachVersion(t, func(t *testing.T, r recorded) {
+		for _, path := range r.Dropped {
+			f := fieldAt(path)
+			ft := f.object.Child(f.name)
+			zero := any(json.Number("0"))
+			if ft.Scalar() == Boolean {
+				zero = false
+			}
+			if d, ok := defaults()[f]; ok && text(d(nil)) != text(zero) {
+				continue // zero means the default there
+			}
+			if !IsDefault(f.object, f.name, map[string]any{f.name: zero}) {
+				t.Errorf("%s: %s is left out by the API server, and a value here", path, text(zero))
+			}
+		}
+	})
+}

@@ -1,0 +1,191 @@
+package podschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// meanings is what the schema does not say about a pod's types, by the types
+// that the paths below lead to.
+type meanings struct {
+	sets   map[*Type]string // atomic lists that gather, and the field that names an item ("": all of it)
+	values map[*Type]bool
+	unions map[*Type][]string
+
+	container, resources, intOrString *Type
+}
+
+// Parts of these make no sense beside parts of another one: an environment
+// variable has a value or a source, a volume has one source, a profile has a
+// type and the name that goes with it.
+var valuePaths = []string{
+	"spec.containers[].env[]",
+	"spec.containers[].volumeMounts[]",
+	"spec.volumes[]",
+	"spec.securityContext.sysctls[]",
+	"spec.dnsConfig.options[]",
+	"spec.securityContext.seccompProfile",
+	"spec.securityContext.appArmorProfile",
+}
+
+// Objects of which at most one of some fields may be set. The schema that
+// client-go carries does not say so.
+var unionPaths = map[string][]string{
+	"spec.containers[].livenessProbe":       {"exec", "grpc", "httpGet", "tcpSocket"},
+	"spec.containers[].lifecycle.postStart": {"exec", "httpGet", "sleep", "tcpSocket"},
+}
+
+var known = sync.OnceValue(func() *meanings {
+	m := &meanings{
+		sets: map[*Type]string{}, values: map[*Type]bool{}, unions: map[*Type][]string{},
+		container: At("spec.containers[]"), resources: At("spec.containers[].resources"),
+		intOrString: At("spec.containers[].livenessProbe.httpGet.port"),
+	}
+	for path, name := range Gathered {
+		m.sets[At(path)] = name
+	}
+	for _, path := range valuePaths {
+		m.values[At(path)] = true
+	}
+	for path, fields := range unionPaths {
+		m.unions[At(path)] = fields
+	}
+	return m
+})
+
+// At returns the type at a path of the schema such as spec.containers[].env[].
+// It panics for a path that the schema does not have: the path is a constant of
+// the program.
+func At(path string) *Type {
+	t := Pod()
+	for step := range strings.SplitSeq(path, ".") {
+		name, item := strings.CutSuffix(step, "[]")
+		field, ok := t.Field(name)
+		if !ok {
+			panic(fmt.Sprintf("podschema: the schema of a pod has no %s", path))
+		}
+		if t = field; item {
+			t = t.Elem()
+		}
+	}
+	return t
+}
+
+// Child returns the type of an object's field or of a map's value. It is nil
+// where t is nil and for fields that this build's schema does not know.
+func (t *Type) Child(name string) *Type {
+	if t == nil {
+		return nil
+	}
+	if t.kind == Map {
+		return t.elem
+	}
+	return t.fields[name]
+}
+
+// Unions returns the fields of t of which at most one may be set, such as the
+// handlers of a probe. The caller must not change the slice.
+func (t *Type) Unions() []string { return known().unions[t] }
+
+// IsContainer reports whether t is a container of a pod's containers or
+// initContainers.
+func (t *Type) IsContainer() bool { return t != nil && t == known().container }
+
+// IsValue reports whether a value of type t is compared and replaced as a
+// whole. Fields that this build does not know are.
+func (t *Type) IsValue() bool {
+	if t == nil || known().values[t] {
+		return true
+	}
+	switch t.kind {
+	case Scalar:
+		return true
+	case List:
+		_, ok := t.Identity()
+		return !ok
+	case Struct:
+		return t.atomic
+	default:
+		return false
+	}
+}
+
+// IsOneAddition reports whether t, where a pod has none, is added as one value
+// rather than as the sum of its parts: values, and objects with a union.
+func (t *Type) IsOneAddition() bool { return t.IsValue() || known().unions[t] != nil }
+
+// Identity says how the items of a list are told apart: by key fields, or, in a
+// set, by their whole value.
+type Identity struct {
+	Keys []Key
+	Elem *Type
+}
+
+// Identity reports false for everything but lists whose items are told apart.
+func (t *Type) Identity() (Identity, bool) {
+	if t == nil || t.kind != List {
+		return Identity{}, false
+	}
+	if name, ok := known().sets[t]; ok && name != "" {
+		return Identity{Keys: []Key{{Name: name}}, Elem: t.elem}, true
+	} else if ok || t.set {
+		return Identity{Elem: t.elem}, true
+	}
+	return Identity{Keys: t.keys, Elem: t.elem}, len(t.keys) > 0
+}
+
+// Set reports whether no fields name the items, but their values.
+func (id Identity) Set() bool { return len(id.Keys) == 0 }
+
+// Key returns the name of an item among the items of its list, and false if it
+// has none: a nameless or malformed item is never matched and never changed.
+// Keys are name=web; containerPort=53,protocol=UDP; and for an item of a set
+// "=" and its canonical JSON.
+func (id Identity) Key(item any) (string, bool) {
+	if id.Set() {
+		return "=" + Canonical(id.Elem, item), true
+	}
+	object, ok := item.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	if len(id.Keys) == 1 {
+		value, ok := keyText(id.Keys[0], object[id.Keys[0].Name])
+		return id.Keys[0].Name + "=" + value, ok
+	}
+	parts := make([]string, len(id.Keys))
+	for i, k := range id.Keys {
+		value, ok := keyText(k, object[k.Name])
+		if !ok {
+			return "", false
+		}
+		parts[i] = k.Name + "=" + commaEscaper.Replace(value)
+	}
+	return strings.Join(parts, ","), true
+}
+
+// commaEscaper keeps the values of a key with several fields apart.
+var commaEscaper = strings.NewReplacer("~", "~0", ",", "~2")
+
+func keyText(k Key, v any) (string, bool) {
+	if v == nil {
+		v = k.Default
+	}
+	switch v := v.(type) {
+	case string:
+		return v, v != ""
+	case json.Number:
+		return canonicalNumber(string(v)), true
+	default:
+		return "", false
+	}
+}
+
+// IsWhole reports whether objects of type t are compared and replaced as one
+// value: the API declares the struct atomic, or its parts make no sense beside
+// parts of another. It is false for types that this build does not know (nil).
+func (t *Type) IsWhole() bool {
+	return t != nil && (t.kind == Struct && t.atomic || known().values[t])
+}

@@ -1,0 +1,78 @@
+package podschema
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// canonicalNumber spells a JSON number in the one way that all spellings of the
+// same value share, without ever expanding its exponent: 80, 80.0 and 8e1 are
+// "80". Text that is not a number comes back as it is.
+func canonicalNumber(text string) string {
+	mantissa, exponent := text, int64(0)
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		e, err := strconv.ParseInt(text[i+1:], 10, 32)
+		if err != nil {
+			return text
+		}
+		mantissa, exponent = text[:i], e
+	}
+	digits, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	digits = strings.TrimLeft(whole+fraction, "0")
+	exponent -= int64(len(fraction))
+	significant := strings.TrimRight(digits, "0")
+	exponent += int64(len(digits) - len(significant))
+	if significant == "" {
+		return "0"
+	}
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	if exponent >= 0 && exponent <= 20 {
+		return sign + significant + strings.Repeat("0", int(exponent))
+	}
+	return sign + significant + "e" + strconv.FormatInt(exponent, 10)
+}
+
+// maxQuantityText bounds what is parsed as a quantity: a longer text is none
+// that anybody means, and parsing has a price.
+const maxQuantityText = 40
+
+// Quantity spells a quantity, written as text or as a number, as the
+// number of its units: "1000m", "1" and 1 are "1", 64Mi is "67108864". It
+// reports false for what is not a quantity.
+func Quantity(v any) (string, bool) {
+	var text string
+	switch v := v.(type) {
+	case string:
+		text = v
+	case json.Number:
+		text = string(v)
+	default:
+		return "", false
+	}
+	if len(text) > maxQuantityText || hugeExponent(text) {
+		return "", false
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return "", false
+	}
+	return canonicalNumber(q.AsDec().String()), true
+}
+
+// hugeExponent reports whether text is a number in scientific notation that is
+// too far from one to be compared cheaply.
+func hugeExponent(text string) bool {
+	i := strings.IndexAny(text, "eE")
+	if i < 0 || i == len(text)-1 {
+		return false
+	}
+	e, err := strconv.Atoi(text[i+1:])
+	return err == nil && (e > 30 || e < -30)
+}

@@ -100,7 +100,7 @@ func (l *items) update(key string, c *merge.Change) {
 		}
 		l.emit("replace", at, wanted)
 		l.now[i] = wanted
-		l.record.Set(key, fresh(c, l.id.Elem, was, wanted))
+		l.record.Set(key, anew(c, l.id.Elem, was, wanted))
 	default:
 		rc = l.record.Enter(key)
 		l.now[i] = l.descend(l.id.Elem, c, was, wanted, l.now[i], rc, at)
@@ -156,16 +156,6 @@ func (l *items) takeOut(going map[string]bool) {
 	}
 }
 
-func removedItems(id podschema.Identity, base []any, key string) []record.Removed {
-	var removed []record.Removed
-	for i, item := range base {
-		if k, ok := id.Key(item); ok && k == key {
-			removed = append(removed, record.Removed{At: i, Value: item})
-		}
-	}
-	return removed
-}
-
 // putIn puts absent items in, and records them.
 func (l *items) putIn(absent map[string]bool) {
 	if len(absent) == 0 {
@@ -192,7 +182,7 @@ func (l *items) putIn(absent map[string]bool) {
 			k, ok := l.id.Key(r.Value)
 			return ok && k == key
 		})
-		l.record.Set(key, fresh(c, l.id.Elem, was, l.wanted[wantsAt]))
+		l.record.Set(key, anew(c, l.id.Elem, was, l.wanted[wantsAt]))
 	}
 }
 

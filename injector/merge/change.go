@@ -167,3 +167,16 @@ func (c *Change) Edits() bool {
 	}
 	return false
 }
+
+// Template names the first template that wants the change or one in it.
+func (c *Change) Template() string {
+	if len(c.Templates) > 0 {
+		return c.Templates[0]
+	}
+	for _, segment := range c.Segments() {
+		if name := c.In[segment].Template(); name != "" {
+			return name
+		}
+	}
+	return ""
+}

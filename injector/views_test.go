@@ -297,6 +297,11 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		if wrong := verify(out.Pod); len(wrong) > 0 && !forged {
 			rt.Fatalf("verification of what injection made: %q", wrong)
 		}
+		r.Pod = out.Pod
+		again, err := NewPipeline(Config{}).Inject(r)
+		if text, _ := patch.Marshal(again.Operations); err != nil || !again.Allowed || len(again.Operations) > 0 {
+			rt.Fatalf("the second call: %v %s %s", err, again.Message, text)
+		}
 		later := changedLater(rt, out.Pod)
 		if len(unreached(later)) > 0 && len(verify(later)) == 0 {
 			rt.Fatalf("verification passes a later container: %v", unreached(later))

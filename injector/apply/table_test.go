@@ -133,6 +133,9 @@ func TestEveryRowOfTheMergeTable(t *testing.T) {
 				t.Run("onConflict "+policy, func(t *testing.T) { checkCell(t, r, plain, policy, want) })
 			}
 			if r.explicit != nil {
+				t.Run("$onConflict Deny", func(t *testing.T) {
+					checkCell(t, r, strings.ReplaceAll(r.fragment, "%", ", $onConflict: Deny"), KeepPod, outcome{conflict: true})
+				})
 				marked := strings.ReplaceAll(r.fragment, "%", ", $onConflict: Overwrite")
 				t.Run("$onConflict Overwrite", func(t *testing.T) { checkCell(t, r, marked, Deny, *r.explicit) })
 			}

@@ -1,0 +1,111 @@
+package injector
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// setOf compiles templates, given as the YAML below spec by their names.
+func setOf(t testing.TB, specs map[string]string) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for name, spec := range specs {
+		compiled, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n"), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: compiled})
+	}
+	return templates.NewSet(entries)
+}
+
+func askingPod(t testing.TB, annotations string) map[string]any {
+	t.Helper()
+	return podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{`+annotations+`}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}`)
+}
+
+func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
+	t.Helper()
+	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestNoTemplateMatchesALabelThatAnotherOnePutOn(t *testing.T) {
+	for _, required := range []string{"", "required: true\n  "} {
+		set := setOf(t, map[string]string{
+			"labels":  `inject: {metadata: {labels: {mesh: "on"}}}`,
+			"matches": required + `match: {podSelector: {matchLabels: {mesh: "on"}}}` + "\n  " + `inject: {spec: {initContainers: [{name: mesh, image: "mesh:1"}]}}`,
+		})
+		first := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"labels"`))
+		second := injectOnce(t, set, first.Pod)
+		if !first.Allowed || !second.Allowed || len(second.Operations) > 0 || named(containersOf(second.Pod, "initContainers"), "mesh") != nil {
+			t.Errorf("%q: the first call: %s; the second call changes %v", required, first.Message, second.Operations)
+		}
+	}
+}
+
+func TestALargeRecordOfSomebodyElseRefusesThePod(t *testing.T) {
+	set := setOf(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
+	forged := recordtest.Forged{Templates: map[string]string{"unknown": strings.Repeat("h", 131_000)}}
+	pod := askingPod(t, fmt.Sprintf(`"pillion.dev/inject":"side","pillion.dev/status":%q`, forged.Text()))
+	if rec, err := record.Parse(pod, "pillion.dev/status"); err != nil || rec.Hash("unknown") == "" {
+		t.Fatalf("the record is not read: %v", err)
+	}
+	out := injectOnce(t, set, pod)
+	if out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.HasPrefix(out.Message, "template side: the record of what was injected would have 131") ||
+		!strings.Contains(out.Message, "remove the annotation from the pod") {
+		t.Errorf("allowed %v: %s", out.Allowed, out.Message)
+	}
+}
+
+func TestATemplateThatNobodyAskedForGivesNoWarning(t *testing.T) {
+	set := setOf(t, map[string]string{"some": "match: {podSelector: {}}\n  " + `matchConditions: [{name: never, expression: "false", message: never}]` + "\n  " + `inject: {metadata: {labels: {a: b}}}`})
+	for asks, warned := range map[string]bool{"": false, `"pillion.dev/inject":"some"`: true} {
+		out := injectOnce(t, set, askingPod(t, asks))
+		if (len(out.Warnings) > 0) != warned || len(out.Templates) != 1 || out.Templates[0].Code != reason.ConditionFalse {
+			t.Errorf("%q: warnings %q, outcomes %+v", asks, out.Warnings, out.Templates)
+		}
+	}
+}
+
+func TestARefusalNamesItsTemplate(t *testing.T) {
+	for name, spec := range map[string]string{
+		"pod":  "availableTo: {namespaceSelector: {matchLabels: {a: b}}}\n  inject: {metadata: {labels: {a: b}}}",
+		"here": "availableTo: {namespaceSelector: {matchLabels: {a: b}}}\n  inject: {metadata: {labels: {a: b}}}",
+	} {
+		out := injectOnce(t, setOf(t, map[string]string{name: spec}), askingPod(t, `"pillion.dev/inject":"`+name+`"`))
+		if !strings.HasPrefix(out.Message, "template "+name+": ") || out.Code != reason.NotAllowedHere || len(out.Refusals) != 1 || out.Refusals[0].Name != name {
+			t.Errorf("%s: %s", name, out.Message)
+		}
+	}
+	out := injectOnce(t, setOf(t, map[string]string{"web": `inject: {spec: {initContainers: [{name: web, image: x}]}}`}), askingPod(t, `"pillion.dev/inject":"web"`))
+	if strings.Count(out.Message, "template web") != 1 {
+		t.Errorf("named once: %s", out.Message)
+	}
+}
+
+func TestAPositionOfAnItemThatThePodHasGivesAWarning(t *testing.T) {
+	set := setOf(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1", $position: First}]}}`})
+	pod := askingPod(t, `"pillion.dev/inject":"side"`)
+	spec := pod["spec"].(map[string]any)
+	own, side := map[string]any{"name": "own", "image": "own:1"}, map[string]any{"name": "side", "image": "side:1"}
+	for want, inits := range map[string][]any{"": {side, own}, "the pod has it already, and it stays where the pod has it": {own, side}} {
+		spec["initContainers"] = inits
+		first := injectOnce(t, set, pod)
+		if got := strings.Join(first.Warnings, " "); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("warnings %q, want %q", got, want)
+		}
+		if again := injectOnce(t, set, first.Pod); strings.Join(again.Warnings, " ") != strings.Join(first.Warnings, " ") {
+			t.Errorf("the second call warns %q", again.Warnings)
+		}
+	}
+}

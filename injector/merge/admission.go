@@ -13,9 +13,39 @@ import (
 // API server's admission plugins, which run before webhooks: ServiceAccount,
 // Priority, DefaultTolerationSeconds and LimitRanger. They count as unset.
 
+// derivation knows what the API server's own admission sets and derives in a pod.
+type derivation struct {
+	base    map[string]any
+	root    *object // the pod as it is wanted so far
+	changes *Change
+	// limited are the resources that LimitRanger set, and the requests that say no
+	// more than their limits.
+	limited map[*Change]bool
+	// template is the one that is being merged.
+	template string
+}
+
+func newDerivation(base map[string]any, root *object, changes *Change) *derivation {
+	d := &derivation{base: base, root: root, changes: changes, limited: map[*Change]bool{}}
+	d.noteLimitRange()
+	return d
+}
+
+// follow does what setting one field makes necessary in others.
+func (d *derivation) follow(o *object, at *place) {
+	switch {
+	case at.is("spec", "serviceAccountName"):
+		d.followServiceAccount(o, at)
+	case at.is("spec", "priorityClassName"):
+		d.followPriorityClass(o, at)
+	case at.is("spec", "hostNetwork"):
+		d.expectHostPorts(o, at)
+	}
+}
+
 // countsAsUnset reports whether the value v in one of the fields gives way
 // without a conflict.
-func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at *place) bool {
+func (d *derivation) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at *place) bool {
 	switch name {
 	case "serviceAccountName", "serviceAccount":
 		if v == "default" && at.is("spec", name) {
@@ -31,7 +61,7 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 			return true
 		}
 	}
-	if n := at.find(); n != nil && m.limited[n] {
+	if n := at.find(); n != nil && d.limited[n] {
 		return true
 	}
 	return podschema.WouldBeDefault(t, fields, name, v)
@@ -67,10 +97,10 @@ func WithoutToken(mounts any) []any {
 }
 
 // followServiceAccount keeps the deprecated alias in step: the API writes both.
-func (m *merger) followServiceAccount(spec *object, account *place) {
+func (d *derivation) followServiceAccount(spec *object, account *place) {
 	const name = "serviceAccount"
 	at := account.parent.field(name)
-	if n := at.find(); n != nil && n.asked {
+	if n := at.find(); n.asked() {
 		return
 	}
 	wanted := spec.fields["serviceAccountName"]
@@ -79,26 +109,26 @@ func (m *merger) followServiceAccount(spec *object, account *place) {
 	case nil:
 		n := at.note()
 		n.put(Expect, nil, false)
-		n.want = wanted
-		n.by(m.frag.Template)
+		n.expected = wanted
+		n.by(d.template)
 	default:
 		n := at.note()
 		n.put(Write, current, true)
-		n.claim(m.frag.Template, nil, wanted, false)
+		n.claim(d.template, nil, wanted, false)
 		spec.put(name, wanted)
 	}
 }
 
 // followPriorityClass drops what was computed for another class, with which the
 // API server would refuse the pod; it computes both anew.
-func (m *merger) followPriorityClass(spec *object, class *place) {
+func (d *derivation) followPriorityClass(spec *object, class *place) {
 	for _, name := range []string{"preemptionPolicy", "priority"} {
 		at := class.parent.field(name)
-		if n := at.find(); n != nil && n.asked {
+		if n := at.find(); n.asked() {
 			continue
 		}
 		n := at.note()
-		n.by(m.frag.Template)
+		n.by(d.template)
 		n.put(Renew, spec.fields[name], spec.fields[name] != nil)
 		spec.remove(name)
 	}
@@ -106,7 +136,7 @@ func (m *merger) followPriorityClass(spec *object, class *place) {
 
 // expectHostPorts notes, with a host network that the template asked for, the
 // host ports that the API server derives from it.
-func (m *merger) expectHostPorts(spec *object, network *place) {
+func (d *derivation) expectHostPorts(spec *object, network *place) {
 	if spec.fields["hostNetwork"] != true {
 		return
 	}
@@ -122,30 +152,11 @@ func (m *merger) expectHostPorts(spec *object, network *place) {
 				if key, named := id.Key(port); ok && named && fields["hostPort"] == nil {
 					n := network.parent.field(list).field("name=" + name).field("ports").field(key).field("hostPort").note()
 					n.put(Expect, nil, false)
-					n.want = fields["containerPort"]
-					n.by(m.frag.Template)
+					n.expected = fields["containerPort"]
+					n.by(d.template)
 				}
 			}
 		}
-	}
-}
-
-// dropDefaultTolerations takes out the tolerations of DefaultTolerationSeconds
-// that the plugin would not have added beside the template's.
-func (m *merger) dropDefaultTolerations(l *list, items []listItem, at *place) {
-	going := map[string]bool{}
-	for _, item := range l.items {
-		key, ok := l.id.Key(item)
-		covered := slices.ContainsFunc(items, func(it listItem) bool {
-			_, have := l.index[it.key]
-			return !have && covers(it.raw, item)
-		})
-		if ok && isDefaultToleration(item) && covered && !at.field(key).find().ours() {
-			going[key] = true
-		}
-	}
-	if len(going) > 0 {
-		m.removeItems(l, at, going)
 	}
 }
 
@@ -172,15 +183,15 @@ const limitRangerKey = "kubernetes.io/limit-ranger"
 // noteLimitRange notes which resources LimitRanger says that it set. Its
 // annotation is the only trace: "LimitRanger plugin set: cpu, memory request
 // for container web; cpu limit for init container setup".
-func (m *merger) noteLimitRange() {
-	annotations := objectOf(objectOf(m.base["metadata"])["annotations"])
+func (d *derivation) noteLimitRange() {
+	annotations := objectOf(objectOf(d.base["metadata"])["annotations"])
 	text, _ := annotations[limitRangerKey].(string)
 	for _, path := range limitRanged(text) {
-		at := &place{node: m.changes}
+		at := &place{node: d.changes}
 		for _, segment := range path {
 			at = at.field(segment)
 		}
-		m.limited[at.note()] = true
+		d.limited[at.note()] = true
 	}
 }
 

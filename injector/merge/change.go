@@ -38,14 +38,12 @@ type Change struct {
 	// In has the changes in the place, by the next segment.
 	In map[string]*Change
 
-	t     *podschema.Type
-	want  any    // the value that the templates want, if claimed
-	was   any    // the base pod's value, unless Do is Nothing
-	had   bool   // whether the base pod has one, null included
-	asked bool   // whether templates want something there
-	gone  bool   // they want nothing there
-	kept  string // a template that wants another value, and leaves the pod's alone
-	order *order // where the items of this list want to stand
+	wish     *Wish  // nil if no template wants something in the place itself
+	was      any    // the base pod's value, unless Do is Nothing
+	had      bool   // whether the base pod has one, null included
+	kept     string // a template that wants another value, and leaves the pod's alone
+	expected any    // the value that the API server derives, if known
+	order    *order // where the items of this list want to stand
 }
 
 // Segments returns the segments of the changes in c, sorted.
@@ -92,7 +90,7 @@ func (c *Change) only(template string) bool {
 
 // claim notes that a template wants v there, or nothing (gone).
 func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
-	c.asked, c.t, c.want, c.gone = true, t, v, gone
+	c.wish = &Wish{Type: t, Value: v, Gone: gone}
 	c.by(template)
 }
 
@@ -109,7 +107,7 @@ func (c *Change) put(do Action, was any, had bool) {
 
 // Expected returns the value that the API server derives where Do is Expect,
 // and nil if the plan does not know it.
-func (c *Change) Expected() any { return c.want }
+func (c *Change) Expected() any { return c.expected }
 
 // Wish is what templates want in one place.
 type Wish struct {
@@ -119,11 +117,16 @@ type Wish struct {
 	Gone bool
 }
 
-// Wish returns what the templates want in the place itself, and false if they want
+// Wish returns what the templates want in the place itself, and nil if they want
 // something only in the places in it.
-func (c *Change) Wish() (Wish, bool) {
-	return Wish{Type: c.t, Value: c.want, Gone: c.gone}, c.asked
-}
+func (c *Change) Wish() *Wish { return c.wish }
+
+// asked reports whether templates want something in the place itself, even if it
+// is nothing. It works on nil.
+func (c *Change) asked() bool { return c != nil && c.wish != nil }
+
+// gone reports whether templates want nothing there. It works on nil.
+func (c *Change) gone() bool { return c.asked() && c.wish.Gone }
 
 // First is an item that a template wants in front of its list.
 type First struct {

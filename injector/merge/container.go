@@ -40,7 +40,7 @@ func (m *merger) checkContainers(items []listItem, at *place) ([]listItem, error
 		here := at.field(it.key).with(it.raw)
 		where, taken := m.names[it.key]
 		switch n := here.find(); {
-		case n != nil && n.gone && !taken:
+		case n.gone() && !taken:
 			kept = append(kept, it) // a template took the pod's away: addable decides
 			if isSidecar(it) {
 				m.names[it.key] = at.segment
@@ -79,7 +79,7 @@ func (m *merger) nameTaken(it listItem, there, here *place) error {
 // mergeContainer treats a container of a name that the list has: the
 // extension's fields are merged, a sidecar is one item, unless the container is
 // an author's who may override it.
-func (m *merger) mergeContainer(l *list, it listItem, at *place) error {
+func (m *listMerger) mergeContainer(it listItem, at *place) error {
 	n := at.find()
 	ours := n.ours()
 	switch {
@@ -88,9 +88,9 @@ func (m *merger) mergeContainer(l *list, it listItem, at *place) error {
 			return nil // another template replaces the author's container, which would win here
 		}
 	case isSidecar(it):
-		return m.mergeWholeItem(l, nil, it, at)
+		return m.mergeWholeItem(it, at)
 	}
 	inner := *at.inside()
 	inner.stays, inner.author = !ours, isSidecar(it)
-	return m.mergeObject(l.id.Elem, l.object(it.key), it.raw, &inner)
+	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, &inner)
 }

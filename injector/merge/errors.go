@@ -68,16 +68,16 @@ func (e *PodError) Error() string {
 // Unwrap returns what was wrong.
 func (e *PodError) Unwrap() error { return e.Err }
 
-func (m *merger) fragmentError(at *place, format string, args ...any) error {
-	return &FragmentError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf(format, args...)}
+func (f *Fragment) fault(at *place, format string, args ...any) error {
+	return &FragmentError{Template: f.Template, Path: at.String(), Err: fmt.Errorf(format, args...)}
 }
 
-func (m *merger) podError(at *place, want string, got any) error {
-	return &PodError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
+func (f *Fragment) podFault(at *place, want string, got any) error {
+	return &PodError{Template: f.Template, Path: at.String(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
 }
 
-func (m *merger) conflictError(at *place, other, stands string, wish any, hint string) error {
-	return &ConflictError{Template: m.frag.Template, Other: other, Path: at.String(), PodValue: stands, TemplateValue: shownWish(wish), Hint: hint}
+func (f *Fragment) conflict(at *place, other, stands string, wish any, hint string) error {
+	return &ConflictError{Template: f.Template, Other: other, Path: at.String(), PodValue: stands, TemplateValue: shownWish(wish), Hint: hint}
 }
 
 // shownWish renders what a template wants; nil is that nothing be there.

@@ -12,75 +12,93 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// check refuses what cannot be merged into any pod, before anything is.
-func (m *merger) check(f *Fragment) error {
-	m.frag = f
-	if m.given[f.Template] {
-		return &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
+// checkAll checks all fragments before any is merged: an item may stand before or
+// after an item of a later template.
+func checkAll(fragments []Fragment, statusKey string, changes *Change) error {
+	given := map[string]bool{}
+	for i := range fragments {
+		f := &fragments[i]
+		if given[f.Template] {
+			return &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
+		}
+		given[f.Template] = true
+		if err := (checker{statusKey: statusKey, frag: f}).check(startOf(f, changes)); err != nil {
+			return err
+		}
 	}
-	m.given[f.Template] = true
-	start := m.start(f)
+	return nil
+}
+
+// checker refuses fragments that cannot be merged into any pod, and notes where
+// items want to stand.
+type checker struct {
+	statusKey string
+	frag      *Fragment
+}
+
+func (c checker) check(start *place) error {
+	f := c.frag
 	if !slices.Contains([]string{Deny, KeepPod, Overwrite}, start.onConflict) {
 		return &FragmentError{Template: f.Template, Err: fmt.Errorf("onConflict %q, allowed are Deny, KeepPod and Overwrite", f.OnConflict)}
 	}
 	for _, name := range fieldsOf(f.Object) {
 		if name != "metadata" && name != "spec" {
-			return m.fragmentError(start.field(name), "only metadata and spec can be injected")
+			return c.frag.fault(start.field(name), "only metadata and spec can be injected")
 		}
 	}
-	if err := m.checkMetadata(f.Object["metadata"], start.field("metadata")); err != nil {
+	if err := c.checkMetadata(f.Object["metadata"], start.field("metadata")); err != nil {
 		return err
 	}
 	spec := objectOf(f.Object["spec"])
 	if spec["ephemeralContainers"] != nil {
-		return m.fragmentError(start.field("spec").field("ephemeralContainers"), "ephemeral containers cannot be injected")
+		return c.frag.fault(start.field("spec").field("ephemeralContainers"), "ephemeral containers cannot be injected")
 	}
 	if alias, name := spec["serviceAccount"], spec["serviceAccountName"]; alias != nil && name != nil && alias != name {
-		return m.fragmentError(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias), podschema.Show(name))
+		return c.frag.fault(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias), podschema.Show(name))
 	}
-	return m.checkValue(podschema.Pod(), f.Object, checked{at: start})
+	return c.checkValue(podschema.Pod(), f.Object, where{at: start})
 }
 
-func (m *merger) checkMetadata(v any, at *place) error {
+func (c checker) checkMetadata(v any, at *place) error {
 	metadata, _ := v.(map[string]any)
 	for _, name := range fieldsOf(metadata) {
 		if name != "labels" && name != "annotations" {
-			return m.fragmentError(at.field(name), "only labels and annotations can be injected into metadata")
+			return c.frag.fault(at.field(name), "only labels and annotations can be injected into metadata")
 		}
 	}
 	annotations, _ := metadata["annotations"].(map[string]any)
-	here := at.field("annotations").field(m.statusKey)
-	if annotations[m.statusKey] != nil {
-		return m.fragmentError(here, "the status annotation is reserved")
+	here := at.field("annotations").field(c.statusKey)
+	if annotations[c.statusKey] != nil {
+		return c.frag.fault(here, "the status annotation is reserved")
 	}
-	if slices.Contains(directive.UnsetFields(annotations), m.statusKey) {
-		return m.fragmentError(here, "the status annotation cannot be taken away")
+	if slices.Contains(directive.UnsetFields(annotations), c.statusKey) {
+		return c.frag.fault(here, "the status annotation cannot be taken away")
 	}
 	return nil
 }
 
-// checked is where a value of a fragment stands, for the grammar of directives.
-type checked struct {
+// where is where a value of a fragment stands, for the grammar of directives.
+type where struct {
 	at                            *place
 	item, keyed, gathered, inside bool
 }
 
 // checkValue checks shapes against the schema, and directives.
-func (m *merger) checkValue(t *podschema.Type, v any, c checked) error {
+func (c checker) checkValue(t *podschema.Type, v any, w where) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if t != nil && t.Kind() != podschema.Struct && t.Kind() != podschema.Map {
-			return m.fragmentError(c.at, "%s is expected, not an object", article(t.Kind()))
+			return c.frag.fault(w.at, "%s is expected, not an object", article(t.Kind()))
 		}
-		return m.checkObject(t, v, c)
+		return c.checkObject(t, v, w)
 	case []any:
 		if t != nil && t.Kind() != podschema.List {
-			return m.fragmentError(c.at, "%s is expected, not a list", article(t.Kind()))
+			return c.frag.fault(w.at, "%s is expected, not a list", article(t.Kind()))
 		}
-		return m.checkList(t, v, c)
+		return c.checkList(t, v, w)
 	default:
 		if t != nil && t.Kind() != podschema.Scalar && v != nil {
-			return m.fragmentError(c.at, "%s is expected, not %s", article(t.Kind()), podschema.Show(v))
+			return c.frag.fault(w.at, "%s is expected, not %s", article(t.Kind()), podschema.Show(v))
 		}
 		return nil
 	}
@@ -93,12 +111,12 @@ func article(k podschema.Kind) string {
 	return "a " + k.String()
 }
 
-func (m *merger) checkObject(t *podschema.Type, v map[string]any, c checked) error {
+func (c checker) checkObject(t *podschema.Type, v map[string]any, w where) error {
 	whole := t.IsWhole()
 	if hasDirective(v) {
-		problems := directive.Check(v, directive.Where{Path: c.at.path(), Item: c.item, Keyed: c.keyed, Gathered: c.gathered, Whole: whole, Inside: c.inside})
+		problems := directive.Check(v, directive.Where{Path: w.at.path(), Item: w.item, Keyed: w.keyed, Gathered: w.gathered, Whole: whole, Inside: w.inside})
 		if len(problems) > 0 {
-			return m.fragmentError(c.at, "%w", problems[0])
+			return c.frag.fault(w.at, "%w", problems[0])
 		}
 	}
 	chosen := ""
@@ -107,19 +125,19 @@ func (m *merger) checkObject(t *podschema.Type, v map[string]any, c checked) err
 			continue
 		}
 		if chosen != "" {
-			return m.fragmentError(c.at, "it has both %s and %s, and only one of them can be set", chosen, name)
+			return c.frag.fault(w.at, "it has both %s and %s, and only one of them can be set", chosen, name)
 		}
 		chosen = name
 	}
 	for _, name := range fieldsOf(v) {
-		if err := m.checkValue(t.Child(name), v[name], checked{at: c.at.field(name), inside: c.inside || whole}); err != nil {
+		if err := c.checkValue(t.Child(name), v[name], where{at: w.at.field(name), inside: w.inside || whole}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *merger) checkList(t *podschema.Type, v []any, c checked) error {
+func (c checker) checkList(t *podschema.Type, v []any, w where) error {
 	var elem *podschema.Type
 	if t != nil {
 		elem = t.Elem()
@@ -128,9 +146,9 @@ func (m *merger) checkList(t *podschema.Type, v []any, c checked) error {
 	keyed := known && len(t.Keys()) > 0
 	seen := map[string]bool{}
 	for i, item := range v {
-		here := checked{at: c.at.field(strconv.Itoa(i)), item: true, keyed: keyed, gathered: known && !keyed, inside: c.inside || !known}
+		here := where{at: w.at.field(strconv.Itoa(i)), item: true, keyed: keyed, gathered: known && !keyed, inside: w.inside || !known}
 		if directive.IsMarker(item) && known {
-			if err := m.checkValue(elem, item, here); err != nil {
+			if err := c.checkValue(elem, item, here); err != nil {
 				return err
 			}
 			continue
@@ -138,20 +156,20 @@ func (m *merger) checkList(t *podschema.Type, v []any, c checked) error {
 		if known {
 			key, ok := id.Key(item)
 			if !ok {
-				return m.fragmentError(c.at, "item %d has no key that names it", i)
+				return c.frag.fault(w.at, "item %d has no key that names it", i)
 			}
-			here.at = c.at.field(key)
+			here.at = w.at.field(key)
 			if seen[key] && !id.Set() {
-				return m.fragmentError(here.at, "there are two items of this key")
+				return c.frag.fault(here.at, "there are two items of this key")
 			}
 			seen[key] = true
 		}
-		if err := m.checkValue(elem, item, here); err != nil {
+		if err := c.checkValue(elem, item, here); err != nil {
 			return err
 		}
 		if known {
-			if err := m.notePosition(id, c.at, here.at.segment, item); err != nil {
-				return m.fragmentError(here.at, "%w", err)
+			if err := c.notePosition(id, w.at, here.at.segment, item); err != nil {
+				return c.frag.fault(here.at, "%w", err)
 			}
 		}
 	}

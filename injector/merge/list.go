@@ -15,6 +15,14 @@ type listItem struct {
 	first bool
 }
 
+// listMerger merges a fragment's items into one list of the wanted pod.
+type listMerger struct {
+	*merger
+	t    *podschema.Type
+	list *list
+	at   *place
+}
+
 // mergeList merges items into a list whose items have keys: those that are
 // there are merged, absent ones are put in at their position.
 func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, at *place) error {
@@ -29,7 +37,7 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 	if o.fields[name] == nil {
 		items, err := m.addable(id, nil, items, at)
 		if err == nil && len(items) > 0 {
-			m.addList(o, name, t, id, items, at)
+			m.addList(o, name, t, items, at)
 		}
 		return err
 	}
@@ -38,27 +46,31 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 	}
 	l, ok := o.list(name, id)
 	if !ok {
-		return m.podError(at, "a list", o.fields[name])
+		return m.frag.podFault(at, "a list", o.fields[name])
 	}
-	at = at.inside()
-	if err := m.deleteItems(l, deleted, at); err != nil {
+	return (&listMerger{merger: m, t: t, list: l, at: at.inside()}).merge(deleted, items)
+}
+
+func (m *listMerger) merge(deleted, items []listItem) error {
+	if err := m.deleteItems(deleted); err != nil {
 		return err
 	}
-	if at.is("spec", "tolerations") {
-		m.dropDefaultTolerations(l, items, at)
+	if m.at.is("spec", "tolerations") {
+		m.dropDefaultTolerations(items)
 	}
-	if items, err = m.addable(id, l.index, items, at); err != nil {
+	items, err := m.addable(m.list.id, m.list.index, items, m.at)
+	if err != nil {
 		return err
 	}
 	for _, it := range items {
-		if _, ok := l.index[it.key]; !ok {
+		if _, ok := m.list.index[it.key]; !ok {
 			continue
 		}
-		if err := m.mergeItem(l, t, it, at.field(it.key)); err != nil {
+		if err := m.mergeItem(it, m.at.field(it.key)); err != nil {
 			return err
 		}
 	}
-	m.addItems(l, items, at)
+	m.addItems(items)
 	return nil
 }
 
@@ -91,7 +103,7 @@ func (m *merger) addable(id podschema.Identity, index map[string]int, items []li
 	for _, it := range items {
 		_, have := index[it.key]
 		n := at.field(it.key).find()
-		if have || n == nil || !n.gone || n.Templates[0] == m.frag.Template {
+		if have || !n.gone() || n.Templates[0] == m.frag.Template {
 			kept = append(kept, it)
 			continue
 		}
@@ -106,110 +118,111 @@ func (m *merger) addable(id podschema.Identity, index map[string]int, items []li
 }
 
 // addList puts the whole list where the wanted pod has none.
-func (m *merger) addList(o *object, name string, t *podschema.Type, id podschema.Identity, items []listItem, at *place) {
-	order := m.order(at)
+func (m *merger) addList(o *object, name string, t *podschema.Type, items []listItem, at *place) {
+	id, _ := t.Identity()
+	order := orderOf(at)
 	arranged, front := order.arrange(id, items)
 	_, null := o.fields[name]
 	o.put(name, arranged)
-	m.noteAdded(t, at, arranged, null, false)
+	at.noteAdded(m.frag.Template, t, arranged, null, false)
 	order.put(m.frag.Required, front)
 }
 
 // addItems puts in the items that the list does not have: those that want to be
 // first in front, behind the earlier templates' first ones; the others at the
 // end, unless they want to stand before or after another.
-func (m *merger) addItems(l *list, items []listItem, at *place) {
-	order := m.order(at)
+func (m *listMerger) addItems(items []listItem) {
+	order := orderOf(m.at)
 	if len(order.wishes) > 0 {
-		m.addOrdered(l, order, items, at)
+		m.addOrdered(order, items)
 		return
 	}
 	var front, back []any
 	start := order.front(m.frag.Required)
 	for _, it := range items {
-		i, have := l.index[it.key]
+		i, have := m.list.index[it.key]
 		switch {
-		case have && it.first && at.field(it.key).find().ours():
+		case have && it.first && m.at.field(it.key).find().ours():
 			start = max(start, i+1)
 		case have:
 		case it.first:
 			front = append(front, it.value)
-			m.noteItem(l.id, at.field(it.key), it.value)
+			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
 		default:
 			back = append(back, it.value)
-			m.noteItem(l.id, at.field(it.key), it.value)
+			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
 		}
 	}
 	if len(front)+len(back) > 0 {
-		l.set(slices.Concat(l.items[:start], front, l.items[start:], back))
+		m.list.set(slices.Concat(m.list.items[:start], front, m.list.items[start:], back))
 	}
 	order.put(m.frag.Required, start-order.front(m.frag.Required)+len(front))
 }
 
 // addOrdered is addItems for a list in which somebody wants to stand before or
 // after another: one item after the other, since each may move the next.
-func (m *merger) addOrdered(l *list, order *order, items []listItem, at *place) {
+func (m *listMerger) addOrdered(order *order, items []listItem) {
 	for _, it := range items {
 		front := order.front(m.frag.Required)
-		if i, have := l.index[it.key]; have {
-			if it.first && i >= front && at.field(it.key).find().ours() {
+		if i, have := m.list.index[it.key]; have {
+			if it.first && i >= front && m.at.field(it.key).find().ours() {
 				order.put(m.frag.Required, i+1-front)
 			}
 			continue
 		}
-		i := order.index(l.id, l.items, it, front)
-		m.noteItem(l.id, at.field(it.key), it.value)
-		l.set(slices.Insert(slices.Clone(l.items), i, it.value))
+		i := order.index(m.list.id, m.list.items, it, front)
+		m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
+		m.list.set(slices.Insert(slices.Clone(m.list.items), i, it.value))
 		order.inserted(m.frag.Required, i, it.first)
 	}
 }
 
 // mergeItem treats an item that the list has.
-func (m *merger) mergeItem(l *list, t *podschema.Type, it listItem, at *place) error {
+func (m *listMerger) mergeItem(it listItem, at *place) error {
 	at = at.with(it.raw)
 	n := at.find()
 	ours := n.ours()
-	m.notePlaced(l, it, at)
+	m.notePlaced(it, at)
 	switch {
 	case directive.IsReplace(it.raw):
-		return m.mergeWholeItem(l, t, it, at.overruling())
-	case l.id.Set():
+		return m.mergeWholeItem(it, at.overruling())
+	case m.list.id.Set():
 		if ours {
 			n.by(m.frag.Template)
 		}
 		return nil
-	case l.id.Elem.IsContainer():
-		return m.mergeContainer(l, it, at)
-	case bothProjected(l, t, it) && !n.ours():
-		return m.mergeObject(l.id.Elem, l.object(it.key), it.raw, at)
-	case bothProjected(l, t, it):
-		return m.gather(l, it, at)
-	case l.id.Elem.IsValue() || ours:
-		return m.mergeWholeItem(l, t, it, at)
+	case m.list.id.Elem.IsContainer():
+		return m.mergeContainer(it, at)
+	case m.bothProjected(it) && !n.ours():
+		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at)
+	case m.bothProjected(it):
+		return m.gather(it, at)
+	case m.list.id.Elem.IsValue() || ours:
+		return m.mergeWholeItem(it, at)
 	default:
-		return m.mergeObject(l.id.Elem, l.object(it.key), it.raw, at.inside())
+		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at.inside())
 	}
 }
 
 // gather merges a projected volume into the one that another template put there.
-func (m *merger) gather(l *list, it listItem, at *place) error {
+func (m *listMerger) gather(it listItem, at *place) error {
 	n := at.find()
 	if n.was != nil {
 		// The pod had another volume there: this template meets it first.
-		s := standing{at: at, t: l.id.Elem, value: n.was}
+		s := standing{at: at, t: m.list.id.Elem, value: n.was}
 		if _, wants, err := m.settleWithPod(s, it.value); err != nil || !wants {
 			return err
 		}
 	}
 	n.by(m.frag.Template)
-	return m.mergeObject(l.id.Elem, l.object(it.key), it.raw, at.inside())
+	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at.inside())
 }
 
 // mergeWholeItem treats an item that is one value, or that another template put
 // into the list.
-func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at *place) error {
-	current := l.items[l.index[it.key]]
-	s := standing{at: at, t: l.id.Elem, value: current, stays: staysIn(t, at)}
+func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
+	current := m.list.items[m.list.index[it.key]]
+	s := standing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
 	if other := m.wantedInside(at.find()); other != "" && directive.IsReplace(it.raw) {
 		return m.disagree(s, it.value, other, "that template extends it, and would lose what it added")
 	}
@@ -218,17 +231,17 @@ func (m *merger) mergeWholeItem(l *list, t *podschema.Type, it listItem, at *pla
 		return err
 	}
 	at.note().put(Write, current, true)
-	l.replace(it.key, it.value)
+	m.list.replace(it.key, it.value)
 	return nil
 }
 
 // bothProjected reports whether two volumes of one name gather sources, so that
 // they can be one.
-func bothProjected(l *list, t *podschema.Type, it listItem) bool {
-	if t != volumesType() {
+func (m *listMerger) bothProjected(it listItem) bool {
+	if m.t != volumesType() {
 		return false
 	}
-	current, wanted := objectOf(l.items[l.index[it.key]]), objectOf(it.value)
+	current, wanted := objectOf(m.list.items[m.list.index[it.key]]), objectOf(it.value)
 	_, here := current["projected"].(map[string]any)
 	_, there := wanted["projected"].(map[string]any)
 	return here && there

@@ -75,8 +75,8 @@ func wishOf(id podschema.Identity, key string, item any) (wish, bool) {
 	return w, true
 }
 
-// order returns the order of the list at a place.
-func (m *merger) order(at *place) *order {
+// orderOf returns the order of the list at a place.
+func orderOf(at *place) *order {
 	n := at.note()
 	if n.order == nil {
 		n.order = &order{}
@@ -262,46 +262,46 @@ func localOrder(id podschema.Identity, v []any) *order {
 }
 
 // notePosition takes in what an item of a fragment's list says about its place.
-func (m *merger) notePosition(id podschema.Identity, list *place, key string, item any) error {
+func (c checker) notePosition(id podschema.Identity, list *place, key string, item any) error {
 	switch position := directive.PositionOf(item); position.Kind {
 	case directive.First:
-		o := m.order(list)
-		o.firsts = append(o.firsts, First{Template: m.frag.Template, Item: key, Required: m.frag.Required})
+		o := orderOf(list)
+		o.firsts = append(o.firsts, First{Template: c.frag.Template, Item: key, Required: c.frag.Required})
 	case directive.Before, directive.After:
 		if w, ok := wishOf(id, key, item); ok {
-			w.template, w.at = m.frag.Template, list.field(key)
-			return m.order(list).add(w)
+			w.template, w.at = c.frag.Template, list.field(key)
+			return orderOf(list).add(w)
 		}
 	}
 	return nil
 }
 
 // notePlaced warns that $position does not move an item that the pod has already.
-func (m *merger) notePlaced(l *list, it listItem, at *place) {
+func (m *listMerger) notePlaced(it listItem, at *place) {
 	if m.frag.Required || at.find().ours() {
 		return
 	}
-	i := l.index[it.key]
+	i := m.list.index[it.key]
 	switch position := directive.PositionOf(it.raw); position.Kind {
 	case directive.First:
-		if i <= m.order(at.parent).front(false) {
+		if i <= orderOf(at.parent).front(false) {
 			return
 		}
 	case directive.Before, directive.After:
-		w, _ := wishOf(l.id, it.key, it.raw)
-		j, have := l.index[w.anchor]
+		w, _ := wishOf(m.list.id, it.key, it.raw)
+		j, have := m.list.index[w.anchor]
 		if !have || (i < j) != w.after {
 			return
 		}
 	default:
 		return
 	}
-	m.warn(at, "the pod has it already, and it stays where the pod has it, whatever $position says")
+	m.warnings.add(m.frag.Template, at, "the pod has it already, and it stays where the pod has it, whatever $position says")
 }
 
-// warnOfPositions tells of items that a template put in, and whose neighbour is
+// warnOfAnchors tells of items that a template put in, and whose neighbour is
 // not there.
-func (m *merger) warnOfPositions() {
+func (m *merger) warnOfAnchors() {
 	var wishes []wish
 	m.changes.walk(func(c *Change) {
 		if c.order != nil {
@@ -315,11 +315,12 @@ func (m *merger) warnOfPositions() {
 		if !w.at.find().ours() || !slices.Contains(w.at.find().Templates, w.template) {
 			continue
 		}
-		if items, id := m.itemsAt(w.at.parent.path()); items == nil || hasKey(id, items, w.anchor) {
+		v, t := Find(m.root.fields, w.at.parent.path())
+		id, _ := t.Identity()
+		if items, _ := v.([]any); items == nil || hasKey(id, items, w.anchor) {
 			continue
 		}
-		m.frag = &Fragment{Template: w.template}
-		m.warn(w.at, fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), w.side()))
+		m.warnings.add(w.template, w.at, fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), w.side()))
 	}
 }
 
@@ -328,14 +329,6 @@ func hasKey(id podschema.Identity, items []any, key string) bool {
 		k, ok := id.Key(item)
 		return ok && k == key
 	})
-}
-
-// itemsAt returns the items of the list that the wanted pod has at a keyed path.
-func (m *merger) itemsAt(path []string) ([]any, podschema.Identity) {
-	v, t := Find(m.root.fields, path)
-	items, _ := v.([]any)
-	id, _ := t.Identity()
-	return items, id
 }
 
 // Find returns what a pod has at a keyed path, nil for nothing, and its type.

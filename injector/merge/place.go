@@ -98,6 +98,39 @@ func (p *place) is(path ...string) bool {
 	return p != nil && p.parent == nil
 }
 
+// noteAdded notes a value that is put where the pod had none: as one item, or as
+// a made object or list and the items in it.
+func (p *place) noteAdded(template string, t *podschema.Type, v any, null, whole bool) {
+	n := p.note()
+	if whole || t.IsOneAddition() {
+		n.put(Write, nil, null)
+		n.claim(template, t, v, false)
+		return
+	}
+	n.put(Make, nil, null)
+	n.by(template)
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			p.field(name).noteAdded(template, t.Child(name), value, false, false)
+		}
+	case []any:
+		id, _ := t.Identity()
+		for _, item := range v {
+			if key, ok := id.Key(item); ok {
+				p.field(key).noteItem(template, id, item)
+			}
+		}
+	}
+}
+
+// noteItem notes an item that is put into a list.
+func (p *place) noteItem(template string, id podschema.Identity, v any) {
+	n := p.note()
+	n.put(Write, nil, false)
+	n.claim(template, id.Elem, v, false)
+}
+
 func objectOf(v any) map[string]any {
 	object, _ := v.(map[string]any)
 	return object

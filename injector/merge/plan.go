@@ -58,22 +58,19 @@ type Plan struct {
 func Merge(base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
 	fragments = slices.Clone(fragments)
 	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
-	m := newMerger(base, statusKey)
-	// All are read before any is merged: an item may stand before or after an item
-	// of a later template.
+	changes := &Change{}
+	if err := checkAll(fragments, statusKey, changes); err != nil {
+		return Plan{}, err
+	}
+	m := newMerger(base, changes)
 	for i := range fragments {
-		if err := m.check(&fragments[i]); err != nil {
+		if err := m.fragment(&fragments[i]); err != nil {
 			return Plan{}, err
 		}
 	}
-	for i := range fragments {
-		if err := m.template(&fragments[i]); err != nil {
-			return Plan{}, err
-		}
-	}
-	m.settlePodRequests()
-	m.warnOfPositions()
-	return Plan{Base: base, Pod: m.root.fields, Root: m.changes, Fragments: fragments, Warnings: m.sentences()}, nil
+	m.derived.settlePodRequests()
+	m.warnOfAnchors()
+	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences()}, nil
 }
 
 func rank(f Fragment) int {
@@ -103,50 +100,41 @@ func (p Plan) Templates() []string {
 	return names
 }
 
-// merger is the making of one plan.
+// merger merges fragments into the wanted pod, one after the other.
 type merger struct {
-	statusKey string
-	base      map[string]any
-	root      *object // the pod as it is wanted so far
-	changes   *Change
-	names     containerNames
-	limited   map[*Change]bool // resources that LimitRanger set, or that follow from others
-	warnings  []warning
-	given     map[string]bool // the templates that were checked
-
-	frag *Fragment // the fragment that is being merged
+	judge
+	root    *object // the pod as it is wanted so far
+	changes *Change
+	names   containerNames
+	derived *derivation
 }
 
-func newMerger(base map[string]any, statusKey string) *merger {
-	m := &merger{
-		statusKey: statusKey, base: base, root: newObject(base), changes: &Change{},
-		limited: map[*Change]bool{}, given: map[string]bool{},
-	}
+func newMerger(base map[string]any, changes *Change) *merger {
+	m := &merger{judge: judge{warnings: &warnings{}}, root: newObject(base), changes: changes, names: namesOf(base)}
 	if m.root.fields == nil {
 		m.root.fields = map[string]any{}
 	}
-	m.names = namesOf(base)
-	m.noteLimitRange()
+	m.derived = newDerivation(base, m.root, changes)
 	return m
 }
 
-// start is where the merge of a fragment begins.
-func (m *merger) start(f *Fragment) *place {
+// startOf is where the merge of a fragment begins.
+func startOf(f *Fragment, changes *Change) *place {
 	policy := f.OnConflict
 	if policy == "" {
 		policy = Deny
 	}
-	return &place{node: m.changes, onConflict: policy}
+	return &place{node: changes, onConflict: policy}
 }
 
-func (m *merger) template(f *Fragment) error {
-	m.frag = f
+func (m *merger) fragment(f *Fragment) error {
+	m.frag, m.derived.template = f, f.Template
 	if blank(podschema.Pod(), f.Object) {
 		return nil
 	}
-	at := m.start(f)
+	at := startOf(f, m.changes)
 	if _, ok := m.root.fields["spec"].(map[string]any); !ok && f.Object["spec"] != nil {
-		return m.podError(at.field("spec"), "an object", m.root.fields["spec"])
+		return f.podFault(at.field("spec"), "an object", m.root.fields["spec"])
 	}
 	return m.mergeObject(podschema.Pod(), m.root, f.Object, at)
 }

@@ -12,7 +12,7 @@ import (
 
 // noteImpliedRequests notes which requests of a container say no more than its
 // limits do: those give way, as every default does.
-func (m *merger) noteImpliedRequests(resources map[string]any, at *place) {
+func (d *derivation) noteImpliedRequests(resources map[string]any, at *place) {
 	if at.is("spec", "resources") || at.owner != "" {
 		return
 	}
@@ -22,14 +22,14 @@ func (m *merger) noteImpliedRequests(resources map[string]any, at *place) {
 		limit := standing{at: limitAt, value: limits[key]}.base()
 		request := standing{at: requestAt, value: requests[key]}.base()
 		if limit != nil && request != nil && podschema.Equal(quantityType(), limit, request) {
-			m.limited[requestAt.note()] = true
+			d.limited[requestAt.note()] = true
 		}
 	}
 }
 
 // expectRequests notes, with the limits that a template added to resources, the
 // requests that the API server derives from them.
-func (m *merger) expectRequests(resources map[string]any, at *place) {
+func (d *derivation) expectRequests(resources map[string]any, at *place) {
 	if at.is("spec", "resources") || at.owner != "" {
 		return // settlePodRequests does it when all containers are known
 	}
@@ -42,33 +42,33 @@ func (m *merger) expectRequests(resources map[string]any, at *place) {
 		if resources["requests"] == nil {
 			made := at.field("requests").note()
 			made.put(Expect, nil, false)
-			made.by(m.frag.Template)
+			made.by(d.template)
 		}
 		derived := at.field("requests").field(key).note()
-		if derived.asked {
+		if derived.asked() {
 			continue
 		}
 		derived.put(Expect, nil, false)
-		derived.want = limits[key]
-		derived.by(m.frag.Template)
+		derived.expected = limits[key]
+		derived.by(d.template)
 	}
 }
 
 // followLimits keeps requests that were derived from a limit in step with what
 // the template put in the limit's place. Above the new limit they would be
 // refused.
-func (m *merger) followLimits(resources *object, at *place) {
+func (d *derivation) followLimits(resources *object, at *place) {
 	if at.owner != "" {
 		return
 	}
 	limits := objectOf(resources.fields["limits"])
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
 		limit, requestAt := at.field("limits").field(key).find(), at.field("requests").field(key)
-		if limit == nil || limit.Do != Write || limit.was == nil || limit.Templates[0] != m.frag.Template {
+		if limit == nil || limit.Do != Write || limit.was == nil || limit.Templates[0] != d.template {
 			continue
 		}
 		request := requestAt.find()
-		if request == nil || request.asked || !m.limited[request] {
+		if request == nil || request.asked() || !d.limited[request] {
 			continue
 		}
 		requests, ok := resources.object("requests")
@@ -76,7 +76,7 @@ func (m *merger) followLimits(resources *object, at *place) {
 			continue
 		}
 		request.put(Write, requests.fields[key], true)
-		request.claim(m.frag.Template, quantityType(), limits[key], false)
+		request.claim(d.template, quantityType(), limits[key], false)
 		requests.put(key, limits[key])
 	}
 }
@@ -85,9 +85,9 @@ func (m *merger) followLimits(resources *object, at *place) {
 // necessary in the requests of the pod as a whole. What the API server had made
 // of others than there are now goes: it makes them anew, and would refuse what
 // is too little. What it will make where there was none is expected.
-func (m *merger) settlePodRequests() {
-	spec, ok := m.root.object("spec")
-	by := m.lastTemplate()
+func (d *derivation) settlePodRequests() {
+	spec, ok := d.root.object("spec")
+	by := d.lastTemplate()
 	if !ok || by == "" {
 		return
 	}
@@ -97,13 +97,13 @@ func (m *merger) settlePodRequests() {
 		keys[key] = true
 	}
 	requests := objectOf(resources["requests"])
-	at := (&place{node: m.changes}).field("spec").field("resources").field("requests")
+	at := (&place{node: d.changes}).field("spec").field("resources").field("requests")
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		here, stands := at.field(key), requests[key]
-		if n := here.find(); n != nil && (n.asked || n.Do != Nothing) {
+		if n := here.find(); n != nil && (n.asked() || n.Do != Nothing) {
 			continue
 		}
-		was, had := podschema.DerivedRequest(objectOf(m.base["spec"]), key)
+		was, had := podschema.DerivedRequest(objectOf(d.base["spec"]), key)
 		will, has := podschema.DerivedRequest(spec.fields, key)
 		switch {
 		case !has:
@@ -129,9 +129,9 @@ func (m *merger) settlePodRequests() {
 
 // lastTemplate is the template that stands for what no template asks for by
 // itself: the last one that gives something to the pod.
-func (m *merger) lastTemplate() string {
+func (d *derivation) lastTemplate() string {
 	last := ""
-	m.changes.walk(func(c *Change) {
+	d.changes.walk(func(c *Change) {
 		if c.Do != Nothing {
 			for _, name := range c.Templates {
 				last = max(last, name)

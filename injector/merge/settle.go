@@ -24,36 +24,42 @@ func (s standing) base() any {
 	return s.value
 }
 
+// judge decides for one fragment about places where a value stands.
+type judge struct {
+	frag     *Fragment
+	warnings *warnings
+}
+
 // settle decides whether the template's value v has to be put there. First the
 // template meets the base pod. If it leaves the pod's value alone, it wants
 // nothing there. Otherwise it has to agree with the other templates that do.
-func (m *merger) settle(s standing, v any) (write bool, err error) {
+func (j judge) settle(s standing, v any) (write bool, err error) {
 	if s.at.owner != "" {
-		return false, m.settleInside(s, v)
+		return false, j.settleInside(s, v)
 	}
 	n := s.at.find()
-	if n != nil && n.gone {
-		return false, m.agree(s, v, n)
+	if n.gone() {
+		return false, j.agree(s, v, n)
 	}
-	write, wants, err := m.settleWithPod(s, v)
+	write, wants, err := j.settleWithPod(s, v)
 	if err != nil || !wants {
 		return false, err
 	}
-	if n != nil && n.asked {
-		return false, m.agree(s, v, n)
+	if n.asked() {
+		return false, j.agree(s, v, n)
 	}
 	if write {
-		if other := m.wantedInside(n); other != "" {
+		if other := j.wantedInside(n); other != "" {
 			s.value = s.base()
-			return false, m.disagree(s, v, other, "that template extends it, and would lose what it added")
+			return false, j.disagree(s, v, other, "that template extends it, and would lose what it added")
 		}
 	}
-	s.at.note().claim(m.frag.Template, s.t, v, false)
+	s.at.note().claim(j.frag.Template, s.t, v, false)
 	return write, nil
 }
 
 // settleWithPod decides by the base pod and this template alone.
-func (m *merger) settleWithPod(s standing, v any) (write, wants bool, err error) {
+func (j judge) settleWithPod(s standing, v any) (write, wants bool, err error) {
 	base := s.base()
 	switch {
 	case base == nil:
@@ -66,79 +72,92 @@ func (m *merger) settleWithPod(s standing, v any) (write, wants bool, err error)
 		return false, false, nil
 	}
 	policy := s.at.onConflict
-	if s.stays && !s.at.explicit && !m.frag.Required {
+	if s.stays && !s.at.explicit && !j.frag.Required {
 		policy = KeepPod
 	}
-	write, err = m.conflict(policy, s, base, v, "")
+	write, err = j.conflict(policy, s, base, v, "")
 	if err == nil && !write {
-		s.at.note().kept = m.frag.Template
+		s.at.note().kept = j.frag.Template
 	}
 	return write, write, err
 }
 
 // settleInside decides about a place inside an item that a template put there:
 // who put it there and this template have to agree.
-func (m *merger) settleInside(s standing, v any) error {
+func (j judge) settleInside(s standing, v any) error {
 	if podschema.Equal(s.t, s.value, v) {
-		s.at.note().claim(m.frag.Template, s.t, v, false)
+		s.at.note().claim(j.frag.Template, s.t, v, false)
 		return nil
 	}
-	return m.disagree(s, v, s.at.owner, "")
+	return j.disagree(s, v, s.at.owner, "")
 }
 
 // agree adds the template to those that want something there, if all want the
 // same.
-func (m *merger) agree(s standing, v any, n *Change) error {
-	if n.gone {
+func (j judge) agree(s standing, v any, n *Change) error {
+	if n.gone() {
 		s.value = nil
-		return m.disagree(s, v, n.Templates[0], "that template deletes it")
+		return j.disagree(s, v, n.Templates[0], "that template deletes it")
 	}
-	if !podschema.Equal(s.t, n.want, v) {
-		s.value = n.want
-		return m.disagree(s, v, n.Templates[0], "")
+	if !podschema.Equal(s.t, n.wish.Value, v) {
+		s.value = n.wish.Value
+		return j.disagree(s, v, n.Templates[0], "")
 	}
-	n.by(m.frag.Template)
+	n.by(j.frag.Template)
 	return nil
 }
 
 // conflict does what a policy says where the pod has another value. V is nil
 // where the template wants nothing there.
-func (m *merger) conflict(policy string, s standing, base, v any, hint string) (write bool, err error) {
+func (j judge) conflict(policy string, s standing, base, v any, hint string) (write bool, err error) {
 	switch policy {
 	case Overwrite:
 		// A directive at the node says it outright; a setting of the whole template
 		// may reach what its author did not think of.
 		if !s.at.explicit {
-			m.warn(s.at, replacesPods)
+			j.warnings.add(j.frag.Template, s.at, replacesPods)
 		}
 		return true, nil
 	case KeepPod:
-		m.warnOfPods(s.at, podsStays)
+		j.warnings.addOfPods(j.frag.Template, s.at, podsStays)
 		return false, nil
 	default:
-		return false, m.conflictError(s.at, "", podschema.Show(base), v, hint)
+		return false, j.frag.conflict(s.at, "", podschema.Show(base), v, hint)
 	}
 }
 
 // disagree is the conflict of two templates. No policy settles it: policies are
 // about the pod.
-func (m *merger) disagree(s standing, v any, other, hint string) error {
-	return m.conflictError(s.at, other, shownWish(s.value), v, hint)
+func (j judge) disagree(s standing, v any, other, hint string) error {
+	return j.frag.conflict(s.at, other, shownWish(s.value), v, hint)
 }
 
 // wantedInside names another template that put or took something inside n.
-func (m *merger) wantedInside(n *Change) string {
+func (j judge) wantedInside(n *Change) string {
 	if n == nil {
 		return ""
 	}
 	for _, segment := range n.Segments() {
 		c := n.In[segment]
-		if c.Do != Nothing && c.asked && !c.only(m.frag.Template) {
+		if c.Do != Nothing && c.asked() && !c.only(j.frag.Template) {
 			return c.Templates[0]
 		}
-		if other := m.wantedInside(c); other != "" {
+		if other := j.wantedInside(c); other != "" {
 			return other
 		}
 	}
 	return ""
+}
+
+// wantedByAnother names a template that wants something at n or inside it.
+func (j judge) wantedByAnother(n *Change) string {
+	switch {
+	case n == nil:
+		return ""
+	case n.kept != "" && n.kept != j.frag.Template:
+		return n.kept
+	case n.asked() && !n.gone() && !n.only(j.frag.Template):
+		return n.Templates[0]
+	}
+	return j.wantedInside(n)
 }

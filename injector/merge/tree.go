@@ -12,7 +12,7 @@ import (
 func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, at *place) error {
 	at = at.with(frag)
 	if t == resourcesType() {
-		m.noteImpliedRequests(o.fields, at)
+		m.derived.noteImpliedRequests(o.fields, at)
 	}
 	for _, name := range removals(frag) {
 		if err := m.deleteField(t, o, name, at.field(name).with(frag[name])); err != nil {
@@ -32,8 +32,8 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, 
 		}
 	}
 	if t == resourcesType() {
-		m.expectRequests(o.fields, at)
-		m.followLimits(o, at)
+		m.derived.expectRequests(o.fields, at)
+		m.derived.followLimits(o, at)
 	}
 	return nil
 }
@@ -58,7 +58,7 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 	}
 	c, ok := o.object(name)
 	if !ok {
-		return m.podError(at, "an object", o.fields[name])
+		return m.frag.podFault(at, "an object", o.fields[name])
 	}
 	return m.mergeObject(ft, c, v.(map[string]any), at.inside())
 }
@@ -68,7 +68,7 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, at *place, whole bool) error {
 	value := clean(ft, v)
 	s := standing{at: at, t: ft}
-	if n := at.find(); n != nil && n.asked {
+	if n := at.find(); n.asked() {
 		// Another template takes away what stood there, or wants the default that an
 		// absent value means.
 		return m.agree(s, value, n)
@@ -79,11 +79,11 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, 
 	}
 	_, null := o.fields[name]
 	o.put(name, value)
-	m.noteAdded(ft, at, value, null, whole)
+	at.noteAdded(m.frag.Template, ft, value, null, whole)
 	if ft == resourcesType() {
-		m.expectRequests(value.(map[string]any), at)
+		m.derived.expectRequests(value.(map[string]any), at)
 	}
-	m.follow(o, at)
+	m.derived.follow(o, at)
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any
 	value := clean(ft, v)
 	s := standing{
 		at: at, t: ft, value: o.fields[name], stays: staysIn(t, at),
-		unset: func(v any) bool { return m.countsAsUnset(t, name, v, o.fields, at) },
+		unset: func(v any) bool { return m.derived.countsAsUnset(t, name, v, o.fields, at) },
 	}
 	write, err := m.settle(s, value)
 	if err != nil || !write {
@@ -100,7 +100,7 @@ func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any
 	}
 	at.note().put(Write, o.fields[name], true)
 	o.put(name, value)
-	m.follow(o, at)
+	m.derived.follow(o, at)
 	return nil
 }
 
@@ -122,56 +122,11 @@ func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v a
 	return m.mergeValue(t, ft, o, name, v, at)
 }
 
-// noteAdded notes a value that is put where the pod had none: as one item, or as
-// a made object or list and the items in it.
-func (m *merger) noteAdded(t *podschema.Type, at *place, v any, null, whole bool) {
-	n := at.note()
-	if whole || t.IsOneAddition() {
-		n.put(Write, nil, null)
-		n.claim(m.frag.Template, t, v, false)
-		return
-	}
-	n.put(Make, nil, null)
-	n.by(m.frag.Template)
-	switch v := v.(type) {
-	case map[string]any:
-		for name, value := range v {
-			m.noteAdded(t.Child(name), at.field(name), value, false, false)
-		}
-	case []any:
-		id, _ := t.Identity()
-		for _, item := range v {
-			if key, ok := id.Key(item); ok {
-				m.noteItem(id, at.field(key), item)
-			}
-		}
-	}
-}
-
-// noteItem notes an item that is put into a list.
-func (m *merger) noteItem(id podschema.Identity, at *place, v any) {
-	n := at.note()
-	n.put(Write, nil, false)
-	n.claim(m.frag.Template, id.Elem, v, false)
-}
-
 // staysIn reports whether a pod's own values in a map or list of type t win
 // without a conflict: labels and annotations always, environment and mounts in
 // a container that is the pod's own.
 func staysIn(t *podschema.Type, at *place) bool {
 	return t != nil && staysTypes()[t] && (t.Kind() == podschema.Map || at.stays)
-}
-
-// follow does what setting one field makes necessary in others.
-func (m *merger) follow(o *object, at *place) {
-	switch {
-	case at.is("spec", "serviceAccountName"):
-		m.followServiceAccount(o, at)
-	case at.is("spec", "priorityClassName"):
-		m.followPriorityClass(o, at)
-	case at.is("spec", "hostNetwork"):
-		m.expectHostPorts(o, at)
-	}
 }
 
 // mergeUnion treats fields of which at most one may be set: if the pod has
@@ -194,7 +149,7 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 	for _, name := range others {
 		there := at.field(name)
 		s := standing{at: there, value: o.fields[name]}
-		if n := there.find(); n != nil && n.gone && slices.Contains(n.Templates, m.frag.Template) {
+		if n := there.find(); n.gone() && slices.Contains(n.Templates, m.frag.Template) {
 			continue // this template takes the other one away
 		}
 		if base := s.base(); base != nil && at.owner == "" {
@@ -210,9 +165,9 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 		switch {
 		case at.owner != "" && o.fields[name] != nil:
 			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, at.owner, "only one of them can be set")
-		case n != nil && n.asked && !n.gone || m.wantedInside(n) != "":
+		case n.asked() && !n.gone() || m.wantedInside(n) != "":
 			other := m.wantedInside(n)
-			if n.asked {
+			if n.asked() {
 				other = n.Templates[0]
 			}
 			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, other, "only one of them can be set")

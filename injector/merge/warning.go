@@ -16,25 +16,28 @@ type warning struct {
 	stays bool
 }
 
-func (m *merger) warn(at *place, text string) {
-	m.warnings = append(m.warnings, warning{template: m.frag.Template, at: at, text: text})
+// warnings are those of a plan.
+type warnings []warning
+
+func (w *warnings) add(template string, at *place, text string) {
+	*w = append(*w, warning{template: template, at: at, text: text})
 }
 
-func (m *merger) warnOfPods(at *place, text string) {
-	m.warnings = append(m.warnings, warning{template: m.frag.Template, at: at, text: text, stays: true})
+func (w *warnings) addOfPods(template string, at *place, text string) {
+	*w = append(*w, warning{template: template, at: at, text: text, stays: true})
 }
 
 // sentences returns the warnings, each once. That a template leaves the pod's
 // own value alone is said only if the value is left: not if another template
 // replaces it or takes it away.
-func (m *merger) sentences() []string {
+func (w warnings) sentences() []string {
 	var all []string
 	said := map[string]bool{}
-	for _, w := range m.warnings {
-		if w.stays && replaced(w.at) {
+	for _, one := range w {
+		if one.stays && replaced(one.at) {
 			continue
 		}
-		text := fmt.Sprintf("template %s: %s: %s", w.template, w.at, w.text)
+		text := fmt.Sprintf("template %s: %s: %s", one.template, one.at, one.text)
 		if !said[text] {
 			said[text] = true
 			all = append(all, text)

@@ -89,8 +89,8 @@ func (c *comparison) walk(t *podschema.Type, change *merge.Change, w, p any, r *
 // place compares one field or item, and the places in it.
 func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, have bool, r *record.Place, at []string) {
 	template := c.template(change)
-	wish, asked := change.Wish()
-	if template == "" || !asked {
+	wish := change.Wish()
+	if template == "" || wish == nil {
 		c.walk(t, change, w, p, r, at)
 		return
 	}
@@ -145,8 +145,8 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 // shadowed finds mounts of the same path, written another way, over a mount that
 // a template wants.
 func (c *comparison) shadowed(template string, change *merge.Change, mounts []any, at []string) {
-	wish, asked := change.Wish()
-	if !asked || wish.Gone {
+	wish := change.Wish()
+	if wish == nil || wish.Gone {
 		return
 	}
 	want, _ := objectOf(wish.Value)["mountPath"].(string)

@@ -207,17 +207,3 @@ func TestHostileValuesAreShownHarmlessly(t *testing.T) {
 		t.Errorf("the error does not show the value: %v", err)
 	}
 }
-
-func TestTheHashOfParametersIsOfTheirValues(t *testing.T) {
-	tmpl := compiled(t, "parameters: [{name: a, type: string, default: x}, {name: b, type: map, items: string}]\ninject: {}")
-	hash := func(annotations map[string]string) string {
-		return rendered(t, tmpl, Input{Pod: onePod(t, annotations)}).ParamsHash
-	}
-	base := hash(nil)
-	if base == "" || base != hash(map[string]string{"t.pillion.dev/a": "x"}) || base == hash(map[string]string{"t.pillion.dev/a": "y"}) || base == hash(map[string]string{"t.pillion.dev/b.k": ""}) {
-		t.Error("equal values must have equal hashes, and others not")
-	}
-	if got := rendered(t, compiled(t, "inject: {}"), Input{Pod: onePod(t, nil)}).ParamsHash; got != "" {
-		t.Errorf("without parameters the hash is %q", got)
-	}
-}

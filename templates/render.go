@@ -62,8 +62,6 @@ type Rendered struct {
 	Params map[string]any
 	// Origins says for each of Params where its value comes from.
 	Origins map[string]Origin
-	// ParamsHash is a short hash of Params, empty if the template declares none.
-	ParamsHash string
 	// Warnings are for the pod's author, one sentence each.
 	Warnings []string
 }
@@ -107,9 +105,6 @@ func (t *Template) Render(in Input) (*Rendered, error) {
 // renderWith renders with parameters that are already known.
 func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error) {
 	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
-	if len(t.spec.Parameters) > 0 {
-		out.ParamsHash = params.Hash()
-	}
 	r := t.newRenderer(in, params)
 	s := &scope{render: r}
 	for i, condition := range t.conditions {

@@ -108,12 +108,12 @@ func (d *derivation) followServiceAccount(spec *object, account *place) {
 	case wanted:
 	case nil:
 		n := at.note()
-		n.put(Expect, nil, false)
+		n.put(Expect, nil)
 		n.expected = wanted
 		n.by(d.template)
 	default:
 		n := at.note()
-		n.put(Write, current, true)
+		n.put(Write, current)
 		n.claim(d.template, nil, wanted, false)
 		spec.put(name, wanted)
 	}
@@ -129,7 +129,7 @@ func (d *derivation) followPriorityClass(spec *object, class *place) {
 		}
 		n := at.note()
 		n.by(d.template)
-		n.put(Renew, spec.fields[name], spec.fields[name] != nil)
+		n.put(Renew, spec.fields[name])
 		spec.remove(name)
 	}
 }
@@ -151,7 +151,7 @@ func (d *derivation) expectHostPorts(spec *object, network *place) {
 				fields := objectOf(port)
 				if key, named := id.Key(port); ok && named && fields["hostPort"] == nil {
 					n := network.parent.field(list).field("name=" + name).field("ports").field(key).field("hostPort").note()
-					n.put(Expect, nil, false)
+					n.put(Expect, nil)
 					n.expected = fields["containerPort"]
 					n.by(d.template)
 				}

@@ -40,7 +40,6 @@ type Change struct {
 
 	wish     *Wish  // nil if no template wants something in the place itself
 	was      any    // the base pod's value, unless Do is Nothing
-	had      bool   // whether the base pod has one, null included
 	kept     string // a template that wants another value, and leaves the pod's alone
 	expected any    // the value that the API server derives, if known
 	order    *order // where the items of this list want to stand
@@ -98,9 +97,9 @@ func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
 func (c *Change) ours() bool { return c != nil && (c.Do == Write || c.Do == Make) }
 
 // put notes that the plan puts a value where the base pod has was.
-func (c *Change) put(do Action, was any, had bool) {
+func (c *Change) put(do Action, was any) {
 	if c.Do == Nothing || c.Do == Expect {
-		c.was, c.had = was, had
+		c.was = was
 	}
 	c.Do = do
 }

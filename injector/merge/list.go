@@ -122,9 +122,8 @@ func (m *merger) addList(o *object, name string, t *podschema.Type, items []list
 	id, _ := t.Identity()
 	order := orderOf(at)
 	arranged, front := order.arrange(id, items)
-	_, null := o.fields[name]
 	o.put(name, arranged)
-	at.noteAdded(m.frag.Template, t, arranged, null, false)
+	at.noteAdded(m.frag.Template, t, arranged, false)
 	order.put(m.frag.Required, front)
 }
 
@@ -230,7 +229,7 @@ func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
 	if err != nil || !write {
 		return err
 	}
-	at.note().put(Write, current, true)
+	at.note().put(Write, current)
 	m.list.replace(it.key, it.value)
 	return nil
 }

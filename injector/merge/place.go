@@ -100,19 +100,19 @@ func (p *place) is(path ...string) bool {
 
 // noteAdded notes a value that is put where the pod had none: as one item, or as
 // a made object or list and the items in it.
-func (p *place) noteAdded(template string, t *podschema.Type, v any, null, whole bool) {
+func (p *place) noteAdded(template string, t *podschema.Type, v any, whole bool) {
 	n := p.note()
 	if whole || t.IsOneAddition() {
-		n.put(Write, nil, null)
+		n.put(Write, nil)
 		n.claim(template, t, v, false)
 		return
 	}
-	n.put(Make, nil, null)
+	n.put(Make, nil)
 	n.by(template)
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
-			p.field(name).noteAdded(template, t.Child(name), value, false, false)
+			p.field(name).noteAdded(template, t.Child(name), value, false)
 		}
 	case []any:
 		id, _ := t.Identity()
@@ -127,7 +127,7 @@ func (p *place) noteAdded(template string, t *podschema.Type, v any, null, whole
 // noteItem notes an item that is put into a list.
 func (p *place) noteItem(template string, id podschema.Identity, v any) {
 	n := p.note()
-	n.put(Write, nil, false)
+	n.put(Write, nil)
 	n.claim(template, id.Elem, v, false)
 }
 

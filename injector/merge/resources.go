@@ -41,14 +41,14 @@ func (d *derivation) expectRequests(resources map[string]any, at *place) {
 		}
 		if resources["requests"] == nil {
 			made := at.field("requests").note()
-			made.put(Expect, nil, false)
+			made.put(Expect, nil)
 			made.by(d.template)
 		}
 		derived := at.field("requests").field(key).note()
 		if derived.asked() {
 			continue
 		}
-		derived.put(Expect, nil, false)
+		derived.put(Expect, nil)
 		derived.expected = limits[key]
 		derived.by(d.template)
 	}
@@ -75,7 +75,7 @@ func (d *derivation) followLimits(resources *object, at *place) {
 		if !ok || requests.fields[key] == nil || !podschema.Equal(quantityType(), requests.fields[key], limit.was) {
 			continue
 		}
-		request.put(Write, requests.fields[key], true)
+		request.put(Write, requests.fields[key])
 		request.claim(d.template, quantityType(), limits[key], false)
 		requests.put(key, limits[key])
 	}
@@ -110,17 +110,17 @@ func (d *derivation) settlePodRequests() {
 		case stands == nil && !had:
 			if requests == nil {
 				made := at.note()
-				made.put(Expect, nil, false)
+				made.put(Expect, nil)
 				made.by(by)
 			}
 			n := here.note()
-			n.put(Expect, nil, false)
+			n.put(Expect, nil)
 			n.by(by)
 		case had && podschema.SameQuantity(stands, was) && will.Cmp(was) != 0:
 			o, _ := spec.object("resources")
 			o, _ = o.object("requests")
 			n := here.note()
-			n.put(Renew, o.fields[key], true)
+			n.put(Renew, o.fields[key])
 			n.by(by)
 			o.remove(key)
 		}

@@ -77,9 +77,8 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, 
 		at.note().claim(m.frag.Template, ft, value, false)
 		return nil
 	}
-	_, null := o.fields[name]
 	o.put(name, value)
-	at.noteAdded(m.frag.Template, ft, value, null, whole)
+	at.noteAdded(m.frag.Template, ft, value, whole)
 	if ft == resourcesType() {
 		m.derived.expectRequests(value.(map[string]any), at)
 	}
@@ -98,7 +97,7 @@ func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any
 	if err != nil || !write {
 		return err
 	}
-	at.note().put(Write, o.fields[name], true)
+	at.note().put(Write, o.fields[name])
 	o.put(name, value)
 	m.derived.follow(o, at)
 	return nil
@@ -181,7 +180,7 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 // take takes a field away that a template wants gone.
 func (m *merger) take(t *podschema.Type, o *object, name string, at *place) {
 	n := at.note()
-	n.put(Remove, o.fields[name], true)
+	n.put(Remove, o.fields[name])
 	n.claim(m.frag.Template, t, nil, true)
 	o.remove(name)
 }

@@ -57,7 +57,7 @@ func decodePlace(v any) (*Place, error) {
 		return p, nil
 	case map[string]any:
 		for name, value := range v {
-			if err := p.decodeField(name, value); err != nil {
+			if err := decodeField(p, name, value); err != nil {
 				return nil, fmt.Errorf("%q: %w", name, err)
 			}
 		}
@@ -67,7 +67,7 @@ func decodePlace(v any) (*Place, error) {
 	}
 }
 
-func (p *Place) decodeField(name string, v any) error {
+func decodeField(p *Place, name string, v any) error {
 	ok := false
 	switch name {
 	case "made":
@@ -82,12 +82,12 @@ func (p *Place) decodeField(name string, v any) error {
 	case "removed":
 		var list []any
 		if list, ok = v.([]any); ok {
-			return p.decodeRemoved(list)
+			return decodeRemoved(p, list)
 		}
 	case "in":
 		var in map[string]any
 		if in, ok = v.(map[string]any); ok {
-			return p.decodeIn(in)
+			return decodeIn(p, in)
 		}
 	default:
 		return fmt.Errorf("no such field of a place")
@@ -98,7 +98,7 @@ func (p *Place) decodeField(name string, v any) error {
 	return nil
 }
 
-func (p *Place) decodeRemoved(list []any) error {
+func decodeRemoved(p *Place, list []any) error {
 	for _, v := range list {
 		item, _ := v.(map[string]any)
 		text, _ := item["at"].(json.Number)
@@ -111,7 +111,7 @@ func (p *Place) decodeRemoved(list []any) error {
 	return nil
 }
 
-func (p *Place) decodeIn(in map[string]any) error {
+func decodeIn(p *Place, in map[string]any) error {
 	for segment, v := range in {
 		child, err := decodePlace(v)
 		if err != nil {

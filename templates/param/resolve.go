@@ -1,9 +1,6 @@
 package param
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -248,15 +245,4 @@ func (s *Set) warn(levels [2]*level, v *Values) {
 				s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin)), s.name, nearest.Hint(suffix, known)))
 		}
 	}
-}
-
-// Hash returns a short hash of the values, the same for equal values.
-func (v *Values) Hash() string {
-	text, err := json.Marshal(v.ByName)
-	if err != nil {
-		// Values are JSON, text and finite numbers.
-		panic(fmt.Sprintf("param: encoding parameters: %v", err))
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
 }

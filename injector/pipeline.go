@@ -3,6 +3,8 @@ package injector
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/policy"
@@ -116,7 +118,7 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 func (p *Pipeline) plan(r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
 	w, err := p.walk(r, base, base, verifying)
-	if err != nil || rec.Empty() || !anyRequired(r.Templates) {
+	if err != nil || rec.Empty() || !requiredHere(r) {
 		return w, rec, err
 	}
 	wanted, confirmed, whole := apply.Prove(rec, w.planned, r.Pod)
@@ -137,9 +139,14 @@ func (p *Pipeline) walk(r Request, base, seen map[string]any, verifying bool) (*
 	return w, w.plan()
 }
 
-func anyRequired(set *templates.Set) bool {
-	for _, e := range set.All() {
-		if e.Required() {
+// requiredHere reports whether a required template selects the pod's namespace,
+// whatever the pod's labels are.
+func requiredHere(r Request) bool {
+	for _, e := range r.Templates.All() {
+		if !e.Required() {
+			continue
+		}
+		if c := choice(e); c.Match != nil && c.Match.Namespace.Matches(labels.Set(r.Namespace.Labels)) {
 			return true
 		}
 	}

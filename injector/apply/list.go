@@ -162,6 +162,12 @@ func (l *items) putIn(absent map[string]bool) {
 		return
 	}
 	l.now = l.insert(l.id, l.wanted, l.now, absent, l.at)
+	// An item that was taken out before, and that the plan wants with changes in it,
+	// is in the pod again.
+	l.record.Removed = slices.DeleteFunc(l.record.Removed, func(r record.Removed) bool {
+		key, ok := l.id.Key(r.Value)
+		return ok && absent[key] && l.change.In[key].Do != merge.Write
+	})
 	for key := range absent {
 		wantsAt, ok := l.wants[key]
 		if !ok {
@@ -177,11 +183,6 @@ func (l *items) putIn(absent map[string]bool) {
 			l.record.Set(key, written(record.OfItem(l.id, l.wanted[wantsAt]), rc, was, had))
 			continue
 		}
-		// It was taken out before, and the plan wants it with changes in it.
-		l.record.Removed = slices.DeleteFunc(l.record.Removed, func(r record.Removed) bool {
-			k, ok := l.id.Key(r.Value)
-			return ok && k == key
-		})
 		l.record.Set(key, anew(c, l.id.Elem, was, l.wanted[wantsAt]))
 	}
 }

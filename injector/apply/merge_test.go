@@ -164,9 +164,9 @@ func TestTheStatusIsCompactAndSorted(t *testing.T) {
 	pod := parse(t, "metadata: {name: p, annotations: null}\nspec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x}]}")
 	f := fragment(t, "log", "metadata: {labels: {'a/b~c': x}}\nspec: {dnsPolicy: None, tolerations: [{key: k, operator: Exists}], containers: [{name: web, ports: [{containerPort: 53, protocol: UDP}], env: [{name: FOO, value: x}]}]}")
 	r := lawful(t, pod, f)
-	want := `{"pod":{"in":{"metadata":{"in":{"annotations":{"made":true,"was":[null]},"labels":{"in":{"a/b~c":"0c73b108"},"made":true}}},` +
-		`"spec":{"in":{"containers":{"in":{"name=web":{"in":{"env":{"in":{"name=FOO":"601a0cfb"},"made":true},"ports":{"in":{"containerPort=53,protocol=UDP":{"added":true}},"made":true}}}}},` +
-		`"dnsPolicy":{"was":["ClusterFirst"],"wrote":"1bf5d62b"},"tolerations":{"in":{"={\"key\":\"k\",\"operator\":\"Exists\"}":{"added":true}},"made":true}}}}},` +
+	want := `{"pod":{"metadata":{"annotations":{"$made":true,"$was":[null]},"labels":{"$made":true,"a/b~c":"0c73b108"}},` +
+		`"spec":{"containers":{"name=web":{"env":{"$made":true,"name=FOO":"601a0cfb"},"ports":{"$made":true,"containerPort=53,protocol=UDP":{"$added":true}}}},` +
+		`"dnsPolicy":{"$was":["ClusterFirst"],"$wrote":"1bf5d62b"},"tolerations":{"$made":true,"={\"key\":\"k\",\"operator\":\"Exists\"}":{"$added":true}}}},` +
 		`"templates":{"log":"v1"},"v":1}`
 	if got := at(t, r.Pod, "metadata", "annotations", statusKey); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)

@@ -2,49 +2,63 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 )
 
-// A place with nothing but a digest is that text; any other is an object.
+// A place with nothing but a digest is that text. Any other is an object: what the
+// record says of the place itself has keys that begin with $, the places in it have
+// their segments, in which a $ at the beginning is doubled.
+const (
+	madeKey    = "$made"
+	addedKey   = "$added"
+	wroteKey   = "$wrote"
+	wasKey     = "$was"
+	removedKey = "$removed"
+)
 
 // encoded is nil for a place that says nothing.
 func (p *Place) encoded() any {
-	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(p.In) == 0 {
+	o := make(map[string]any, len(p.In))
+	for segment, child := range p.In {
+		if v := child.encoded(); v != nil {
+			o[escaped(segment)] = v
+		}
+	}
+	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(o) == 0 {
 		return p.Wrote
 	}
-	o := map[string]any{}
 	if p.Made {
-		o["made"] = true
+		o[madeKey] = true
 	}
 	if p.Added {
-		o["added"] = true
+		o[addedKey] = true
 	}
 	if p.Wrote != "" {
-		o["wrote"] = p.Wrote
+		o[wroteKey] = p.Wrote
 	}
 	if len(p.Was) > 0 {
-		o["was"] = p.Was[:1]
+		o[wasKey] = p.Was[:1]
 	}
 	if len(p.Removed) > 0 {
 		list := make([]any, len(p.Removed))
 		for i, r := range p.Removed {
 			list[i] = map[string]any{"at": r.At, "value": r.Value}
 		}
-		o["removed"] = list
-	}
-	in := make(map[string]any, len(p.In))
-	for segment, child := range p.In {
-		if v := child.encoded(); v != nil {
-			in[segment] = v
-		}
-	}
-	if len(in) > 0 {
-		o["in"] = in
+		o[removedKey] = list
 	}
 	if len(o) == 0 {
 		return nil
 	}
 	return o
+}
+
+func escaped(segment string) string {
+	if strings.HasPrefix(segment, "$") {
+		return "$" + segment
+	}
+	return segment
 }
 
 func decodePlace(v any) (*Place, error) {
@@ -70,27 +84,31 @@ func decodePlace(v any) (*Place, error) {
 func decodeField(p *Place, name string, v any) error {
 	ok := false
 	switch name {
-	case "made":
+	case madeKey:
 		p.Made, ok = v.(bool)
-	case "added":
+	case addedKey:
 		p.Added, ok = v.(bool)
-	case "wrote":
+	case wroteKey:
 		p.Wrote, ok = v.(string)
-	case "was":
+	case wasKey:
 		p.Was, ok = v.([]any)
 		ok = ok && len(p.Was) == 1
-	case "removed":
+	case removedKey:
 		var list []any
 		if list, ok = v.([]any); ok {
 			return decodeRemoved(p, list)
 		}
-	case "in":
-		var in map[string]any
-		if in, ok = v.(map[string]any); ok {
-			return decodeIn(p, in)
-		}
 	default:
-		return fmt.Errorf("no such field of a place")
+		segment, isEscaped := strings.CutPrefix(name, "$")
+		if isEscaped && !strings.HasPrefix(segment, "$") {
+			return errors.New("no such field of a place")
+		}
+		child, err := decodePlace(v)
+		if err != nil {
+			return err
+		}
+		p.Set(segment, child)
+		return nil
 	}
 	if !ok {
 		return fmt.Errorf("it cannot hold a %T", v)
@@ -107,17 +125,6 @@ func decodeRemoved(p *Place, list []any) error {
 			return fmt.Errorf("an item without its index: %w", err)
 		}
 		p.Removed = append(p.Removed, Removed{At: int(at), Value: item["value"]})
-	}
-	return nil
-}
-
-func decodeIn(p *Place, in map[string]any) error {
-	for segment, v := range in {
-		child, err := decodePlace(v)
-		if err != nil {
-			return fmt.Errorf("%q: %w", segment, err)
-		}
-		p.Set(segment, child)
 	}
 	return nil
 }

@@ -1,0 +1,45 @@
+package record_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/injector/record"
+)
+
+// drawPlace draws any place that a record can hold.
+func drawPlace(t *rapid.T, depth int) *record.Place {
+	p := &record.Place{
+		Made: rapid.Bool().Draw(t, "made"), Added: rapid.Bool().Draw(t, "added"),
+		Wrote: rapid.SampledFrom([]string{"", "0a1b2c3d", "$"}).Draw(t, "wrote"),
+	}
+	if depth == 3 && rapid.Bool().Draw(t, "was") {
+		p.Was = []any{rapid.SampledFrom([]any{nil, "x", true, map[string]any{"$made": true}}).Draw(t, "value")}
+	}
+	if depth > 0 {
+		for _, segment := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"spec", "name=web", "$made", "$$", "", "a/b~c", "={}"}), 0, 3, rapid.ID).Draw(t, "segments") {
+			p.Set(segment, drawPlace(t, depth-1))
+		}
+	}
+	return p
+}
+
+// A segment can be any text: a label's key, a set's item.
+func TestWhatIsEncodedIsDecoded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := record.New("key")
+		spec := r.Root.Enter("spec")
+		spec.Made = true
+		spec.Set("any", drawPlace(t, 3))
+		text := r.Encode()
+		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": text}}, "spec": map[string]any{"any": map[string]any{}}}
+		again, err := record.Parse(pod, "key")
+		if err != nil {
+			t.Fatalf("%v\nof %s", err, text)
+		}
+		if got := again.Encode(); got != text {
+			t.Fatalf("got %s\nof  %s", got, text)
+		}
+	})
+}

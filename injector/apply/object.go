@@ -28,7 +28,11 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map
 	switch c.Do {
 	case merge.Expect:
 		if rc.Empty() {
-			r.Set(name, expected(c, ft))
+			place := expected(c, ft)
+			if had {
+				place.Was = []any{was}
+			}
+			r.Set(name, place)
 		} else if ft != nil && ft.Kind() == podschema.Map {
 			expectIn(c, ft, rc)
 		}

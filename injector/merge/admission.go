@@ -187,12 +187,40 @@ func (d *derivation) noteLimitRange() {
 	annotations := objectOf(objectOf(d.base["metadata"])["annotations"])
 	text, _ := annotations[limitRangerKey].(string)
 	for _, path := range limitRanged(text) {
-		at := &place{node: d.changes}
-		for _, segment := range path {
-			at = at.field(segment)
-		}
-		d.limited[at.note()] = true
+		d.limited[d.at(path).note()] = true
 	}
+}
+
+// expectLimitRange notes that LimitRanger may write its annotation anew, where a
+// template put a value in the place of one that LimitRanger set. LimitRanger
+// runs again after a webhook, sets the resources of the new containers, and says
+// nothing of the others. The base pod of the next call has the annotation as it
+// was: there the same values count as unset.
+func (d *derivation) expectLimitRange() {
+	text, _ := objectOf(objectOf(d.base["metadata"])["annotations"])[limitRangerKey].(string)
+	for _, path := range limitRanged(text) {
+		limited := d.at(path).find()
+		if limited.Do != Write {
+			continue
+		}
+		n := d.at([]string{"metadata", "annotations", limitRangerKey}).note()
+		if n.asked() {
+			return // a template writes the annotation itself
+		}
+		n.put(Expect, text)
+		for _, template := range limited.Templates {
+			n.by(template)
+		}
+	}
+}
+
+// at returns the place at a keyed path.
+func (d *derivation) at(path []string) *place {
+	at := &place{node: d.changes}
+	for _, segment := range path {
+		at = at.field(segment)
+	}
+	return at
 }
 
 // limitRanged reads the keyed paths from LimitRanger's annotation.

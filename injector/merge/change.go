@@ -22,7 +22,8 @@ const (
 	// Remove: what the base pod has there goes.
 	Remove
 	// Expect: the API server derives the value there from what is written
-	// elsewhere. The plan's pod may have the value already.
+	// elsewhere. The plan's pod may have the value already. The base pod may have
+	// another one, which stays until the API server writes its own.
 	Expect
 	// Renew: what the base pod has there goes, if anything, because the API server
 	// derives it anew from what is written elsewhere.

@@ -69,6 +69,7 @@ func Merge(base map[string]any, fragments []Fragment, statusKey string) (Plan, e
 		}
 	}
 	m.derived.settlePodRequests()
+	m.derived.expectLimitRange()
 	m.warnOfAnchors()
 	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences()}, nil
 }

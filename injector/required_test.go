@@ -162,6 +162,29 @@ func TestTheFinalPodIsWhatARequiredTemplateMakesOfIt(t *testing.T) {
 	}
 }
 
+// A pod without a record may declare the sidecar as the template renders it. Pods that the
+// API server has completed have the token's mount in it.
+func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T) {
+	set := requiredSet(t)
+	injected := injectRequired(t, set, podOf(t, plainPod))
+	for says, change := range map[string]string{
+		"": `{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":` + tokenMount + `},{"op":"add","path":"/spec/volumes/-","value":` + tokenVolume + `}`,
+		"spec.initContainers[name=audit].volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is there, and the template does not render it": `
+			{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":{"name":"audit","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}`,
+	} {
+		pod := patched(t, injected, `[{"op":"remove","path":"/metadata/annotations"},{"op":"remove","path":"/spec/containers/1"},`+change+`]`)
+		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for webhook, got := range map[string]string{"injected": out.Message, "verified": verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil)} {
+			if says == "" && got != "" || !strings.Contains(got, says) {
+				t.Errorf("%s: %q; want %q", webhook, got, says)
+			}
+		}
+	}
+}
+
 func TestWhatARequiredTemplateTakesAwayStaysAway(t *testing.T) {
 	set := requiredSet(t, "      - $each: App\n", `      - $each: App
         $unset: [stdin]
@@ -312,6 +335,8 @@ func TestOnlyWhatChangesOfARequiredSidecarIsJudgedInAnUpdate(t *testing.T) {
 		{"the sidecar's memory", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, `the container audit would have the resources {"limits":{"memory":"1Mi"}}; want {"limits":{"memory":"64Mi"}}`},
 		{"the sidecar's memory, written otherwise", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"65536Ki"}]`, ""},
 		{"the sidecar's CPU, which the template leaves alone", "resize", old, `[{"op":"add","path":"/spec/initContainers/0/resources/limits/cpu","value":"1"}]`, `would have the resources {"limits":{"cpu":"1","memory":"64Mi"}}`},
+		{"an ephemeral container in the sidecar", "ephemeralcontainers", old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","targetContainerName":"audit"}]}]`, "the ephemeral container debug targets the container audit; leave out targetContainerName, or target another container"},
+		{"an ephemeral container in the app", "ephemeralcontainers", old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","targetContainerName":"app"}]}]`, ""},
 		{"the sidecar's limits", "resize", old, `[{"op":"remove","path":"/spec/initContainers/0/resources"}]`, `want {"limits":{"memory":"64Mi"}}`},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, c.old, c.change)}, c.old)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -19,9 +20,10 @@ type sidecar struct {
 	record   *record.Place
 }
 
-// container compares a sidecar of a required template, field by field.
-func (c *comparison) container(template string, w, p any, r *record.Place, at []string) {
-	s := sidecar{comparison: c, template: template, allowed: c.allowed(template), at: at, want: objectOf(w), is: objectOf(p), record: r}
+// container compares a sidecar of a required template, field by field. Rendered
+// is the sidecar as the template renders it, w as the plan wants it.
+func (c *comparison) container(template string, rendered, w, p any, r *record.Place, at []string) {
+	s := sidecar{comparison: c, template: template, allowed: c.allowed(template), at: at, want: withRenderedToken(objectOf(rendered), objectOf(w)), is: objectOf(p), record: r}
 	names := slices.Sorted(maps.Keys(s.want))
 	for name := range s.is {
 		if _, ok := s.want[name]; !ok {
@@ -32,6 +34,20 @@ func (c *comparison) container(template string, w, p any, r *record.Place, at []
 	for _, name := range names {
 		s.field(name)
 	}
+}
+
+// withRenderedToken returns the wanted container without a mount at the token's
+// path that the template does not render. The pod may have declared the sidecar
+// itself, and then the plan leaves such a mount alone, whatever it mounts.
+func withRenderedToken(rendered, wanted map[string]any) map[string]any {
+	mounts, _ := rendered["volumeMounts"].([]any)
+	if len(merge.WithoutToken(mounts)) < len(mounts) {
+		return wanted
+	}
+	without := map[string]any{}
+	maps.Copy(without, wanted)
+	without["volumeMounts"] = merge.WithoutToken(wanted["volumeMounts"])
+	return without
 }
 
 func (s sidecar) field(name string) {

@@ -104,7 +104,7 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 	case !have:
 		c.differs(template, at, since, "is missing")
 	case t.IsContainer():
-		c.container(template, w, p, r, at)
+		c.container(template, wish.Value, w, p, r, at)
 	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, wish.Value):
 		c.differs(template, at, since, "is %s; want %s", podschema.Show(p), podschema.Show(wish.Value))
 	default:

@@ -65,3 +65,19 @@ func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
 		}
 	}
 }
+
+// The object of a review of pods/ephemeralcontainers is the pod.
+func TestTheVerifyingWebhookIsAskedAboutEphemeralContainers(t *testing.T) {
+	f := newFixture(t, withAudit(t))
+	pod := func(ephemeral string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"registry.example.com/audit:1","restartPolicy":"Always"}],` +
+			`"containers":[{"name":"web","image":"nginx"}],"ephemeralContainers":[` + ephemeral + `]}}`
+	}
+	for target, allowed := range map[string]bool{"audit": false, "web": true} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
+			`"subResource":"ephemeralcontainers","namespace":"shop","operation":"UPDATE","object":` + pod(`{"name":"debug","image":"sh:1","targetContainerName":"`+target+`"}`) + `,"oldObject":` + pod("") + `}}`
+		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != allowed {
+			t.Errorf("into the container %s: %+v", target, got)
+		}
+	}
+}

@@ -14,7 +14,7 @@ func TestTheRecordedDefaultsAreThoseOfEachKubernetes(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1.36", "v1.35"} {
 		t.Run(version, func(t *testing.T) {
-			recorded := checkout.Path("injector", "merge", "testdata", "defaults", version+".json")
+			recorded := checkout.Path("templates", "podschema", "testdata", "defaults", version+".json")
 			want, err := os.ReadFile(recorded)
 			if err != nil {
 				t.Fatal(err)

@@ -52,8 +52,8 @@ var directiveDocs = map[string][2]string{
 	"$if":         {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
 	"$for":        {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
 	"$each":       {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`."},
-	"$position":   {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order; without the anchor, the default and a warning."},
-	"$onConflict": {"any object", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it. An explicit `Overwrite` also overrules what otherwise stays the pod's."},
+	"$position":   {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order, those of required templates in front; without the anchor, the default and a warning. An item that the pod has already is not moved: a warning."},
+	"$onConflict": {"any object", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it. It also reaches the pod's labels, annotations, variables and mounts, which otherwise stay. Two templates that disagree are a conflict whatever it says."},
 	"$patch":      {"an object, or an item of a list", "`delete` or `replace`, as in a strategic merge patch."},
 	"$unset":      {"an object", "A list of fields that are removed from the pod's object."},
 }
@@ -124,19 +124,25 @@ func reference(t *testing.T) string {
 	line("| bytes of a manifest | %d |", templates.MaxManifestBytes)
 	line("\n## Required templates\n")
 	line("A template with `required` (it needs `match`) is injected whatever the annotations say. Nobody may set its parameters unless `setBy` says so, and")
-	line("`overridable`, `KeepPod` and `Skip` are refused. After all other webhooks the final pod is verified: each container that the template renders is there with")
-	line("the rendered image, or one that matches `verify.images`; everything else that it renders is there; the containers have no command, args,")
-	line("working directory, lifecycle or probe with `exec` of somebody else's. What other webhooks may add to these containers or change in them, `verify.allow` lists.")
-	line("A pod that evades this by a forged status is refused at once. Later an image of such a container may change only to an accepted one, and its resources only where the template sets none.")
+	line("`overridable`, `KeepPod` and `Skip` are refused. Labels, annotations, variables and mounts of the pod, which stay where another template wants other values,")
+	line("are conflicts for a required one.\n")
+	line("After all other webhooks the final pod is compared with what the template renders. A container that it adds has every field as rendered and no other, but for the")
+	line("API's defaults, what the API server's own admission adds, images that `verify.images` accepts, and what `verify.allow` lists for other webhooks. What it gives to")
+	line("other containers, to metadata and to the pod is there as rendered. An item with `$position` stands where the template wants it. [merge.md](merge.md#required-templates)")
+	line("has the whole list, and says what the template's author has to render to rule it out.\n")
+	line("Later an image of such a container may change only to an accepted one, its resources only with `verify.allow.resources`, and no new ephemeral container may target it.")
 	line("Metadata and finalizers never depend on Pillion. Where the pod's namespace has the")
 	line("label `pillion.dev/enforce: \"true\"`, a pod is refused as well while Pillion does not answer.\n")
 	line("```yaml\nrequired: true\nverify:\n  images: [\"mirror.example.com/fluent/*\"]\n  allow:\n    env: [HTTP_PROXY, \"OTEL_*\"]\n    volumeMounts: [\"/etc/ssl/*\"]\n    resources: true\n    probes: true\n```\n")
 	line("In `images` and `volumeMounts` `*` stands for any text without `/`, and `**` for any text; in `env` `*` stands for any text. The verification finds the containers")
 	line("by their names, so each one with an image has a name without expressions and stands in the list by itself: no `$for`, and no list that an expression gives.\n")
-	line("Its conditions and `$each` should not look at what it adds itself: it sees pods as they are, without the containers and volumes that it renders, and without")
-	line("those of other templates that are as rendered: image (or one of `verify.images`), command, variables, mounts and their volumes, security context, probes. A")
-	line("container that only has a sidecar's name, because the pod brought it along, or another webhook changed it, counts as the pod's own: `$each` reaches it. What")
-	line("other templates render `$each` does not reach, whatever image or command their parameters give it: restrict those (`setBy`, `enum`, `pattern`, `availableTo`).\n")
+	line("`verify` is about the containers that the template adds. Where a LimitRange or another webhook sets their resources, the pod is refused unless the template sets those")
+	line("resources itself or `allow.resources` is true.\n")
+	line("A tenant can write `pillion.dev/status` as well. So the record in it hides from a required template only what the templates, rendered anew, give to the pod: its own containers")
+	line("and those of other templates, as rendered in image, command, variables, mounts, security context and probes. A container that only has a sidecar's name, because the pod brought it")
+	line("along, another webhook changed it, or an older version of its template made it, counts as the pod's own: `$each` reaches it. `$each` does not reach the containers of other")
+	line("templates, whatever image or command their parameters give them: restrict those (`setBy`, `enum`, `pattern`, `availableTo`). The template's conditions should not look at what")
+	line("it adds itself.\n")
 	line("## In the cluster\n")
 	line("`kubectl apply` (and its dry run) refuses a template with mistakes, and `kubectl delete` one that namespaces name, or that is required, unless it is annotated")
 	line("`pillion.dev/allow-delete`. `kubectl get sidecartemplates` shows whether the newest spec is in force (the condition `Ready`; reasons `Compiled`, `CompileFailed`,")

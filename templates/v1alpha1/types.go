@@ -38,8 +38,8 @@ type SidecarTemplateSpec struct {
 	// Match injects the template into the pods it selects, without any
 	// annotation. Default: only into pods that ask for it.
 	Match *Match `json:"match,omitempty"`
-	// Required, which needs match, means that pods cannot opt out and that the
-	// final pod is verified. Default false.
+	// Required, which needs match, means that pods cannot opt out, and that the
+	// final pod is compared with what the template renders. Default false.
 	Required bool `json:"required,omitempty"`
 	// Verify says what the sidecars may have in the final pod, besides what the
 	// template renders. Default: nothing. Only with required.
@@ -54,8 +54,9 @@ type SidecarTemplateSpec struct {
 	// Variables are expressions that others read as variables.NAME. Each sees
 	// those before it, and is evaluated at most once for a pod, when first read.
 	Variables []Variable `json:"variables,omitempty"`
-	// OnConflict says what happens when a pod and the template disagree on a
-	// field. Default Deny.
+	// OnConflict says what happens where a pod and the template want different
+	// values. Two templates that disagree are refused, whatever it says. Default
+	// Deny.
 	OnConflict ConflictPolicy `json:"onConflict,omitempty"`
 	// OnError says what a failure of this template does to a pod. Default Deny.
 	OnError ErrorPolicy `json:"onError,omitempty"`
@@ -102,9 +103,10 @@ type Allow struct {
 	// VolumeMounts are the paths of volume mounts, in which * stands for any text
 	// without /, and ** for any text.
 	VolumeMounts []string `json:"volumeMounts,omitempty"`
-	// Resources lets them change requests and limits. Default false.
+	// Resources lets them change requests and limits, LimitRanges and resizes
+	// included. Default false.
 	Resources bool `json:"resources,omitempty"`
-	// Probes lets them change the three probes. Default false.
+	// Probes lets them change the three probes, but not to exec. Default false.
 	Probes bool `json:"probes,omitempty"`
 }
 

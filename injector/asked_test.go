@@ -8,9 +8,9 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// TestWhoAsksInVainIsWarned: a template that renders to nothing, a namespace that is
-// excluded. Where the pod has everything already, nothing is missing.
-func TestWhoAsksInVainIsWarned(t *testing.T) {
+// A pod asks in vain for a template that renders to nothing, and in an excluded namespace.
+// Where the pod has everything already, nothing is missing.
+func TestAPodThatAsksInVainGetsAWarning(t *testing.T) {
 	var entries []templates.Entry
 	for name, spec := range map[string]string{
 		"nothing": `inject: {spec: {containers: [{$each: App, env: [{$if: "false", name: A, value: b}]}, {$if: "false", name: x, image: "x:1"}]}}`,

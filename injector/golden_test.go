@@ -133,7 +133,7 @@ func (c *goldenCase) patched(t *testing.T, pod map[string]any, name string) map[
 }
 
 // wants compares the resulting pod with the file kind.yaml, or with the pod that
-// came after the patch kind-patch.yaml.
+// came in after the patch kind-patch.yaml.
 func (c *goldenCase) wants(t *testing.T, kind string, pod map[string]any, out Outcome) {
 	t.Helper()
 	var want map[string]any
@@ -183,17 +183,17 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 }
 
 // others lets the API server and another webhook change the injected pod and the
-// original alike, and injects again: the base pod is the changed original, what
-// they did is kept, and a third call changes nothing.
+// original alike, and injects again. The base pod has to be the changed original,
+// the changes are kept, and a third call changes nothing.
 func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 	t.Helper()
-	status, err := record.Parse(injected, statusKey)
+	rec, err := record.Parse(injected, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, add := range []bool{false, true} {
-		changed, want := changedByOthers(t, injected, status, add), changedByOthers(t, original, status, add)
-		if diff := cmp.Diff(want, status.Base(changed)); diff != "" {
+		changed, want := changedByOthers(t, injected, rec, add), changedByOthers(t, original, rec, add)
+		if diff := cmp.Diff(want, rec.Base(changed)); diff != "" {
 			t.Errorf("the base pod, after others, is not the pod that came, after others (-want +base)\n%s", diff)
 		}
 		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
@@ -219,9 +219,10 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 }
 
 // changedByOthers returns a copy of the pod with a token mounted into every
-// container, lists turned round, Pillion's images taken from a mirror and, if
-// asked, one more container, in front unless that moves what was taken out.
-func changedByOthers(t *testing.T, pod map[string]any, status record.Record, add bool) map[string]any {
+// container, lists turned round and Pillion's images taken from a mirror. Add puts
+// in one more container: in front, unless the record has items that were taken out,
+// which another order would move.
+func changedByOthers(t *testing.T, pod map[string]any, rec record.Record, add bool) map[string]any {
 	pod, err := DecodePod([]byte(encode(t, pod)))
 	if err != nil {
 		t.Fatal(err)
@@ -231,24 +232,24 @@ func changedByOthers(t *testing.T, pod map[string]any, status record.Record, add
 		containers, _ := spec[list].([]any)
 		for _, item := range containers {
 			c := item.(map[string]any)
-			if status.Root.Child("spec").Child(list).Child("name=" + c["name"].(string)).Owns() {
+			if rec.Root.Child("spec").Child(list).Child("name=" + c["name"].(string)).Owns() {
 				c["image"] = "mirror.example.com/" + c["image"].(string)
 			}
 			if mounts, _ := c["volumeMounts"].([]any); !strings.Contains(encode(t, mounts), "kubernetes.io/serviceaccount") {
 				c["volumeMounts"] = append(mounts, object(tokenMount))
 			}
-			if env, ok := c["env"].([]any); ok && !keepsOriginals(status) {
+			if env, ok := c["env"].([]any); ok && !keepsOriginals(rec) {
 				slices.Reverse(env)
 			}
 		}
 	}
-	if volumes, ok := spec["volumes"].([]any); ok && !keepsOriginals(status) {
+	if volumes, ok := spec["volumes"].([]any); ok && !keepsOriginals(rec) {
 		slices.Reverse(volumes)
 	}
 	if add {
 		later := map[string]any{"name": "first-of-all", "image": "later:1", "volumeMounts": []any{object(tokenMount)}}
 		containers, at := spec["containers"].([]any), 0
-		if keepsOriginals(status) {
+		if keepsOriginals(rec) {
 			at = len(containers)
 		}
 		spec["containers"] = slices.Insert(containers, at, any(later))
@@ -256,10 +257,10 @@ func changedByOthers(t *testing.T, pod map[string]any, status record.Record, add
 	return pod
 }
 
-// keepsOriginals reports whether the status holds what was taken out of lists:
-// that comes back in the order in which it was.
-func keepsOriginals(status record.Record) bool {
-	return hasRemoved(status.Root)
+// keepsOriginals reports whether the record has items that were taken out of lists.
+// They come back where they were.
+func keepsOriginals(rec record.Record) bool {
+	return hasRemoved(rec.Root)
 }
 
 func hasRemoved(p *record.Place) bool {
@@ -274,7 +275,7 @@ func hasRemoved(p *record.Place) bool {
 	return false
 }
 
-// checkFiles fails on a file that no part of the test reads.
+// checkFiles fails on a file that the test does not read.
 func (c *goldenCase) checkFiles(t *testing.T) {
 	known := []string{"pod.yaml", "namespace.yaml", "want.yaml", "want-patch.yaml", "want-warnings.txt", "want-refused.txt",
 		"between.yaml", "between-patch.yaml", "want-between.yaml", "want-between-patch.yaml"}
@@ -362,30 +363,30 @@ func (c *goldenCase) again(t *testing.T, injected map[string]any) {
 	}
 }
 
-// base is the pod without what a status in it lists: most carry none.
+// base is the base pod. Most pods of the cases carry no record.
 func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
 	t.Helper()
-	status, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod, statusKey)
 	if err != nil {
 		t.Log(err)
 	}
-	return status.Base(pod)
+	return rec.Base(pod)
 }
 
 // undo checks that the base pod of the injected pod is the pod that came.
 func (c *goldenCase) undo(t *testing.T, injected, original map[string]any) {
 	t.Helper()
-	status, err := record.Parse(injected, statusKey)
+	rec, err := record.Parse(injected, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(original, status.Base(injected)); diff != "" {
+	if diff := cmp.Diff(original, rec.Base(injected)); diff != "" {
 		t.Errorf("the base pod is not the pod that came (-came +base)\n%s", diff)
 	}
 }
 
-// between gives the first injection's status to the pod that somebody changed in
-// between, and injects that.
+// between gives the first injection's status annotation to the pod that somebody
+// changed in between, and injects that pod.
 func (c *goldenCase) between(t *testing.T, injected map[string]any) {
 	t.Helper()
 	var pod map[string]any
@@ -404,7 +405,7 @@ func giveStatus(t *testing.T, pod, injected map[string]any) {
 	t.Helper()
 	status, ok := injected["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey]
 	if !ok {
-		t.Fatal("the injected pod carries no status")
+		t.Fatal("the injected pod has no status annotation")
 	}
 	meta := pod["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -131,7 +131,7 @@ const (
 		`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}]}}`
 )
 
-func TestTheFinalPodIsWhatARequiredTemplateMakesOfIt(t *testing.T) {
+func TestTheFinalPodHasEverythingThatARequiredTemplateRenders(t *testing.T) {
 	set := requiredSet(t)
 	injected := injectRequired(t, set, podOf(t, plainPod))
 	for _, c := range []struct{ why, change, says string }{
@@ -185,7 +185,7 @@ func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T)
 	}
 }
 
-func TestWhatARequiredTemplateTakesAwayStaysAway(t *testing.T) {
+func TestAFieldThatARequiredTemplateTakesAwayMayNotComeBack(t *testing.T) {
 	set := requiredSet(t, "      - $each: App\n", `      - $each: App
         $unset: [stdin]
         env: [{$patch: delete, name: DEBUG}]
@@ -209,7 +209,7 @@ func TestWhatARequiredTemplateTakesAwayStaysAway(t *testing.T) {
 	}
 }
 
-func TestWithoutVerifyOnlyTheRenderedImageWillDo(t *testing.T) {
+func TestWithoutVerifyOnlyTheRenderedImageIsAccepted(t *testing.T) {
 	set := requiredSet(t, `  verify: {images: ["mirror.example.com/audit:*", "registry.example.com/audit:1*"]}`+"\n", "")
 	injected := injectRequired(t, set, podOf(t, plainPod))
 	pod := patched(t, injected, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:1"}]`)
@@ -218,7 +218,7 @@ func TestWithoutVerifyOnlyTheRenderedImageWillDo(t *testing.T) {
 	}
 }
 
-func TestAForgedStatusHidesNothingFromARequiredTemplate(t *testing.T) {
+func TestAForgedRecordHidesNothingFromARequiredTemplate(t *testing.T) {
 	set := requiredSet(t)
 	hash := func() string { e, _ := set.Get("audit"); return e.Template.Hash() }()
 	for why, items := range map[string][]string{
@@ -233,19 +233,19 @@ func TestAForgedStatusHidesNothingFromARequiredTemplate(t *testing.T) {
 			forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}}]`, status))
 			pod := injectRequired(t, set, forged)
 			if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); got != "" {
-				t.Errorf("a status that lists %s: %s", why, got)
+				t.Errorf("a record of %s: %s", why, got)
 			}
 			app := named(containersOf(pod, "containers"), "app")
 			if mounts, _ := app["volumeMounts"].([]any); len(mounts) != 1 {
-				t.Errorf("a status that lists %s: the app's mounts are %v", why, mounts)
+				t.Errorf("a record of %s: the app's mounts are %v", why, mounts)
 			}
 		}
 	}
 }
 
-// A mirror pod that a node made is a picture of what runs there already: nothing can be
-// injected, and nothing is missing. Whoever else writes the annotation gets around
-// nothing by it.
+// A node's mirror pod shows a static pod that runs there already. Nothing can be injected,
+// and nothing is missing. In a pod of anybody else the annotation keeps no required
+// template out.
 func TestOnlyAMirrorPodOfANodeStaysAsItIs(t *testing.T) {
 	set := requiredSet(t)
 	mirror := patched(t, podOf(t, plainPod), `[{"op":"add","path":"/metadata/annotations","value":{"kubernetes.io/config.mirror":"x"}}]`)
@@ -276,17 +276,17 @@ func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !out.Allowed {
-		return // that is as good
+		return // a refusal is as good
 	}
 	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: out.Pod}, nil); !strings.Contains(got, "evil:1") || !strings.Contains(got, "command") {
 		t.Errorf("verified: %q", got)
 	}
 }
 
-// TestRequiredTemplatesAreInjectedOnceAlsoBesideOthers holds the laws of injection for pods
-// that a required template and another one share: the second call changes nothing, and
-// the result is verified.
-func TestRequiredTemplatesAreInjectedOnceAlsoBesideOthers(t *testing.T) {
+// TestASecondCallBesideARequiredTemplateChangesNothing holds the laws of injection for pods
+// with a required template and another one: the second call changes nothing, and the
+// resulting pod passes the verification.
+func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
 	set := requiredSet(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		pod := podOf(t, plainPod)
@@ -315,7 +315,7 @@ func TestRequiredTemplatesAreInjectedOnceAlsoBesideOthers(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatChangesOfARequiredSidecarIsJudgedInAnUpdate(t *testing.T) {
+func TestAnUpdateIsJudgedByTheContainersThatItChanges(t *testing.T) {
 	set := requiredSet(t)
 	old := injectRequired(t, set, podOf(t, plainPod))
 	// An older pod, made before the template was required.
@@ -346,7 +346,7 @@ func TestOnlyWhatChangesOfARequiredSidecarIsJudgedInAnUpdate(t *testing.T) {
 	}
 }
 
-func TestPodsThatABrokenTemplateMatchesAreTreatedByItsOnError(t *testing.T) {
+func TestABrokenTemplatesOnErrorDecidesAboutThePodsThatItMatches(t *testing.T) {
 	for _, c := range []struct {
 		why, spec string
 		refused   bool

@@ -4,5 +4,5 @@
 // In: outcomes. Out: events on the pod's owner, or on the namespace of a pod without an
 // owner, written in the background through a bounded queue.
 //
-// Imports: client-go, and reason for the reason codes.
+// May import: reason, client-go. No other package of this module.
 package effects

@@ -11,8 +11,8 @@ import (
 var errNoValue = errors.New("there is nothing there")
 
 // Apply returns doc after the operations, one after the other, as RFC 6902
-// defines them. Doc is not modified: what an operation changes is copied once,
-// everything else is shared with the result. The error names the first
+// defines them. Doc is not modified. Parts that an operation changes are copied
+// once; all other parts are shared with the result. The error names the first
 // operation that does not apply.
 //
 // It accepts no more than gopkg.in/evanphx/json-patch.v4, with which
@@ -60,7 +60,7 @@ func (n *node) apply(o Operation, path []string) error {
 	case []any:
 		return n.applyToArray(o, path[0])
 	default:
-		return fmt.Errorf("%q is looked for in something that is neither object nor array", path[0])
+		return fmt.Errorf("%q: its parent is neither object nor array", path[0])
 	}
 }
 
@@ -190,8 +190,7 @@ func (n *node) insert(segment string, length int, value any) error {
 		return err
 	}
 	n.own()
-	// The indexes of the kids behind i change: they are found anew, and copied
-	// anew if they change again.
+	// The indexes behind i change, so the kids are found and copied anew.
 	n.kids = nil
 	n.value = slices.Insert(n.value.([]any), i, value)
 	return nil
@@ -204,8 +203,8 @@ func test(current, want any) error {
 	return nil
 }
 
-// compare returns the pointer to the first difference found. Parts that both
-// share are not looked into, which makes checking a patch of a large pod cheap.
+// compare returns the pointer to the first difference. It does not descend into
+// parts that both share, which makes it cheap to check a patch of a large pod.
 func compare(a, b any) (where string, same bool) {
 	switch a := a.(type) {
 	case map[string]any:

@@ -3,12 +3,12 @@
 //
 // In: operations as (op, path segments, value), in the order in which they
 // apply, and pods as encoding/json decodes them with UseNumber. Out:
-// [Operation], its JSON, and an error from [Check] if the patch would not give
-// what was meant: the API server refuses a pod whose patch it cannot apply,
+// [Operation], its JSON, and an error from [Check] if the patch does not give
+// the intended pod. The API server refuses a pod whose patch it cannot apply,
 // whatever the failurePolicy, so such a patch must never be sent.
 //
-// It may import mattbaird/jsonpatch, and is the only package that does: for the
-// operation type alone, because CreatePatch loses reorderings and rounds
-// numbers and MarshalJSON does not escape paths. It imports no other package of
-// this module, no net/http and no client.
+// May import: mattbaird/jsonpatch. No other package of this module imports that
+// library. Only its operation type is used: CreatePatch loses reorderings and
+// rounds numbers, and MarshalJSON does not escape paths. No other package of this
+// module, no net/http and no client.
 package patch

@@ -28,8 +28,8 @@ type Operation struct {
 // New returns the operation op at the value that path leads to. Path holds
 // unescaped object keys and, for arrays, decimal indexes or "-" (behind the
 // last item, for [Add] only). Value is JSON as encoding/json decodes it with
-// UseNumber, and nil means null; it is kept, not copied, so the caller must not
-// change it later. [Remove] takes no value.
+// UseNumber, and nil means null. The operation keeps it without a copy, so the
+// caller must not change it later. [Remove] takes no value.
 //
 // The error says which part cannot be sent: an unknown op, an empty path, a key
 // or text that is not UTF-8 (encoding it would change it), a number that is not
@@ -105,8 +105,8 @@ func encode(v any) ([]byte, error) {
 
 var errNotUTF8 = errors.New("not valid UTF-8")
 
-// validate reports why v would not come out of the API server's decoder as it
-// went in.
+// validate returns an error if the API server's decoder would not return v as it
+// is.
 func validate(v any) error {
 	switch v := v.(type) {
 	case nil, bool:

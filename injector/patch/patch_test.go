@@ -54,7 +54,7 @@ func TestAnOperationThatCannotBeSentIsRefusedWhenItIsBuilt(t *testing.T) {
 		"a key that is not UTF-8":  {Add, []string{"a", "\xff"}, nil, "not valid UTF-8"},
 		"text that is not UTF-8":   {Add, []string{"a"}, []any{"\xc3("}, "not valid UTF-8"},
 		"an inner key not UTF-8":   {Add, []string{"a"}, map[string]any{"\xff": nil}, "not valid UTF-8"},
-		"a number that is none":    {Add, []string{"a"}, json.Number("0x1"), "not a JSON number"},
+		"text that is no number":   {Add, []string{"a"}, json.Number("0x1"), "not a JSON number"},
 		"an empty number":          {Add, []string{"a"}, json.Number(""), "not a JSON number"},
 		"a keyword as a number":    {Add, []string{"a"}, json.Number("true"), "not a JSON number"},
 		"two numbers":              {Add, []string{"a"}, json.Number("1 2"), "not a JSON number"},
@@ -120,7 +120,7 @@ func TestApplyFollowsRFC6902(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesWhatTheStandardDoesNotAllow(t *testing.T) {
+func TestApplyRefusesOperationsThatRFC6902DoesNotAllow(t *testing.T) {
 	for _, c := range []struct {
 		op   string
 		path []string

@@ -42,13 +42,14 @@ type Ask struct {
 	Plus, Minus []string
 }
 
-// maxNames bounds what one annotation may ask for. It is far above what a pod
-// can use and keeps a hostile annotation from costing more than its bytes.
+// maxNames bounds the names in one annotation. It is far above the number of
+// templates that a pod can use, and keeps a hostile annotation from costing more
+// than its bytes.
 const maxNames = 64
 
-// ParseAsk parses the value of an inject annotation. present tells an absent
-// annotation from an empty one, which is an error. The error says what is wrong
-// and what is allowed at that level; it does not name the annotation.
+// ParseAsk parses the value of an inject annotation. Present is false for an
+// absent annotation; an empty one is an error. The error says what is wrong and
+// what is allowed at that level. It does not name the annotation.
 func ParseAsk(value string, present bool, level Level) (Ask, error) {
 	if !present {
 		return Ask{}, nil
@@ -113,7 +114,7 @@ func allowed(level Level) string {
 	return `allowed are "true", "false", template names separated by commas, or changes to the namespace's list such as "+vault,-fluent-bit"`
 }
 
-// clip shortens what a tenant wrote to what a message can hold.
+// clip shortens a tenant's text for a message.
 func clip(s string) string {
 	const most = 80
 	if len(s) <= most {

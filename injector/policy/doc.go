@@ -1,12 +1,13 @@
 // Package policy decides which templates a pod gets, and says why.
 //
-// In: the inject annotations of pod and namespace, facts about the request, and
-// what there is to choose from. Out: a [Decision] with one outcome per template
-// that somebody asked for, and the steps that led there.
+// In: the inject annotations of the pod and its namespace, facts about the
+// request, and the templates in force. Out: a [Decision] with the templates to
+// render, one outcome for each template that is not injected, and the steps that
+// led there.
 //
-// Everything here is a pure function. What needs the template's own expressions
-// (matchConditions, parameters) comes later, in the render.
+// Everything here is a pure function. The template's own expressions
+// (matchConditions, parameters) come later, in the render.
 //
-// Imports: apimachinery's labels and the reason codes; neither merge, patch,
-// net/http nor a client.
+// May import: reason, and apimachinery's labels. No other package of this module,
+// no net/http and no client.
 package policy

@@ -11,7 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Template is what the decision needs to know of a template.
+// Template has the facts about a template that the decision needs.
 type Template struct {
 	Name            string
 	InjectByDefault bool
@@ -43,8 +43,9 @@ type Request struct {
 
 	// PodAnnotations and PodLabels are the base pod's.
 	PodAnnotations, PodLabels map[string]string
-	// RequiredPodLabels are those that required templates match. They may be more
-	// than PodLabels: what a pod says of itself is not believed for them.
+	// RequiredPodLabels are the labels that required templates match. They may be
+	// more than PodLabels: a pod's record can hide a label from PodLabels, and a
+	// record can be forged.
 	RequiredPodLabels map[string]string
 
 	Namespace                             string
@@ -53,7 +54,7 @@ type Request struct {
 	Excluded bool
 }
 
-// Outcome is what was decided for one template.
+// Outcome is the decision about one template.
 type Outcome struct {
 	Template string
 	Code     reason.Code
@@ -62,13 +63,13 @@ type Outcome struct {
 	// Asked reports whether somebody asked for the template, so that its
 	// absence deserves a warning.
 	Asked bool
-	// Deny reports that the pod must be refused: it, or its namespace, asks for
-	// what cannot be had. A warning would reach nobody where a controller
-	// creates the pod; a refusal shows in the workload's events.
+	// Deny reports that the pod must be refused: the pod or its namespace asks for
+	// a template that it cannot have. Where a controller creates the pod, nobody
+	// would see a warning; a refusal shows in the workload's events.
 	Deny bool
 }
 
-// Step is one rule that was looked at, for `pillion explain`. Rule, Input and Result
+// Step is one rule of the decision, for `pillion explain`. Rule, Input and Result
 // are sentences for people.
 type Step struct {
 	// Template is the template that the rule decides about, or "".
@@ -78,7 +79,7 @@ type Step struct {
 	Rule, Input, Result string
 }
 
-// Decision is what is to be injected, what is not, and why.
+// Decision says which templates are injected, which are not, and why.
 type Decision struct {
 	// Code is set when one rule decides for the whole pod: an excluded
 	// namespace, a mirror pod, an unreadable annotation, an opt-out.
@@ -88,7 +89,8 @@ type Decision struct {
 	Deny bool
 	// Inject names the templates to render, in the order they were given.
 	Inject []string
-	// Asked has those of Inject that an annotation asks for, by name or by "true".
+	// Asked has the templates of Inject that an annotation asks for, by name or by
+	// "true".
 	Asked map[string]bool
 	// Outcomes are the templates that are not injected, in the order of Templates,
 	// those that do not exist last.
@@ -128,7 +130,8 @@ type decider struct {
 	why map[string]string
 	// off maps a template that was taken off to its reason.
 	off map[string]reason.Code
-	// inVain is what the annotations ask for where they are not listened to.
+	// inVain has the templates that the annotations ask for where no annotation
+	// counts.
 	inVain map[string]bool
 }
 
@@ -153,7 +156,7 @@ func (d *decider) decide() Decision {
 	return d.result
 }
 
-// decidedByRequest handles what no annotation can change.
+// decidedByRequest makes the decisions that no annotation can change.
 func (d *decider) decidedByRequest() bool {
 	r := d.request
 	whole := func(code reason.Code, why string) bool {
@@ -184,13 +187,13 @@ func (d *decider) decidedByRequest() bool {
 	return false
 }
 
-// askedInVain returns what the annotations ask for where nothing is injected, and warns
-// of what names no template.
+// askedInVain returns the templates that the annotations ask for where nothing is
+// injected, and warns of an annotation that names no template.
 func (d *decider) askedInVain(code reason.Code, why string) map[string]bool {
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
 	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
-		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("without what %s asks for, which cannot be understood either: %s", d.request.InjectKey, why)))
+		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("nothing is injected: %s; %s cannot be understood either", why, d.request.InjectKey)))
 		return map[string]bool{}
 	}
 	asked := d.chosenInVain(pod, ns)
@@ -200,7 +203,7 @@ func (d *decider) askedInVain(code reason.Code, why string) map[string]bool {
 	return asked
 }
 
-// chosenInVain returns what the annotations ask for, and chooses nothing.
+// chosenInVain returns the templates that the annotations ask for, and chooses none.
 func (d *decider) chosenInVain(pod, ns Ask) map[string]bool {
 	d.chooseAmong(pod, ns)
 	asked := d.asked()
@@ -209,7 +212,7 @@ func (d *decider) chosenInVain(pod, ns Ask) map[string]bool {
 	return asked
 }
 
-// asked returns what an annotation asks for, as far as it has been chosen.
+// asked returns the chosen templates that an annotation asks for.
 func (d *decider) asked() map[string]bool {
 	asked := maps.Clone(d.wanted)
 	maps.DeleteFunc(asked, func(_ string, asked bool) bool { return !asked })
@@ -278,8 +281,8 @@ func (d *decider) deny(level Level, err error) Decision {
 // choose fills wanted by the table of [Decide].
 func (d *decider) choose(pod, ns Ask) {
 	if d.isMirror() {
-		// No node sent it, so it mirrors nothing: by the annotation alone it cannot
-		// get around what is required.
+		// No node sent the pod, so it mirrors nothing. The annotation alone must not
+		// keep required templates out.
 		why := "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"
 		d.inVain = d.chosenInVain(pod, ns)
 		d.takeAllOff(reason.MirrorPod, why)
@@ -349,8 +352,8 @@ func (d *decider) wantDefaults() {
 		"%s is \"true\", and %s; name what you want: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 }
 
-// replace makes the pod's list stand in place of the namespace's outcome, and
-// warns about what that takes away.
+// replace puts the pod's list in the place of the namespace's outcome, and warns
+// about the templates that the pod goes without.
 func (d *decider) replace(pod Ask) {
 	var lost []string
 	for _, t := range d.templates {
@@ -408,7 +411,7 @@ func (d *decider) labelsFor(t Template) map[string]string {
 	return d.request.PodLabels
 }
 
-// require adds the required templates that match, whatever was said.
+// require adds the required templates that match, whatever the annotations say.
 func (d *decider) require() {
 	matching := d.matching()
 	for _, t := range d.templates {
@@ -419,8 +422,8 @@ func (d *decider) require() {
 	}
 }
 
-// finish goes through the templates in order: suspend, availableTo, broken, and
-// the names that do not exist.
+// finish goes through the templates in order and looks at suspend, availableTo
+// and broken. Names that no template has come last.
 func (d *decider) finish(pod Ask) {
 	for _, t := range d.templates {
 		asked, wanted := d.wanted[t.Name]
@@ -461,7 +464,7 @@ func (d *decider) offer(t Template, asked bool) {
 	case !d.available(t):
 		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.why[t.Name], d.request.Namespace)
 	case t.Broken != nil:
-		// Who matches it wants it as much as who names it.
+		// A pod that the template matches counts like a pod that names the template.
 		o.Asked, o.Deny = true, !t.SkipBroken
 		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.why[t.Name], t.Broken)
 	default:
@@ -495,7 +498,7 @@ func (d *decider) unknown() []string {
 	return names
 }
 
-// listTemplates names what a team could ask for in this namespace.
+// listTemplates names the templates that a team could ask for in this namespace.
 func (d *decider) listTemplates() string {
 	var names []string
 	for _, t := range d.templates {

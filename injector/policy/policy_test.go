@@ -91,7 +91,7 @@ func TestABadAnnotationIsNeverIgnored(t *testing.T) {
 	}
 }
 
-func TestAPodThatSpeaksForItselfDoesNotMeetTheNamespacesMistake(t *testing.T) {
+func TestAPodWithItsOwnListIsNotRefusedForTheNamespacesMistake(t *testing.T) {
 	for pod, denied := range map[string]bool{"a": false, "false": false, "true": true, "+a": true} {
 		if d := Decide(request(pod, "no such thing"), catalogue()); d.Deny != denied {
 			t.Errorf("pod %q: deny %v, want %v", pod, d.Deny, denied)
@@ -145,7 +145,7 @@ func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
 	}
 }
 
-func TestFactsOfTheRequestComeFirst(t *testing.T) {
+func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Request)
 		code   reason.Code
@@ -167,9 +167,9 @@ func TestFactsOfTheRequestComeFirst(t *testing.T) {
 	}
 }
 
-// Whatever is asked for where nothing is injected is reported as asked for, so that a
-// warning says what is missing.
-func TestWhatIsAskedForInVainIsKnown(t *testing.T) {
+// Where nothing is injected, the outcome of a template that somebody asked for says so.
+// A warning then names the missing template.
+func TestTemplatesThatAreAskedForInVainAreReported(t *testing.T) {
 	excluded := func(r *Request) { r.Excluded = true }
 	mirror := func(r *Request) {
 		if r.PodAnnotations == nil {
@@ -219,7 +219,7 @@ func TestWhatIsAskedForInVainIsKnown(t *testing.T) {
 	}
 }
 
-func TestWithoutAnythingRequiredAMirrorPodStaysAsItIsWhoeverSendsIt(t *testing.T) {
+func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
 	plain := []Template{{Name: "a"}, {Name: "auto", Match: everything()}}
 	elsewhere := labels.SelectorFromSet(labels.Set{"team": "other"})
 	for _, templates := range [][]Template{plain, append(plain, Template{Name: "must", Required: true, Match: &Match{Namespace: elsewhere, Pod: labels.Everything()}})} {
@@ -271,7 +271,7 @@ func TestWarningsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func TestRequiredTemplatesStayWhateverThePodSays(t *testing.T) {
+func TestNoAnnotationTakesARequiredTemplateOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.SampledFrom([]string{"-", "true", "false", "a", "b,a", "+a", "-must", "-must,-auto", "+a,-b"})
 		d := Decide(request(value.Draw(t, "pod"), rapid.SampledFrom([]string{"-", "true", "false", "a", "a,b"}).Draw(t, "namespace")), catalogue())

@@ -1,12 +1,13 @@
 // Package reason holds the reason codes of Pillion's decisions, and the sentence
 // that explains each.
 //
-// One code reaches warnings, audit annotations, events, metrics, logs and
-// `pillion explain` alike, so that what a team reads in a terminal is what an
-// admin searches for in a dashboard.
+// Warnings, audit annotations, events, metrics, logs and `pillion explain` use the
+// same code. So an admin finds in a dashboard the code that a team reads in a
+// terminal.
 //
-// A code that leaves the webhook in a text or a status is written and read by the
-// functions of text.go, and nowhere else.
+// Only the functions of text.go write codes into texts and statuses that leave the
+// webhook, and read codes from them.
 //
-// In and out: values only. Imports: the API's Status; nothing of Pillion's.
+// In and out: values only. May import: the API's Status, net/http for its status
+// codes. No package of this module.
 package reason

@@ -35,9 +35,9 @@ func (c Code) Refusal(message string) *metav1.Status {
 	}
 }
 
-// OfRefusal returns the code of a refusal that [Code.Refusal] wrote, from the error with
-// which a client of the API server ends. It reports false if somebody else refused the
-// object, or nobody did.
+// OfRefusal returns the code of a refusal that [Code.Refusal] wrote, from the error that
+// a client of the API server returns. It reports false if somebody else refused the
+// object, or if the error is no refusal.
 func OfRefusal(err error) (Code, bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || answer.Status().Details == nil {

@@ -21,7 +21,7 @@ func TestEveryCodeIsReadFromTheWarningItIsWrittenInto(t *testing.T) {
 	}
 }
 
-func TestAWarningOfSomebodyElseHasNoCode(t *testing.T) {
+func TestAWarningOfAnotherWebhookHasNoCode(t *testing.T) {
 	for _, text := range []string{
 		"", "Suspended", "Suspended:", "suspended: x", "a Suspended: x", "Unknown: x",
 		`would violate PodSecurity "restricted:latest": x`, "template side: the pod's own value stays",
@@ -45,7 +45,7 @@ func TestEveryCodeIsReadFromTheRefusalAsTheAPIServerPassesItOn(t *testing.T) {
 	}
 }
 
-func TestARefusalOfSomebodyElseHasNoCode(t *testing.T) {
+func TestARefusalOfAnotherWebhookHasNoCode(t *testing.T) {
 	caused := func(kind metav1.CauseType) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: kind, Message: "Conflict"}}}}}
 	}

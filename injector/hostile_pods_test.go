@@ -18,8 +18,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// egress reaches every container. The others add one of their own each, and treat a
-// pod's container of its name in every way there is.
+// hostileTemplates are one template, egress, that extends every container, and others
+// that add a container each. Those treat a pod's container of the same name in every way
+// that templates have.
 var hostileTemplates = map[string]string{
 	"egress": `
   required: true
@@ -61,7 +62,8 @@ func hostileSet(t testing.TB, edit ...string) *templates.Set {
 	return templates.NewSet(entries)
 }
 
-// asRendered are the containers of hostileTemplates that $each of egress leaves alone.
+// asRendered reports whether a container is as one of the hostileTemplates renders it.
+// The $each of egress leaves such a container alone.
 func asRendered(list string, c map[string]any) bool {
 	want := map[string]string{
 		"initContainers/audit": `{"name":"audit","image":"audit:1","restartPolicy":"Always","volumeMounts":[{"name":"audit","mountPath":"/audit"}]}`,
@@ -82,7 +84,8 @@ func asRendered(list string, c map[string]any) bool {
 	return want != "" && json.Unmarshal([]byte(want), &wanted) == nil && reflect.DeepEqual(c, wanted)
 }
 
-// unreached names the containers that are not as rendered and lack what egress gives.
+// unreached names the containers that are not as rendered and lack egress's variable or
+// security context.
 func unreached(pod map[string]any) []string {
 	var names []string
 	for _, list := range []string{"initContainers", "containers"} {
@@ -130,14 +133,14 @@ func admitHostile(t testing.TB, set *templates.Set, pod map[string]any) (Outcome
 	return out, verified.Message
 }
 
-func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *testing.T) {
+func TestARequiredTemplateReachesEveryContainerOfATenant(t *testing.T) {
 	set := hostileSet(t)
 	listed := func(template string, paths ...string) string {
 		e, _ := set.Get(template)
 		return recordtest.Forged{Templates: map[string]string{template: e.Template.Hash()}, Added: paths}.Text()
 	}
 	for _, c := range []struct{ why, asks, status, spec string }{
-		{"a container that the status lists", "deny", listed("deny", "/spec/initContainers/name=deny"),
+		{"a container that the record lists", "deny", listed("deny", "/spec/initContainers/name=deny"),
 			`{"initContainers":[{"name":"deny","image":"evil:1","restartPolicy":"Always","securityContext":{"runAsUser":0}}],"containers":[{"name":"web","image":"i"}]}`},
 		{"with its volume", "deny", listed("deny", "/spec/initContainers/name=deny", "/spec/volumes/name=conf"),
 			`{"initContainers":[{"name":"deny","image":"evil:1","restartPolicy":"Always","securityContext":{"privileged":true}}],"containers":[{"name":"web","image":"i"}]}`},
@@ -158,7 +161,7 @@ func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *test
 			`{"initContainers":[{"name":"for-x","image":"evil:1"}],"containers":[{"name":"web","image":"i"}]}`},
 		{"an original that another template wrote over", "deny", recordtest.Forged{Templates: map[string]string{"gone": "h"}, Was: map[string]any{"/spec/containers/name=web/env/name=HTTPS_PROXY": map[string]any{"name": "HTTPS_PROXY", "value": "http://egress:3128"}}}.Text(),
 			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}]}]}`},
-		{"what egress is said to have given", "deny", listed("egress", "/spec/containers/name=web", "/spec/containers/name=web/env/name=HTTPS_PROXY", "/spec/containers/name=web/securityContext/runAsNonRoot"),
+		{"a record that says egress gave it all", "deny", listed("egress", "/spec/containers/name=web", "/spec/containers/name=web/env/name=HTTPS_PROXY", "/spec/containers/name=web/securityContext/runAsNonRoot"),
 			`{"containers":[{"name":"web","image":"i","env":[{"name":"HTTPS_PROXY","value":"evil"}],"securityContext":{"runAsNonRoot":false}}]}`},
 	} {
 		pod := hostilePod(t, c.asks, c.status, c.spec)
@@ -169,7 +172,7 @@ func TestATenantsContainerIsReachedByARequiredTemplateWhateverItIsCalled(t *test
 		if !out.Allowed && !strings.Contains(out.Message, "template ") {
 			t.Errorf("%s: refused: %s", c.why, out.Message)
 		}
-		// The same pod, had it come by an injection that did not see it.
+		// The same pod as a final pod that Pillion did not inject.
 		verified, err := NewPipeline(Config{}).Verify(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
 		if err != nil || !strings.Contains(verified.Message, "template egress: ") {
 			t.Errorf("%s: verified as it came: %v %q", c.why, err, verified.Message)
@@ -186,7 +189,7 @@ func object(text string) map[string]any {
 	return o
 }
 
-// hostile draws a pod of a tenant who knows the templates and writes what they like.
+// hostile draws the pod of a tenant who knows the templates and can write any record.
 func hostile(t *rapid.T, set *templates.Set) map[string]any {
 	names := []string{"web", "audit", "deny", "over", "keep", "write", "skip", "for-web", "for-x"}
 	one := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
@@ -260,9 +263,10 @@ func hostile(t *rapid.T, set *templates.Set) map[string]any {
 	return object(string(text))
 }
 
-// TestNoTenantGetsPastARequiredTemplate: whatever the pod and its status say, each
-// container of an admitted pod either is as a template renders it or has what the
-// required template gives to all, and verification knows a pod of which that is not true.
+// TestNoTenantGetsPastARequiredTemplate: whatever the pod and its record say, each
+// container of an admitted pod either is as a template renders it, or has the variable and
+// the security context that the required template gives to all containers. The
+// verification refuses every other pod.
 func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 	set := hostileSet(t)
 	var admitted, refused int
@@ -295,7 +299,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		}
 		forged := pod["metadata"].(map[string]any)["annotations"].(map[string]any)["pillion.dev/status"] != nil
 		if wrong := verify(out.Pod); len(wrong) > 0 && !forged {
-			rt.Fatalf("verification of what injection made: %q", wrong)
+			rt.Fatalf("the verification refuses the pod that the injection gave: %q", wrong)
 		}
 		r.Pod = out.Pod
 		again, err := NewPipeline(Config{}).Inject(r)
@@ -308,7 +312,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		}
 	})
 	if admitted == 0 || refused == 0 {
-		t.Errorf("%d admitted, %d refused: the law is not tried", admitted, refused)
+		t.Errorf("%d admitted, %d refused: want some of both", admitted, refused)
 	}
 }
 
@@ -334,9 +338,9 @@ func changedLater(t *rapid.T, pod map[string]any) map[string]any {
 	return pod
 }
 
-// TestHonestPodsPassARequiredTemplate: sidecars of other templates, changed by other
-// webhooks or left by an older version of their template, are kept, and calls after
-// that change nothing.
+// TestHonestPodsPassARequiredTemplate: sidecars of other templates are kept, though other
+// webhooks changed them or an older version of their template made them. A call after
+// that changes nothing.
 func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 	token := object(tokenMount)
 	mounted := func(pod map[string]any) map[string]any {
@@ -378,8 +382,8 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 		// The older version's sidecar is not as the template renders it: the required
 		// template reaches it.
 		{"the template has a newer version", mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", true, false},
-		// Nobody vouches for the sidecar any more: the required template reaches it.
-		{"the status is lost", func(pod map[string]any) map[string]any {
+		// No record confirms the sidecar any more: the required template reaches it.
+		{"the record is lost", func(pod map[string]any) map[string]any {
 			return patched(t, pod, `[{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}]`)
 		}, hostileSet(t), "deny:1", true, false},
 	} {
@@ -406,9 +410,9 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 	}
 }
 
-// TestASkippedTemplateMakesNobodysSidecarDoubtful: of two templates that contradict each
-// other one is left out, and what the other adds is Pillion's all the same.
-func TestASkippedTemplateMakesNobodysSidecarDoubtful(t *testing.T) {
+// Of two templates that contradict each other one is left out. The sidecar of the other
+// counts as Pillion's all the same.
+func TestASkippedTemplateLeavesTheOthersSidecarConfirmed(t *testing.T) {
 	set := hostileSet(t, "name: skip, image", "name: keep, image")
 	pod := hostilePod(t, "keep,skip", "", `{"containers":[{"name":"web","image":"i"}]}`)
 	first, wrong := admitHostile(t, set, pod)

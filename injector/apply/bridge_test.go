@@ -24,7 +24,7 @@ const (
 
 var ErrPositions = plan.ErrPositions
 
-// injected is what planning and applying give together.
+// injected is the result of planning and applying.
 type injected struct {
 	Pod       map[string]any
 	Edits     []Edit
@@ -49,8 +49,8 @@ func objectOf(v any) map[string]any {
 	return object
 }
 
-// covers is the question of DefaultTolerationSeconds: does the toleration make
-// the default one unnecessary?
+// covers reports whether the plugin DefaultTolerationSeconds would leave out its
+// default toleration because of this one.
 func covers(toleration map[string]any, v any) bool {
 	t, _ := v.(map[string]any)
 	key, _ := toleration["key"].(string)

@@ -3,12 +3,13 @@ package apply
 import (
 	"errors"
 	"fmt"
-	"github.com/pillion-dev/pillion/injector/record"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/injector/record"
 )
 
-// mesh is a template that lists the probes it took over in its own sidecar.
+// mesh is a template whose sidecar lists the probes that the mesh answers.
 func mesh(t testing.TB, probes string) Fragment {
 	return fragment(t, "mesh", "spec: {initContainers: [{name: proxy, image: 'proxy:1', restartPolicy: Always, args: [run], ports: [{containerPort: 15000, name: admin}], resources: {limits: {cpu: 1}},"+
 		"livenessProbe: {httpGet: {port: 15000}}, env: [{name: MODE, value: x}, {name: PROBES, value: '"+probes+"'}]}]}")
@@ -18,7 +19,7 @@ func proxyEnv(t testing.TB, pod map[string]any) string {
 	return text(at(t, pod, "spec", "initContainers", "0", "env"))
 }
 
-func TestWhatTheTemplateWantsAnewIsWrittenWhereNobodyChangedIt(t *testing.T) {
+func TestANewValueIsWrittenWhereNobodyChangedTheOldOne(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
 	proxy := at(t, injected, "spec", "initContainers", "0").(map[string]any)
@@ -42,7 +43,7 @@ func TestWhatTheTemplateWantsAnewIsWrittenWhereNobodyChangedIt(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyChangedInTheSidecarStaysWithAWarning(t *testing.T) {
+func TestAValueThatSomebodyChangedInASidecarStaysWithAWarning(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
 	at(t, injected, "spec", "initContainers", "0", "env", "1").(map[string]any)["value"] = "somebody's"
@@ -51,11 +52,11 @@ func TestWhatSomebodyChangedInTheSidecarStaysWithAWarning(t *testing.T) {
 		t.Fatalf("edits %s, warnings %q", text(r.Edits), r.Warnings)
 	}
 	if r := mustMerge(t, injected, mesh(t, "web")); len(r.Edits)+len(r.Warnings) > 0 {
-		t.Fatalf("the template wants what it wanted, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
+		t.Fatalf("the template wants the same value as before, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
 	}
 }
 
-func TestWhatSomebodyTookOutOfTheSidecarStaysOutAndWhatIsNewComesIn(t *testing.T) {
+func TestAnItemThatSomebodyTookOutOfASidecarStaysOutAndANewOneComesIn(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
 	proxy := at(t, injected, "spec", "initContainers", "0").(map[string]any)
@@ -71,7 +72,7 @@ func TestWhatSomebodyTookOutOfTheSidecarStaysOutAndWhatIsNewComesIn(t *testing.T
 	}
 }
 
-func TestAnItemOfAnAppContainerFollowsItsTemplate(t *testing.T) {
+func TestAnItemInAnAppContainerIsBroughtUpToDate(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x, livenessProbe: {httpGet: {port: 80, path: /app}}}]}")
 	with := func(value, port string) Fragment {
 		f := fragment(t, "t", "spec: {containers: [{name: web, env: [{name: ALL, value: '"+value+"'}, {name: SAME, value: x}], livenessProbe: {httpGet: {port: "+port+"}}}]}")
@@ -223,7 +224,7 @@ func TestPatchAndUnsetTakeAwayAndGiveBack(t *testing.T) {
 	})
 }
 
-func TestWhatSomebodyPutsBackStays(t *testing.T) {
+func TestADeletedItemThatSomebodyPutBackStays(t *testing.T) {
 	pod := parse(t, "spec: {runtimeClassName: gvisor, containers: [{name: web, image: x, env: [{name: A, value: x}]}]}")
 	f := fragment(t, "t", "spec: {$unset: [runtimeClassName], containers: [{name: web, env: [{name: A, $patch: delete}, {name: B}]}]}")
 	injected := normal(lawful(t, pod, f).Pod)
@@ -245,7 +246,7 @@ func TestWhatSomebodyPutsBackStays(t *testing.T) {
 	}
 }
 
-func TestWhatOneTemplateDeletesAndAnotherWantsIsAConflict(t *testing.T) {
+func TestDeletingAnItemThatAnotherTemplateWantsIsAConflict(t *testing.T) {
 	pod := parse(t, "metadata: {labels: {l: x}}\nspec: {containers: [{name: web, image: x, env: [{name: A, value: x}], securityContext: {runAsUser: 1}}]}")
 	for name, pair := range map[string][2]string{
 		"an item":          {"spec: {containers: [{name: web, env: [{name: A, $patch: delete}]}]}", "spec: {containers: [{name: web, env: [{name: A, value: mine}]}]}"},
@@ -257,7 +258,7 @@ func TestWhatOneTemplateDeletesAndAnotherWantsIsAConflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "a whole list" {
-				// The one that comes later would lose what the other put there.
+				// The later template would lose the item of the earlier one.
 				pair[0], pair[1] = pair[1], pair[0]
 			}
 			_, err := mergeInto(t, pod, fragment(t, "a", pair[0]), fragment(t, "b", pair[1]))
@@ -331,7 +332,7 @@ func TestThePodsOwnRequestsAreLeftToTheAPIServerWhenItsContainersRequestMore(t *
 	}
 }
 
-func TestATemplateThatKeptOutSaysSoOnlyIfThePodsValueStays(t *testing.T) {
+func TestKeepPodWarnsOnlyIfThePodsValueStays(t *testing.T) {
 	pod := parse(t, "spec: {dnsPolicy: None, containers: [{name: web, image: x}]}")
 	keeps, overwrites := fragment(t, "a", "spec: {dnsPolicy: Default}"), fragment(t, "b", "spec: {dnsPolicy: ClusterFirst}")
 	keeps.OnConflict, overwrites.OnConflict = KeepPod, Overwrite
@@ -346,9 +347,8 @@ func TestATemplateThatKeptOutSaysSoOnlyIfThePodsValueStays(t *testing.T) {
 	}
 }
 
-// Whether a pod is refused does not depend on how many calls it took: a
-// container that came in between is treated as one that was there at first.
-func TestAContainerThatComesLaterIsRefusedAsOneThatWasThereAtFirst(t *testing.T) {
+// A refusal does not depend on the number of calls.
+func TestAContainerThatComesInBetweenIsRefusedLikeOneThatWasThereAtFirst(t *testing.T) {
 	both := func(containers ...string) []Fragment {
 		var a, b string
 		for _, c := range containers {
@@ -380,13 +380,13 @@ func TestUninjectKeepsTheValuesThatSomebodyChanged(t *testing.T) {
 	injected := normal(lawful(t, pod, f).Pod)
 	spec := injected["spec"].(map[string]any)
 	apiServer(injected)
-	if _, warnings := status(t, injected).Uninject(injected); len(warnings) > 0 {
+	if _, warnings := recordOf(t, injected).Uninject(injected); len(warnings) > 0 {
 		t.Fatalf("the API server changed something that a template wrote: %q", warnings)
 	}
 	spec["dnsPolicy"], spec["hostname"] = "ClusterFirstWithHostNet", "other"
 	at(t, injected, "spec", "initContainers", "0").(map[string]any)["image"] = "mirror/x"
 	at(t, injected, "spec", "containers", "0", "env", "1").(map[string]any)["value"] = "theirs"
-	back, warnings := status(t, injected).Uninject(injected)
+	back, warnings := recordOf(t, injected).Uninject(injected)
 	for _, path := range []string{"spec.dnsPolicy", "spec.hostname", "spec.containers[name=web].env[name=A]"} {
 		if !strings.Contains(strings.Join(warnings, "\n"), path+": somebody changed it") {
 			t.Errorf("no warning of %s in %q", path, warnings)
@@ -401,8 +401,8 @@ func TestUninjectKeepsTheValuesThatSomebodyChanged(t *testing.T) {
 	}
 }
 
-// Each of these was lawful on the first call and not on the second.
-func TestTwoTemplatesStayAtPeace(t *testing.T) {
+// On a second call these templates see each other's items in the pod.
+func TestTemplatesThatAgreeOnTheFirstCallAgreeOnTheSecond(t *testing.T) {
 	for name, c := range map[string]struct{ pod, a, b string }{
 		"one agrees with the pod, the other extends it": {"spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, image: x}]}", "spec: {initContainers: [{name: i, args: [a]}]}"},
 		"one empties what is empty, the other fills it": {"spec: {readinessGates: []}", "spec: {$unset: [readinessGates]}", "spec: {readinessGates: [{conditionType: a}]}"},
@@ -414,8 +414,7 @@ func TestTwoTemplatesStayAtPeace(t *testing.T) {
 	}
 }
 
-// Whatever each says about the pod: of two templates that disagree, none wins.
-func TestNoPolicyAboutThePodSettlesADisagreementOfTemplates(t *testing.T) {
+func TestNoOnConflictSettlesADisagreementOfTwoTemplates(t *testing.T) {
 	for name, c := range map[string]struct{ pod, a, b string }{
 		"each overwrites one variable": {"spec: {containers: [{name: c, image: x, env: [{name: A, value: own}]}]}",
 			"spec: {containers: [{name: c, env: [{name: A, value: a, $onConflict: Overwrite}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: b, $onConflict: Overwrite}]}]}"},
@@ -442,9 +441,9 @@ func TestBrokenDigestsDoNoHarm(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	for _, wrote := range []string{"x", "zzzzzzzz", strings.Repeat("0", 1000), "\u2028\u2028\u2028"} {
 		injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
-		st := status(t, injected)
-		spoilDigests(st.Root, wrote)
-		at(t, injected, "metadata", "annotations").(map[string]any)[statusKey] = st.Encode()
+		rec := recordOf(t, injected)
+		spoilDigests(rec.Root, wrote)
+		at(t, injected, "metadata", "annotations").(map[string]any)[statusKey] = rec.Encode()
 		r := mustMerge(t, injected, mesh(t, "web later"))
 		if again := mustMerge(t, r.Pod, mesh(t, "web later")); len(again.Edits) > 0 {
 			t.Errorf("%.20q: again %s", wrote, text(again.Edits))

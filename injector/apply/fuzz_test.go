@@ -41,7 +41,7 @@ func FuzzMerge(f *testing.F) {
 		if err != nil || len(again.Edits) > 0 {
 			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Edits), text(first.Pod))
 		}
-		if base := status(t, first.Pod).Base(first.Pod); text(base) != text(objects[0]) && objects[0] != nil {
+		if base := recordOf(t, first.Pod).Base(first.Pod); text(base) != text(objects[0]) && objects[0] != nil {
 			t.Fatalf("base %s\nof   %s\nfrom %s", text(base), text(objects[0]), text(first.Pod))
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"github.com/pillion-dev/pillion/templates/podschema"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -12,11 +11,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// The generated pods come in two kinds. Realistic ones are what the API server
-// sends to a webhook: defaulted and admitted by apiServer. Hostile ones hold
-// nulls, unknown fields, items without a name and names twice.
+// The generated pods come in two kinds. Realistic ones are as the API server sends
+// them to a webhook: the function apiServer sets defaults and admits them. Hostile
+// ones hold nulls, unknown fields, items without a name and names twice.
 
 func pick[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
@@ -134,15 +135,16 @@ func normal(pod map[string]any) map[string]any {
 	return c
 }
 
-// generated is a template whose fragment depends on the base pod, as $each
-// does.
+// generated is a template whose fragment depends on the base pod, like one with
+// $each.
 type generated struct {
 	name, hash, onConflict string
 	overridable            bool
 	pieces                 []string
 }
 
-// pieces are fragments' parts by name. %c stands for each app container.
+// pieces are parts of fragments, by name. %c stands for each app container, %t for
+// the template, %n for the names of all app containers.
 var pieces = map[string]string{
 	"init sidecar":   "spec: {initContainers: [{name: side-%t, $position: First, image: 'log:1', restartPolicy: Always, env: [{name: A, value: q}]}]}",
 	"app sidecar":    "spec: {containers: [{name: side-%t-app, image: proxy, ports: [{containerPort: 15001}], resources: {limits: {cpu: 10m}}, livenessProbe: {httpGet: {port: 1}}}]}",
@@ -217,7 +219,7 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 	return Fragment{Template: g.name, Hash: g.hash, OnConflict: g.onConflict, Overridable: g.overridable, Object: object}
 }
 
-// sortedNames depends on which containers there are and not on their order.
+// sortedNames returns the names of the containers, whatever their order.
 func sortedNames(containers []any) string {
 	var all []string
 	for _, c := range containers {
@@ -260,8 +262,8 @@ func combineLists(have, more []any) []any {
 	return have
 }
 
-// apiServer is what the API server itself does to a pod before a webhook sees
-// it, and again after a webhook changed it. It changes the pod.
+// apiServer does to a pod what the API server does before a webhook sees it, and
+// again after a webhook changed it. It changes the pod.
 func apiServer(pod map[string]any) {
 	spec := pod["spec"].(map[string]any)
 	absent := func(o map[string]any, name string, v any) {
@@ -360,8 +362,8 @@ func defaultContainer(c map[string]any, hostNetwork bool) {
 	}
 }
 
-// stranger is another webhook: what it does to a pod, it does to the pod's own
-// parts in the same way whether Pillion was there or not.
+// stranger is another webhook. It changes the pod's own parts in the same way
+// whether Pillion was called before or not.
 func stranger(pod map[string]any, add, sort, rewrite bool) {
 	spec := pod["spec"].(map[string]any)
 	containers, _ := spec["containers"].([]any)

@@ -4,21 +4,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/pillion-dev/pillion/injector/merge"
-	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
 )
 
-// inject is what the pipeline does: render against the base, merge.
+// inject renders the templates for the base pod, and injects them.
 func inject(t testing.TB, pod map[string]any, templates []generated) (injected, error) {
 	t.Helper()
-	base := status(t, pod).Base(pod)
+	base := recordOf(t, pod).Base(pod)
 	var frags []Fragment
 	for _, g := range templates {
 		frags = append(frags, g.render(t, base))
@@ -26,9 +27,8 @@ func inject(t testing.TB, pod map[string]any, templates []generated) (injected, 
 	return mergeInto(t, pod, frags...)
 }
 
-// refused reports whether the pod is one that the templates cannot go into,
-// which is no matter for the laws; anything but a conflict or a malformed pod
-// is.
+// refused reports whether the templates cannot go into the pod: a conflict, or a
+// malformed pod. The laws say nothing about those. Any other error fails the test.
 func refused(t testing.TB, err error) bool {
 	t.Helper()
 	var conflict *ConflictError
@@ -59,12 +59,12 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 					return
 				}
 				injected++
-				st := status(t, first.Pod)
-				back, changed := st.Uninject(first.Pod)
+				rec := recordOf(t, first.Pod)
+				back, changed := rec.Uninject(first.Pod)
 				if wantSame(rt, "uninject(inject(p)) = p", back, pod); len(changed) > 0 {
 					rt.Fatalf("nobody changed anything, and yet: %q", changed)
 				}
-				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), st.Base(first.Pod), pod)
+				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), rec.Base(first.Pod), pod)
 				again, err := inject(t, first.Pod, templates)
 				if err != nil || len(again.Edits) > 0 {
 					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
@@ -72,7 +72,7 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				if text(again.Warnings) != text(first.Warnings) {
 					rt.Fatalf("the second call warns of %s\nthe first of %s\n%+v\npod %s", text(again.Warnings), text(first.Warnings), templates, text(pod))
 				}
-				wantOwnFieldsKept(rt, pod, first.Pod, st)
+				wantOwnFieldsKept(rt, pod, first.Pod, rec)
 				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
 			})
 			if injected*4 < tried {
@@ -87,9 +87,9 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 // pod, and injects again.
 func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, templates []generated, hostile bool) {
 	add, sort, rewrite := some(rt, "add a container"), some(rt, "reorder"), some(rt, "rewrite images")
-	if keepsOriginalLists(status(t, injected)) {
-		// The original is as it was: what others do inside the container that
-		// took its place does not reach it.
+	if keepsOriginalLists(recordOf(t, injected)) {
+		// The original comes back as it was. Changes to the container that took its
+		// place do not reach it.
 		sort = false
 	}
 	changed, want := normal(injected), normal(pod)
@@ -102,32 +102,32 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 			apiServer(p)
 		}
 	}
-	wantSame(rt, fmt.Sprintf("base(others(inject(p))) = others(p) for %+v", templates), status(t, changed).Base(changed), want)
-	if back, warnings := status(t, changed).Uninject(changed); len(warnings) == 0 {
+	wantSame(rt, fmt.Sprintf("base(others(inject(p))) = others(p) for %+v", templates), recordOf(t, changed).Base(changed), want)
+	if back, warnings := recordOf(t, changed).Uninject(changed); len(warnings) == 0 {
 		wantSame(rt, "uninject(others(inject(p))) = others(p)", back, want)
 	} else {
 		rt.Fatalf("nobody changed a value, and yet %q\nof %s", warnings, text(changed))
 	}
 	second, err := inject(t, changed, templates)
 	if refused(t, err) {
-		// In the new container templates may disagree where the pod's own values had
-		// stood before: then the pod is refused as if that had been there at first.
+		// Templates may disagree in the new container. Then the pod is refused as if
+		// the container had been there at first.
 		_, fresh := inject(t, want, templates)
 		if !add || fresh == nil || fresh.Error() != err.Error() {
 			rt.Fatalf("refused after others changed the injected pod: %v\nas a new pod: %v", err, fresh)
 		}
 		return
 	}
-	wantSame(rt, "base is the same after injecting again", status(t, second.Pod).Base(second.Pod), want)
+	wantSame(rt, "base is the same after injecting again", recordOf(t, second.Pod).Base(second.Pod), want)
 	if got, want := listedNames(second.Pod, templates), sortedNames(at(t, want, "spec", "containers").([]any)); got != "" && got != want {
-		rt.Fatalf("what a template wrote and nobody changed lists the containers %s; there are %s", got, want)
+		rt.Fatalf("the sidecar's list that nobody changed has the containers %s; there are %s", got, want)
 	}
 	if add && overrulesContainers(templates) {
 		// The new container's own values go as those of the others went.
 		changed = second.Pod
 	}
 	if where, kept := keeps(withoutListed(without(t, second.Pod)), withoutListed(without(t, changed))); !kept {
-		rt.Fatalf("what others made of the pod is not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
+		rt.Fatalf("the changes of others are not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
 	}
 	if !add && len(second.Edits) > 0 {
 		rt.Fatalf("nothing is missing, and yet it is edited: %s\nof %s", text(second.Edits), text(changed))
@@ -138,8 +138,8 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 	}
 }
 
-// listedNames is the value of the piece "lists names" of the first template that
-// has it, if the pod carries its sidecar.
+// listedNames returns the list of container names in the sidecar of the piece
+// "lists names", if the first template has one.
 func listedNames(pod map[string]any, templates []generated) string {
 	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
 	for _, c := range inits {
@@ -156,8 +156,8 @@ func listedNames(pod map[string]any, templates []generated) string {
 	return ""
 }
 
-// withoutListed returns the pod without what a template keeps up to date, and
-// without what the API server computes anew.
+// withoutListed returns the pod without the lists of container names, which the
+// template keeps up to date, and without requests that the API server computes.
 func withoutListed(pod map[string]any) map[string]any {
 	delete(objectOf(objectOf(pod["spec"])["resources"]), "requests")
 	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
@@ -172,14 +172,14 @@ func withoutListed(pod map[string]any) map[string]any {
 	return pod
 }
 
-// wantOwnFieldsKept: every field of an app container that the status does not
-// name is as it was.
-func wantOwnFieldsKept(t *rapid.T, pod, injected map[string]any, st record.Record) {
+// wantOwnFieldsKept checks that every field of an app container that the record does
+// not name is as it was.
+func wantOwnFieldsKept(t *rapid.T, pod, injected map[string]any, rec record.Record) {
 	own, _ := objectOf(pod["spec"])["containers"].([]any)
 	after, _ := objectOf(injected["spec"])["containers"].([]any)
 	for _, c := range own {
 		name, _ := objectOf(c)["name"].(string)
-		at := st.Root.Child("spec").Child("containers").Child("name=" + name)
+		at := rec.Root.Child("spec").Child("containers").Child("name=" + name)
 		i := slices.IndexFunc(after, func(v any) bool { return objectOf(v)["name"] == name })
 		for field, v := range objectOf(c) {
 			if i >= 0 && at.Child(field) == nil && !at.Owns() && text(objectOf(after[i])[field]) != text(v) {
@@ -195,10 +195,10 @@ func overrulesContainers(templates []generated) bool {
 	})
 }
 
-// keepsOriginalLists reports whether the status holds lists, or items of lists
+// keepsOriginalLists reports whether the record holds lists, or items of lists
 // that can be reordered.
-func keepsOriginalLists(st record.Record) bool {
-	return keepsLists(st.Root, true)
+func keepsOriginalLists(rec record.Record) bool {
+	return keepsLists(rec.Root, true)
 }
 
 func keepsLists(p *record.Place, reordered bool) bool {
@@ -255,7 +255,7 @@ func sameItem(a, b any) bool {
 	return kept
 }
 
-func TestAnotherHashBringsListedItemsUpToDateInPlace(t *testing.T) {
+func TestANewerTemplateIsAppliedOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pod, templates := drawPod(rt, false), drawTemplates(rt)
 		first, err := inject(t, pod, templates)
@@ -298,7 +298,7 @@ func TestTheOrderOfApplicationContainersIsKept(t *testing.T) {
 	})
 }
 
-func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
+func TestAForgedRecordRemovesNothingFromThePod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pod, templates := drawPod(rt, false), drawTemplates(rt)
 		if some(rt, "spoilt") {
@@ -317,10 +317,10 @@ func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
 			return
 		}
 		annotations[statusKey] = forged.Text()
-		st := status(t, pod)
-		base := st.Base(pod)
+		rec := recordOf(t, pod)
+		base := rec.Base(pod)
 		if _, ok := base["spec"]; !ok && !slices.Contains(forged.Made, "/spec") {
-			rt.Fatalf("the view has no spec: %s", text(base))
+			rt.Fatalf("the base pod has no spec: %s", text(base))
 		}
 		var frags []Fragment
 		for _, g := range templates {
@@ -332,16 +332,15 @@ func TestAForgedStatusRemovesNothingFromThePod(t *testing.T) {
 		}
 		for _, e := range r.Edits {
 			if e.Op == "remove" && !allowedRemoval(e.Path) {
-				rt.Fatalf("a forged status made the merge remove %v\nof %s", e.Path, text(pod))
+				rt.Fatalf("a forged record removes %v\nof %s", e.Path, text(pod))
 			}
 		}
 	})
 }
 
-// drawStrangersRecord is what a forged status says of a template that there is not:
-// about places that the pod has, that templates make, and others.
+// drawStrangersRecord draws a forged record of templates that do not exist: of places
+// that the pod has, that templates make, and others.
 func drawStrangersRecord(t *rapid.T, names ...string) recordtest.Forged {
-	// Some that pods have, some that templates make, and some that nothing makes.
 	paths := []string{"/spec/containers/name=c0/image", "/spec/containers/name=c1/env/name=A", "/spec/containers/name=side-t0-app", "/spec/containers/name=side-t0-app/image",
 		"/spec/initContainers/name=side-t0", "/spec/initContainers/name=side-t0-1", "/spec/volumes/name=v0", "/spec/volumes/name=shared", "/spec/volumes/name=shared/emptyDir",
 		"/spec/securityContext/runAsUser", "/spec/dnsPolicy", "/spec/hostname", "/metadata/labels/app", "/spec/x/y", "/spec/containers/name=gone/env/name=A"}
@@ -360,7 +359,7 @@ func drawStrangersRecord(t *rapid.T, names ...string) recordtest.Forged {
 	return forged
 }
 
-func TestAForgedStatusDoesNotMakeTheSecondCallAnother(t *testing.T) {
+func TestASecondCallChangesNothingInAPodWithAForgedRecord(t *testing.T) {
 	injected, tried := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		pod, templates := drawPod(rt, some(rt, "hostile")), drawTemplates(rt)
@@ -386,26 +385,26 @@ func TestAForgedStatusDoesNotMakeTheSecondCallAnother(t *testing.T) {
 	t.Logf("tested on %d of %d pods", injected, tried)
 }
 
-// injectAny is inject for pods whose base may be no pod at all.
+// injectAny is inject for pods whose base pod may lack its spec.
 func injectAny(t testing.TB, pod map[string]any, templates []generated) (injected, error) {
-	if _, ok := status(t, pod).Base(pod)["spec"].(map[string]any); !ok {
+	if _, ok := recordOf(t, pod).Base(pod)["spec"].(map[string]any); !ok {
 		return injected{}, errors.New("the base has no spec")
 	}
 	return inject(t, pod, templates)
 }
 
-// allowedRemoval tells what a merge may remove for reasons of its own: what
-// admission set, and the other handler of a probe under Overwrite.
+// allowedRemoval reports whether templates may remove the path: values that the API
+// server's admission set, the other handler of a probe under Overwrite, and fields
+// that the templates' own $patch and $unset name.
 func allowedRemoval(path []string) bool {
 	whole := strings.Join(path, "/")
 	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || strings.HasPrefix(whole, "spec/tolerations/") ||
 		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/") ||
-		// and what the templates' own $patch and $unset name
 		whole == "spec/runtimeClassName" || whole == "spec/nodeSelector" || strings.HasPrefix(whole, "spec/volumes/") || strings.Contains(whole, "/env/") ||
 		strings.HasPrefix(whole, "spec/resources/requests/")
 }
 
-func TestNothingRenderedLeavesNoTrace(t *testing.T) {
+func TestATemplateThatRendersToNothingLeavesNoTrace(t *testing.T) {
 	pod := parse(t, "metadata: {name: p}\nspec: {containers: [{name: web, image: x}]}")
 	for _, object := range []string{"{}", "spec: {}", "spec: {initContainers: [], containers: [], tolerations: []}", "metadata: {labels: {}, annotations: {}}\nspec: {securityContext: {sysctls: []}, affinity: null}"} {
 		r := mustMerge(t, pod, fragment(t, "a", object))

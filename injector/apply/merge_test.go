@@ -3,10 +3,11 @@ package apply
 import (
 	"errors"
 	"fmt"
-	"github.com/pillion-dev/pillion/injector/record"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/injector/record"
 )
 
 func TestAMeshProxyRewritesProbesAndStandsFirst(t *testing.T) {
@@ -38,7 +39,7 @@ spec:
 	}
 }
 
-func TestSeveralFirstStandInTemplateOrderHoweverTheyCome(t *testing.T) {
+func TestSeveralFirstItemsStandInTheTemplatesOrder(t *testing.T) {
 	a := fragment(t, "a", "spec: {initContainers: [{name: a1, image: x, $position: First}, {name: a2, image: x, $position: First}, {name: a3, image: x}]}")
 	b := fragment(t, "b", "spec: {initContainers: [{name: b1, image: x}, {name: b2, image: x, $position: First}]}")
 	for name, pod := range map[string]string{
@@ -60,7 +61,7 @@ func TestSeveralFirstStandInTemplateOrderHoweverTheyCome(t *testing.T) {
 	}
 }
 
-func TestWhatOthersChangedInASidecarIsKept(t *testing.T) {
+func TestChangesOfOthersInASidecarAreKept(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	f := fragment(t, "log", "spec: {initContainers: [{name: log, image: 'log:1', env: [{name: A, value: x}]}]}")
 	r := lawful(t, pod, f)
@@ -76,17 +77,17 @@ func TestWhatOthersChangedInASidecarIsKept(t *testing.T) {
 	newer := f
 	newer.Hash = "v2"
 	updated := lawfulAfter(t, changed, pod, newer)
-	if got, want := text(at(t, updated.Pod, "spec", "initContainers", "0")), text(sidecar); got != want || status(t, updated.Pod).Hash("log") != "v2" {
+	if got, want := text(at(t, updated.Pod, "spec", "initContainers", "0")), text(sidecar); got != want || recordOf(t, updated.Pod).Hash("log") != "v2" {
 		t.Errorf("another version: %s, want %s", got, want)
 	}
 }
 
-// lawfulAfter merges into a pod that was injected before; base must be what it
-// was then.
+// lawfulAfter injects into a pod that was injected before. The base pod must be the
+// same as before, and a call after that changes nothing.
 func lawfulAfter(t *testing.T, pod, base map[string]any, frags ...Fragment) injected {
 	t.Helper()
 	r := mustMerge(t, pod, frags...)
-	if got := status(t, r.Pod).Base(r.Pod); text(got) != text(base) {
+	if got := recordOf(t, r.Pod).Base(r.Pod); text(got) != text(base) {
 		t.Fatalf("base %s\nwant %s", text(got), text(base))
 	}
 	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) > 0 {
@@ -106,7 +107,7 @@ func TestAnItemThatIsGoneIsAddedAgainAtItsPosition(t *testing.T) {
 	}
 }
 
-func TestItemsThatAreNoLongerRenderedStayListed(t *testing.T) {
+func TestItemsThatAreNoLongerRenderedStayInThePodAndTheRecord(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	first := lawful(t, pod, fragment(t, "log", "spec: {containers: [{name: web, env: [{name: A, value: x}, {name: B, value: x}]}]}"))
 	newer := fragment(t, "log", "spec: {containers: [{name: web, env: [{name: B, value: z}, {name: C, value: z}]}]}")
@@ -115,14 +116,14 @@ func TestItemsThatAreNoLongerRenderedStayListed(t *testing.T) {
 	if got := text(at(t, second.Pod, "spec", "containers", "0", "env")); got != `[{"name":"A","value":"x"},{"name":"B","value":"z"},{"name":"C","value":"z"}]` {
 		t.Fatalf("env %s", got)
 	}
-	// A template that is not asked for any more stays listed, too.
+	// The record keeps a template that nobody asks for any more.
 	third := mustMerge(t, second.Pod)
-	if len(third.Edits) != 0 || text(status(t, third.Pod).Base(third.Pod)) != text(pod) {
+	if len(third.Edits) != 0 || text(recordOf(t, third.Pod).Base(third.Pod)) != text(pod) {
 		t.Fatalf("edits %s", text(third.Edits))
 	}
 }
 
-func TestAnOverridableSidecarYieldsToItsAuthor(t *testing.T) {
+func TestAnAuthorsFieldsWinOverAnOverridableSidecar(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}], initContainers: [{name: log, image: auto, env: [{name: LEVEL, value: debug}], resources: {limits: {cpu: 2}}}]}")
 	f := fragment(t, "log", "spec: {initContainers: [{name: log, image: 'log:1', restartPolicy: Always, env: [{name: LEVEL, value: info}, {name: HOST, value: h}], resources: {limits: {cpu: 1, memory: 1Gi}}}]}")
 	f.Overridable = true
@@ -160,7 +161,7 @@ func TestEditsAreAsDeepAsTheChange(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsCompactAndSorted(t *testing.T) {
+func TestTheStatusAnnotationIsCompactAndSorted(t *testing.T) {
 	pod := parse(t, "metadata: {name: p, annotations: null}\nspec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x}]}")
 	f := fragment(t, "log", "metadata: {labels: {'a/b~c': x}}\nspec: {dnsPolicy: None, tolerations: [{key: k, operator: Exists}], containers: [{name: web, ports: [{containerPort: 53, protocol: UDP}], env: [{name: FOO, value: x}]}]}")
 	r := lawful(t, pod, f)
@@ -244,7 +245,7 @@ func TestAMalformedPodIsRefusedWithThePlace(t *testing.T) {
 	}
 }
 
-func TestAConflictSaysWhoWantsWhatWhere(t *testing.T) {
+func TestAConflictNamesTheTemplateThePlaceAndBothValues(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x, args: ["+strings.Repeat("é", 200)+"]}]}")
 	_, err := mergeInto(t, pod, fragment(t, "log", "spec: {containers: [{name: web, args: [b]}]}"))
 	want := `template log conflicts at spec.containers[name=web].args: the pod has ["` + strings.Repeat("é", 39) + `…, the template wants ["b"]`
@@ -275,7 +276,7 @@ func TestAServiceAccountKeepsItsDeprecatedAliasInStep(t *testing.T) {
 	}
 }
 
-func TestAStatusThatGrowsTooLargeIsTheTemplatesFault(t *testing.T) {
+func TestARecordThatGrowsTooLargeIsTheTemplatesFault(t *testing.T) {
 	var env []string
 	for i := range 7000 {
 		env = append(env, fmt.Sprintf("{name: A_RATHER_LONG_NAME_%d}", i))
@@ -321,8 +322,8 @@ func BenchmarkMergeIsLinearInThePodsSize(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				st, err := record.Parse(r.Pod, statusKey)
-				if err != nil || len(st.Base(r.Pod)) == 0 {
+				rec, err := record.Parse(r.Pod, statusKey)
+				if err != nil || len(rec.Base(r.Pod)) == 0 {
 					b.Fatal(err)
 				}
 			}
@@ -331,7 +332,7 @@ func BenchmarkMergeIsLinearInThePodsSize(b *testing.B) {
 	}
 }
 
-func TestATemplateThatOverwritesSaysSoOnEveryCall(t *testing.T) {
+func TestOverwriteWarnsOnEveryCall(t *testing.T) {
 	pod := parse(t, `
 metadata: {annotations: {}}
 spec:
@@ -364,7 +365,7 @@ spec:
 	}
 }
 
-func TestATemplateThatOverwritesAtANodeSaysNothing(t *testing.T) {
+func TestOverwriteAtANodeDoesNotWarn(t *testing.T) {
 	pod := parse(t, "spec: {dnsPolicy: None, securityContext: {runAsUser: 0}, containers: [{name: web, image: x, workingDir: /x}]}")
 	f := fragment(t, "ow", "spec: {securityContext: {$onConflict: Overwrite, runAsUser: 1}, containers: [{name: web, $unset: [workingDir]}]}")
 	if r := mustMerge(t, pod, f); len(r.Warnings) > 0 || len(r.Edits) == 0 {

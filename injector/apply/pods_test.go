@@ -3,13 +3,14 @@ package apply
 import (
 	"bytes"
 	"encoding/json"
-	"github.com/pillion-dev/pillion/injector/record"
 	"strconv"
 	"strings"
 	"testing"
 
 	evanphx "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/injector/record"
 )
 
 const statusKey = "pillion.dev/status"
@@ -43,19 +44,19 @@ func fragment(t testing.TB, name, object string) Fragment {
 	return Fragment{Template: name, Hash: "v1", Object: parse(t, object)}
 }
 
-// status reads the pod's status, which must be whole.
-func status(t testing.TB, pod map[string]any) record.Record {
+// recordOf reads the pod's record, which must be readable.
+func recordOf(t testing.TB, pod map[string]any) record.Record {
 	t.Helper()
-	st, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st
+	return rec
 }
 
-// merge merges and proves what holds for every merge: the pod is not changed,
-// the edits give the intended pod by kube-apiserver's library, and the same
-// input gives the same bytes.
+// mergeInto injects into the pod, and checks the laws of every call: the pod is not
+// changed, the edits give the intended pod by kube-apiserver's library, and the
+// same input gives the same bytes.
 func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, error) {
 	t.Helper()
 	before := text(pod)
@@ -63,9 +64,9 @@ func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, e
 	for _, f := range frags {
 		wants = append(wants, text(f.Object))
 	}
-	st := status(t, pod)
-	r, err := injectWith(pod, st, frags)
-	again, err2 := injectWith(pod, st, frags)
+	rec := recordOf(t, pod)
+	r, err := injectWith(pod, rec, frags)
+	again, err2 := injectWith(pod, rec, frags)
 	if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() || text(r.Pod) != text(again.Pod) || text(r.Edits) != text(again.Edits) {
 		t.Fatalf("the same input gave different results:\n%s %v\n%s %v", text(r), err, text(again), err2)
 	}
@@ -120,11 +121,12 @@ func applyEdits(t testing.TB, doc string, edits []Edit) string {
 	return text(decode(t, b))
 }
 
-// lawful merges, proves both laws for the pod as it is, and returns the result.
+// lawful injects into a pod without a record, and checks two laws: the base pod of
+// the result is the pod, and a second call changes nothing.
 func lawful(t testing.TB, pod map[string]any, frags ...Fragment) injected {
 	t.Helper()
 	r := mustMerge(t, pod, frags...)
-	if base := status(t, r.Pod).Base(r.Pod); text(base) != text(pod) {
+	if base := recordOf(t, r.Pod).Base(r.Pod); text(base) != text(pod) {
 		t.Fatalf("base(inject(p)) is not p\np    %s\nbase %s\nfrom %s", text(pod), text(base), text(r.Pod))
 	}
 	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) != 0 || text(again.Pod) != text(r.Pod) {

@@ -3,7 +3,6 @@ package apply
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/pillion-dev/pillion/templates/directive"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -79,7 +79,7 @@ func (g schemaPod) object(t *podschema.Type, depth, most int) map[string]any {
 	return o
 }
 
-// directives sprinkles a fragment with those that its place allows.
+// directives adds some of the directives that the fragment's place allows.
 func (g schemaPod) directives(t *podschema.Type, o map[string]any) {
 	if !g.fragment || t.Atomic() || rapid.IntRange(0, 5).Draw(g.T, "directive") > 0 {
 		return
@@ -193,7 +193,7 @@ func (g schemaPod) pod(prefix string) map[string]any {
 	return map[string]any{"metadata": map[string]any{"labels": g.value(podschema.At("metadata.labels"), "labels", 1)}, "spec": spec}
 }
 
-func TestLawsHoldForWhateverTheSchemaAllows(t *testing.T) {
+func TestLawsHoldForEveryPodThatTheSchemaAllows(t *testing.T) {
 	injected, tried := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		pod := normal(schemaPod{T: rt}.pod("p"))
@@ -215,8 +215,8 @@ func TestLawsHoldForWhateverTheSchemaAllows(t *testing.T) {
 			return
 		}
 		injected++
-		st := status(t, first.Pod)
-		wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %s", text(frags)), st.Base(first.Pod), pod)
+		rec := recordOf(t, first.Pod)
+		wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %s", text(frags)), rec.Base(first.Pod), pod)
 		again, err := mergeInto(t, first.Pod, frags...)
 		if err != nil || len(again.Edits) > 0 {
 			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof   %s\nfrags %s", err, text(again.Edits), text(first.Pod), text(frags))
@@ -231,8 +231,8 @@ func TestLawsHoldForWhateverTheSchemaAllows(t *testing.T) {
 	t.Logf("laws tested on %d of %d pods that the schema allows", injected, tried)
 }
 
-// Every list and every map of the API has a rule; a new one in a newer schema
-// shows here, and somebody decides.
+// Every list and every map of the API has a rule. A new list of a newer schema fails this
+// test, and somebody has to decide on its rule.
 func TestEveryListOfTheSchemaHasItsRule(t *testing.T) {
 	rules := map[string][]string{}
 	seen := map[*podschema.Type]bool{}

@@ -166,7 +166,7 @@ func checkCell(t *testing.T, r row, object, policy string, want outcome) {
 	lawful(t, pod, f)
 }
 
-func TestTwoTemplatesThatDisagreeConflictAndBothAreNamed(t *testing.T) {
+func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
 	pod := parse(t, "spec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x}]}")
 	for name, pair := range map[string][2]string{
 		"env":                 {"spec: {containers: [{name: web, env: [{name: A, value: x}]}]}", "spec: {containers: [{name: web, env: [{name: A, value: z}]}]}"},
@@ -187,7 +187,7 @@ func TestTwoTemplatesThatDisagreeConflictAndBothAreNamed(t *testing.T) {
 			if !errors.As(err, &conflict) || conflict.Template != "b" || conflict.Other != "a" {
 				t.Fatalf("error %v, want a conflict of b with a", err)
 			}
-			// Policies are about the pod.
+			// onConflict is about the pod.
 			for _, policy := range []string{KeepPod, Overwrite} {
 				b.OnConflict = policy
 				if _, err := mergeInto(t, pod, a, b); !errors.As(err, &conflict) || conflict.Other != "a" {
@@ -208,7 +208,7 @@ func TestTwoTemplatesThatAgreeShareTheItem(t *testing.T) {
 	if len(r.Templates) != 2 {
 		t.Fatalf("templates %v", r.Templates)
 	}
-	// What A also wants must not go with B, nor be fought over when A changes.
+	// Only one of the two templates changes the item that they shared.
 	changed := fragment(t, "a", strings.ReplaceAll(both, "emptyDir: {}", "emptyDir: {medium: Memory}"))
 	changed.Hash = "v2"
 	_, err := mergeInto(t, r.Pod, changed, fragment(t, "b", both))
@@ -218,9 +218,9 @@ func TestTwoTemplatesThatAgreeShareTheItem(t *testing.T) {
 	}
 }
 
-// A template that keeps out and a later one that overwrites: on the second call
-// the first sees what the second made of the pod, and must keep out again.
-func TestATemplateThatKeptOutKeepsOutOfWhatALaterOneOverwrote(t *testing.T) {
+// On the second call the pod has the value of the template that overwrites. The template
+// with KeepPod still leaves the place alone.
+func TestATemplateWithKeepPodLeavesAloneWhatALaterTemplateOverwrote(t *testing.T) {
 	for name, c := range map[string]struct{ pod, keeps, overwrites string }{
 		"a scalar":          {"spec: {terminationGracePeriodSeconds: 5}", "spec: {terminationGracePeriodSeconds: 60}", "spec: {terminationGracePeriodSeconds: 60}"},
 		"a probe's handler": {"spec: {containers: [{name: web, livenessProbe: {exec: {command: [x]}}}]}", "spec: {containers: [{name: web, livenessProbe: {httpGet: {port: 1, path: /x}}}]}", "spec: {containers: [{name: web, livenessProbe: {httpGet: {port: 1}}}]}"},
@@ -257,13 +257,13 @@ func TestAContainerThatAnEarlierTemplateExtendsIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestAnItemThatSomebodyAddsUnderOurKeyStaysInTheView(t *testing.T) {
+func TestAnItemThatSomebodyAddsUnderATemplatesKeyStaysInTheBasePod(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
 	changed := normal(lawful(t, pod, fragment(t, "a", "spec: {containers: [{name: web, env: [{name: A, value: ours}]}]}")).Pod)
 	web := at(t, changed, "spec", "containers", "0").(map[string]any)
 	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "theirs"})
-	if got := text(at(t, status(t, changed).Base(changed), env[:4]...)); got != `[{"name":"A","value":"theirs"}]` {
-		t.Fatalf("env in the view: %s", got)
+	if got := text(at(t, recordOf(t, changed).Base(changed), env[:4]...)); got != `[{"name":"A","value":"theirs"}]` {
+		t.Fatalf("env in the base pod: %s", got)
 	}
 }
 

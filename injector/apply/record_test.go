@@ -1,64 +1,65 @@
 package apply
 
 import (
-	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
 )
 
 func withStatus(value any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: value}}, "spec": map[string]any{"containers": []any{}}}
 }
 
-func TestAMalformedStatusIsAbsentAndSaysWhy(t *testing.T) {
+func TestAMalformedRecordCountsAsNoneAndSaysWhy(t *testing.T) {
 	for want, value := range map[string]any{
 		"not text": 1, "decoding": "{", "something follows": `{"v":1} x`, "version 2": `{"v":2}`, "version 0": `{}`, "a digest or an object": `{"v":1,"pod":[]}`,
 		"no name": `{"v":1,"templates":{"":"x"}}`, "no such field": `{"v":1,"pod":{"spec":{"$item":true}}}`, "without its index": `{"v":1,"pod":{"spec":{"$removed":[{}]}}}`, "more than": `{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`, "decoding it": `{"v":1,"templates":["a"]}`,
 	} {
-		st, err := record.Parse(withStatus(value), statusKey)
+		rec, err := record.Parse(withStatus(value), statusKey)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statusKey) {
 			t.Errorf("%.60v: error %v, want %q", value, err, want)
 		}
-		if !st.Empty() {
-			t.Errorf("%.60v: status %v", value, st)
+		if !rec.Empty() {
+			t.Errorf("%.60v: record %v", value, rec)
 		}
-		if base := st.Base(withStatus(value)); text(base["metadata"]) != `{"annotations":{}}` {
-			t.Errorf("%.60v: the view still has it: %s", value, text(base))
+		if base := rec.Base(withStatus(value)); text(base["metadata"]) != `{"annotations":{}}` {
+			t.Errorf("%.60v: the base pod still has the annotation: %s", value, text(base))
 		}
 	}
 }
 
-func TestAPodWithoutAStatusHasAnEmptyOne(t *testing.T) {
+func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
 	for _, pod := range []map[string]any{{}, {"metadata": nil}, {"metadata": "x"}, {"metadata": map[string]any{"annotations": []any{}}}} {
-		st, err := record.Parse(pod, statusKey)
-		if err != nil || !st.Empty() {
-			t.Errorf("%v: %v, %v", pod, st, err)
+		rec, err := record.Parse(pod, statusKey)
+		if err != nil || !rec.Empty() {
+			t.Errorf("%v: %v, %v", pod, rec, err)
 		}
-		if got := text(st.Base(pod)); got != text(pod) {
+		if got := text(rec.Base(pod)); got != text(pod) {
 			t.Errorf("base %s of %s", got, text(pod))
 		}
 	}
 }
 
-func TestAMalformedStatusIsReplacedWhenSomethingIsInjected(t *testing.T) {
+func TestAMalformedRecordIsReplacedWhenSomethingIsInjected(t *testing.T) {
 	pod := withStatus("nonsense")
-	st, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod, statusKey)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	r, err := injectWith(pod, st, nil)
+	r, err := injectWith(pod, rec, nil)
 	if err != nil || len(r.Edits) != 0 {
 		t.Fatalf("nothing is injected, and yet: %v %s", err, text(r.Edits))
 	}
-	r, err = injectWith(pod, st, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")})
-	if err != nil || status(t, r.Pod).Hash("a") != "v1" || applyEdits(t, text(pod), r.Edits) != text(r.Pod) {
+	r, err = injectWith(pod, rec, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")})
+	if err != nil || recordOf(t, r.Pod).Hash("a") != "v1" || applyEdits(t, text(pod), r.Edits) != text(r.Pod) {
 		t.Fatalf("%v %s", err, text(r.Pod))
 	}
 }
 
-func TestWhatAStatusSaysOfPlacesThatThePodDoesNotHaveIsLeftOut(t *testing.T) {
+func TestARecordsOriginalsAreDroppedWhereThePodHasNoRoomForThem(t *testing.T) {
 	pod := parse(t, `
 metadata: {annotations: {}}
 spec:
@@ -82,7 +83,7 @@ spec:
 			walk(child, path+"/"+segment)
 		}
 	}
-	walk(status(t, pod).Root, "")
+	walk(recordOf(t, pod).Root, "")
 	slices.Sort(was)
 	if text(was) != `["/spec/containers/name=web/env/name=A","/spec/hostname"]` {
 		t.Errorf("originals are kept for %s", text(was))
@@ -92,20 +93,20 @@ spec:
 	}
 }
 
-func TestTheViewRestoresAListsItemsWhereTheyWere(t *testing.T) {
+func TestAnItemThatSomebodyPutBackIsNotTwiceInTheBasePod(t *testing.T) {
 	defaultToleration := "{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}"
 	pod := parse(t, "metadata: {}\nspec: {tolerations: [{key: a}, "+defaultToleration+", {key: b}]}")
 	r := lawful(t, pod, fragment(t, "t", "spec: {tolerations: [{operator: Exists}]}"))
 	changed := normal(r.Pod)
 	spec := changed["spec"].(map[string]any)
 	spec["tolerations"] = append(spec["tolerations"].([]any), at(t, pod, "spec", "tolerations", "1"))
-	if got := text(at(t, status(t, changed).Base(changed), "spec", "tolerations")); strings.Count(got, "not-ready") != 1 {
+	if got := text(at(t, recordOf(t, changed).Base(changed), "spec", "tolerations")); strings.Count(got, "not-ready") != 1 {
 		t.Fatalf("what somebody put back is there twice: %s", got)
 	}
 }
 
-// FuzzStatus reads any status and merges into a pod that carries it: no panic,
-// no removal, the same view after reading what is written, and a bounded size.
+// FuzzStatus reads any text of a status annotation, and injects into a pod with it: no
+// panic, no removal, and a second call changes nothing.
 func FuzzStatus(f *testing.F) {
 	for _, forged := range []recordtest.Forged{
 		{Templates: map[string]string{"t": "v1"}, Added: []string{"/spec/containers/name=web"}, Made: []string{"/spec"}, Was: map[string]any{"/spec/a": 1},
@@ -128,32 +129,32 @@ spec:
 `)
 		pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = value
 		before := text(pod)
-		st, _ := record.Parse(pod, statusKey)
-		base := st.Base(pod)
+		rec, _ := record.Parse(pod, statusKey)
+		base := rec.Base(pod)
 		frag := fragment(t, "t", "metadata: {labels: {c: d}}\nspec: {initContainers: [{name: s, image: x}], volumes: [{name: v, projected: {sources: [{secret: {name: z}}]}}], tolerations: [{key: b}], containers: [{name: web, env: [{name: B}]}]}")
-		r, err := injectWith(pod, st, []Fragment{frag})
+		r, err := injectWith(pod, rec, []Fragment{frag})
 		if text(pod) != before {
 			t.Fatalf("the pod was changed: %s", text(pod))
 		}
 		if _, ok := base["kind"]; ok {
-			t.Fatalf("the view has what the pod has not: %s", text(base))
+			t.Fatalf("the base pod has a field that the pod does not have: %s", text(base))
 		}
 		if err != nil {
 			return
 		}
 		for _, e := range r.Edits {
 			if e.Op == "remove" {
-				t.Fatalf("a status removes %v", e.Path)
+				t.Fatalf("a record removes %v", e.Path)
 			}
 		}
 		if applyEdits(t, before, r.Edits) != text(r.Pod) {
 			t.Fatalf("the edits %s do not give %s", text(r.Edits), text(r.Pod))
 		}
-		st2, err := record.Parse(r.Pod, statusKey)
+		rec2, err := record.Parse(r.Pod, statusKey)
 		if err != nil {
-			t.Fatalf("what was written cannot be read: %v", err)
+			t.Fatalf("the written record cannot be read: %v", err)
 		}
-		again, err := injectWith(r.Pod, st2, []Fragment{frag})
+		again, err := injectWith(r.Pod, rec2, []Fragment{frag})
 		if err != nil || len(again.Edits) > 0 {
 			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Edits), text(r.Pod))
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// A pipeline that breaks its law stands in here, since the real one keeps it.
+// The real pipeline changes nothing on a second call, so the test uses one that does.
 func TestAPodThatChangesWhenItIsInjectedAgainFailsItsCase(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

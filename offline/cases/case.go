@@ -67,7 +67,7 @@ func (s *suite) prefix() string {
 	return templates.DefaultPrefix
 }
 
-// checkFiles reports files that nothing reads, which are typing mistakes.
+// checkFiles reports files that no case reads. Their names are typing mistakes.
 func (c *folderCase) checkFiles() {
 	entries, err := fs.ReadDir(c.root.FS(), ".")
 	if err != nil {
@@ -81,13 +81,13 @@ func (c *folderCase) checkFiles() {
 	}
 }
 
-// request reads what goes into the pipeline. ok is false if it cannot be read,
-// which is in the result then.
+// request reads the files of the case into a request. Ok is false if a file cannot be
+// read; the result then has the problem.
 func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	pod, ok := c.object(podFile, "Pod")
 	if !ok || pod == nil {
 		if ok {
-			c.problem("%s is missing: the pod that is created", podFile)
+			c.problem("%s is missing; want the pod that is created", podFile)
 		}
 		return r, false
 	}
@@ -124,7 +124,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	return injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
 }
 
-// again injects the resulting pod, which must change nothing.
+// again injects the resulting pod, and reports a problem if that changes the pod.
 func (s *suite) again(c *folderCase, request injector.Request, first injector.Outcome) {
 	request.Pod = first.Pod
 	second, err := s.inject(request)
@@ -138,8 +138,8 @@ func (s *suite) again(c *folderCase, request injector.Request, first injector.Ou
 	}
 }
 
-// object reads a YAML file with one object; nil if there is no such file. With a
-// kind, the object must be of it.
+// object reads a YAML file with one object, nil if there is no such file. If a kind
+// is given, the object must be of that kind.
 func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 	text, ok := c.read(name)
 	if !ok || text == nil {
@@ -197,8 +197,8 @@ func whys(out injector.Outcome) []string {
 	return all
 }
 
-// withoutStatus returns the pod without Pillion's annotation, and without the
-// annotations if there was nothing else in them. The pod is not modified.
+// withoutStatus returns the pod without the status annotation, and without the
+// annotations if no other is in them. The pod is not modified.
 func withoutStatus(pod map[string]any, key string) map[string]any {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -22,36 +22,35 @@ type Template struct {
 	templates.Document
 }
 
-// Options are what cases run with.
+// Options say how to run cases.
 type Options struct {
-	// Compile has the annotation prefix, and the installer's values of cases that
-	// bring none.
+	// Compile has the annotation prefix, and the installer's values for cases without
+	// values of their own.
 	Compile templates.Options
 	// ExcludedNamespaces are the webhook's.
 	ExcludedNamespaces []string
-	// Whole are the folders all of whose templates are given. A folder of cases
-	// there that belongs to none of them is a problem.
+	// Whole has the folders whose templates are all given. A folder of cases in them
+	// that belongs to no template is a problem.
 	Whole []string
-	// Update writes what was got where something else was wanted.
+	// Update writes the result of a case that fails into the case's files.
 	Update bool
 }
 
-// Result is what became of one case.
+// Result is the result of one case.
 type Result struct {
 	// Template is the template's name, empty if there is none for the case.
 	Template string
 	// Case is the path of the case's folder.
 	Case string
-	// Problems say what is wrong, each a sentence, perhaps with a diff below it.
+	// Problems are sentences that say what is wrong, some with a diff.
 	Problems []string
 	// Updated are the names of the files that were written or removed.
 	Updated []string
 }
 
 // Run runs the cases of all templates, in the order of the templates and then of
-// the cases' names. Templates that do not compile are left out: they are for
-// lint to report. The error is of reading folders; what is wrong with a case is
-// in its result.
+// the cases' names. Templates that do not compile are left out: lint reports them.
+// The error is about reading folders. The problems of a case are in its result.
 func Run(list []Template, o Options) ([]Result, error) {
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
 	s := &suite{options: o, inject: pipeline.Inject}
@@ -128,8 +127,8 @@ func (s *suite) template(t loaded) ([]Result, error) {
 }
 
 // strays returns a result for each folder of cases that belongs to no template.
-// Those of templates that do not compile are no strays, nor are folders without a
-// pod in them: others keep things in testdata, too.
+// Folders of templates that do not compile are no strays, nor are folders without a
+// pod: testdata may hold other things, too.
 func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 	names, err := folders(filepath.Join(folder, testdata))
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 	return results, nil
 }
 
-// names tells whether a template of that name comes from the folder.
+// names reports whether a template of that name comes from the folder.
 func (s *suite) names(folder, name string, list []Template) bool {
 	return slices.ContainsFunc(list, func(t Template) bool {
 		if filepath.Clean(filepath.Dir(t.File)) != filepath.Clean(folder) {
@@ -186,8 +185,8 @@ func folders(path string) ([]string, error) {
 	return names, nil
 }
 
-// set returns the templates that are loaded for a case: its own, and those that
-// the annotations name.
+// set returns the templates that a case loads: its own, and those that the
+// annotations name.
 func (s *suite) set(own *templates.Template, annotations ...string) *templates.Set {
 	entries := []templates.Entry{{Name: own.Name(), Template: own}}
 	for _, t := range s.templates {
@@ -199,7 +198,7 @@ func (s *suite) set(own *templates.Template, annotations ...string) *templates.S
 	return templates.NewSet(entries)
 }
 
-// mentions tells whether the value of an inject annotation names a template.
+// mentions reports whether the value of an inject annotation names a template.
 func mentions(annotation, name string) bool {
 	for part := range strings.SplitSeq(annotation, ",") {
 		if strings.TrimLeft(strings.TrimSpace(part), "+-") == name {

@@ -53,7 +53,7 @@ spec:
   - {name: side, image: "registry.example.com/side:1", restartPolicy: Always, env: [{name: LEVEL, value: info}]}
 `
 
-// lay writes files into a folder of its own, whose path it returns.
+// lay writes files into a new folder and returns the folder's path.
 func lay(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -128,7 +128,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-func TestACasePassesWhenThePodIsTheWantedOneInWhateverForm(t *testing.T) {
+func TestACasePassesWhateverTheFormOfTheWantedPod(t *testing.T) {
 	dir := lay(t, map[string]string{"side.yaml": sidecar, "testdata/side/plain/pod.yaml": pod, "testdata/side/plain/want.yaml": want})
 	r := one(t, run(t, dir, false))
 	if len(r.Problems) > 0 || r.Template != "side" || r.Case != filepath.Join(dir, "testdata", "side", "plain") {
@@ -147,13 +147,13 @@ func TestADifferenceIsShownAsADiffOfYAML(t *testing.T) {
 	}
 }
 
-func TestWhatACaseWantsIsHeldAgainstWhatItGets(t *testing.T) {
+func TestACaseFailsWhereItGivesSomethingElse(t *testing.T) {
 	loud := "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: side, side.pillion.dev/level: loud}}\n"
 	hostNetwork := strings.Replace(pod, "spec: {", "spec: {hostNetwork: true, ", 1)
 	for _, test := range []struct {
 		name  string
 		files map[string]string
-		want  []string // a part of each problem
+		want  []string // one part of each problem
 	}{
 		{"a refusal with its reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "BadParameter\n\nwant one of info, debug\n"}, nil},
 		{"a refusal with another reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "Conflict\n"}, []string{"refused with BadParameter, and the first line of want-error.txt wants Conflict"}},
@@ -207,7 +207,7 @@ func TestOnlyTheTemplatesThatACaseNamesAreLoaded(t *testing.T) {
 	}
 }
 
-func TestFoldersOfNoTemplateAreReportedWhereAllTemplatesAreKnown(t *testing.T) {
+func TestAFolderOfCasesWithoutATemplateIsReported(t *testing.T) {
 	broken := strings.NewReplacer("name: side", "name: broken", "params.level", "params.none").Replace(sidecar)
 	dir := lay(t, map[string]string{
 		"side.yaml": sidecar, "broken.yaml": broken,
@@ -228,7 +228,7 @@ func TestFoldersOfNoTemplateAreReportedWhereAllTemplatesAreKnown(t *testing.T) {
 	}
 }
 
-func TestUpdateWritesWhatIsGotAndThenTheCasePasses(t *testing.T) {
+func TestACasePassesAfterAnUpdate(t *testing.T) {
 	files := map[string]string{
 		"side.yaml":                   sidecar,
 		"testdata/side/good/pod.yaml": pod, "testdata/side/good/want.yaml": want,

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// outcome is the result of a case, to be compared with the wanted one.
+// outcome is the pod or the refusal that a case gives.
 type outcome struct {
-	// pod is the resulting pod without the status, nil if it was refused.
+	// pod is the resulting pod without the status annotation, nil for a refused pod.
 	pod map[string]any
-	// code and message are the refusal's, and whys the parts of the message that
-	// --update writes: without the hint for the person who created the pod.
+	// code and message are the refusal's. Whys are the sentences that --update
+	// writes: the message without the hint for the person who created the pod.
 	code, message string
 	whys          []string
 	warnings      []string
 }
 
-// compare reports where the outcome is not what is wanted, or writes it.
+// compare reports in which way the outcome is not the wanted one, or writes it to the
+// case's files.
 func (c *folderCase) compare(got outcome, update bool) {
 	c.compareWarnings(got, update)
 	wantPod, ok := c.object(wantFile, "")
@@ -30,7 +31,7 @@ func (c *folderCase) compare(got outcome, update bool) {
 	var problem string
 	switch refused := got.pod == nil; {
 	case wantPod == nil && wantError == nil:
-		problem = "neither " + wantFile + " nor " + errorFile + " is there: --update writes what the case gives"
+		problem = "neither " + wantFile + " nor " + errorFile + " is there: --update writes the one that fits"
 	case wantPod != nil && wantError != nil:
 		problem = wantFile + " and " + errorFile + " are both there; a pod is injected or refused"
 	case refused && wantPod != nil:
@@ -55,7 +56,7 @@ func (c *folderCase) compare(got outcome, update bool) {
 	}
 }
 
-// refusalProblem returns where a refusal is not the wanted one, or nothing.
+// refusalProblem returns in which way a refusal is not the wanted one, or "".
 func refusalProblem(want []string, got outcome) string {
 	if len(want) == 0 || want[0] != got.code {
 		first := "nothing"

@@ -1,13 +1,14 @@
-// Package lint finds what is wrong, or probably not meant, with SidecarTemplates
-// before a cluster meets them.
+// Package lint finds mistakes in SidecarTemplates, and things that their authors
+// probably did not mean, before a cluster has the templates.
 //
 // In: the documents of files, and sample pods. Out: findings, each with a rule, a
-// severity, a place in the file and a sentence. What the compiler refuses is an
-// error. What it admits is injected into every sample pod, and the resulting pod is
-// checked: against the API, the Pod Security Standards, for Jobs that never finish,
-// for the order of containers, for missing resources.
+// severity, a place in the file and a sentence. A template that the compiler
+// refuses gives errors. Any other template is injected into every sample pod, and
+// each resulting pod is checked: against the API and the Pod Security Standards, for
+// Jobs that never finish, for the order of containers, for missing resources.
 //
-// [Rules] names every rule. Imports: templates, injector/merge, offline/samples, the
-// API's types and validation as far as libraries offer them, and Kubernetes' Pod
-// Security checks. No client.
+// [Rules] has every rule.
+//
+// May import: templates, injector/merge, offline/samples, the API's types and
+// validation, Kubernetes' Pod Security checks. No client.
 package lint

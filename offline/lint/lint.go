@@ -18,11 +18,11 @@ type Severity string
 
 // The severities.
 const (
-	// Error: the template is refused, or pods with it are.
+	// Error: the template is refused, or pods that get it are.
 	Error Severity = "error"
-	// Warning: it works, and probably not as it is meant.
+	// Warning: the template works, but probably not as its author means it.
 	Warning Severity = "warning"
-	// Note: good to know.
+	// Note: a fact that the author should know.
 	Note Severity = "note"
 )
 
@@ -30,7 +30,7 @@ const (
 type Rule struct {
 	Name     string
 	Severity Severity
-	// Says is what it finds, in a sentence.
+	// Says is a sentence about the mistake that the rule finds.
 	Says string
 }
 
@@ -52,7 +52,7 @@ var Rules = []Rule{
 	{"warning", Warning, "The manifest has something that is allowed and probably not meant."},
 }
 
-// Finding is one thing that is wrong, or worth knowing.
+// Finding is one mistake, or one fact that the author should know.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Rule     string   `json:"rule"`
@@ -93,16 +93,16 @@ type Document struct {
 	templates.Document
 }
 
-// Options are what [Run] needs besides the documents. All may be empty.
+// Options are the other inputs of [Run]. All may be empty.
 type Options struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
-	// Samples are the author's own pods, which must work as they are, with their
-	// annotations. The bundled ones are always there.
+	// Samples are the author's own pods, with their annotations. The template must work
+	// for each of them. The bundled pods are always used, too.
 	Samples []samples.Sample
 }
 
-// Result is what lint has to say of one document.
+// Result has the findings about one document.
 type Result struct {
 	Source   string
 	Template string
@@ -111,7 +111,7 @@ type Result struct {
 	Findings []Finding
 }
 
-// Run looks at documents, in their order.
+// Run checks documents, in their order.
 func Run(documents []Document, o Options) []Result {
 	l := linter{options: o, names: map[string]string{}}
 	results := make([]Result, len(documents))
@@ -121,7 +121,7 @@ func Run(documents []Document, o Options) []Result {
 	return results
 }
 
-// linter remembers what it has seen of other documents.
+// linter has the names and positions that earlier documents took.
 type linter struct {
 	options Options
 	names   map[string]string
@@ -134,14 +134,14 @@ type placedFirst struct {
 	order        int
 }
 
-// judged is one template under judgement.
+// judged is one template while it is checked.
 type judged struct {
 	*linter
 	document Document
 	template *templates.Template
 	result   Result
-	// leveled is set once the Pod Security level is told: of what stands without
-	// optional parameters, if that is anything.
+	// leveled is set once the Pod Security level is reported. That is the level without
+	// optional parameters, unless the template renders to nothing without them.
 	leveled bool
 }
 
@@ -205,8 +205,8 @@ func (j *judged) add(f Finding) {
 	}
 }
 
-// about adds a finding about a part of the fragment: the item of a list with that
-// name, or the nearest thing that the manifest has.
+// about adds a finding about a part of the fragment: the item of that name in a list,
+// or the nearest place that the manifest has.
 func (j *judged) about(rule string, severity Severity, message string, list, name string, more ...any) {
 	steps := []any{"spec", "inject"}
 	if list != "" {
@@ -219,8 +219,8 @@ func (j *judged) about(rule string, severity Severity, message string, list, nam
 	j.place(rule, severity, path, line, message)
 }
 
-// index returns where in a list of the manifest's fragment the item of a name is
-// written, or -1 if that cannot be told.
+// index returns the index of the item of a name in a list of the manifest's fragment,
+// or -1 if the manifest does not show it.
 func (j *judged) index(list, name string) int {
 	var fragment struct {
 		Spec map[string]json.RawMessage `json:"spec"`
@@ -242,7 +242,7 @@ func (j *judged) index(list, name string) int {
 	return -1
 }
 
-// tryOut renders for every sample pod and looks at the resulting pod.
+// tryOut renders the template for every sample pod, and checks the resulting pods.
 func (j *judged) tryOut() {
 	for _, s := range samples.Bundled() {
 		for _, all := range []bool{false, true} {
@@ -268,7 +268,7 @@ func (j *judged) tryOut() {
 
 func (j *judged) failed(s samples.Sample, err error) {
 	if errors.Is(err, templates.ErrNoExample) {
-		return // the compiler has warned of that
+		return // the compiler has warned already
 	}
 	f := Finding{Severity: Error, Rule: "render", Pod: s.Name, Message: err.Error()}
 	var failed *templates.RenderError
@@ -282,7 +282,7 @@ func (j *judged) failed(s samples.Sample, err error) {
 	j.add(f)
 }
 
-// sample looks at a template's fragment for one pod.
+// sample merges a template's fragment into one pod and checks the resulting pod.
 func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 	if rendered.Unmet != nil || rendered.Fragment == nil {
 		return
@@ -315,8 +315,8 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 	}
 }
 
-// conflicts reports that a template does not fit a pod. With the bundled pods that
-// can only be the template's own mistake, or meant.
+// conflicts reports that a template does not fit a pod. For a bundled pod that is a
+// note: the author may mean it.
 func (j *judged) conflicts(s samples.Sample, err error) {
 	var conflict *merge.ConflictError
 	severity := Error

@@ -100,7 +100,7 @@ func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	}
 	for _, r := range lint.Run(documents, lint.Options{}) {
 		for _, f := range r.Findings {
-			// What a template is for may need privileges; and nobody serves all of them.
+			// Some templates need privileges for their purpose, and no pod gets all of them.
 			if f.Severity != lint.Note && f.Rule != "same-place" && f.Rule != "pod-security" {
 				t.Error(f)
 			}

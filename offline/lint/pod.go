@@ -18,8 +18,8 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// decodePod reads a pod into the API's type. The problems are of fields that the API
-// does not have, and of values that are of another type.
+// decodePod reads a pod into the API's type. The problems are about fields that the API
+// does not have, and about values of another type.
 func decodePod(raw map[string]any, allowUnknownFields bool) (*corev1.Pod, []string) {
 	data, err := json.Marshal(raw)
 	if err != nil {
@@ -60,7 +60,7 @@ func isNative(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// injected looks at what a template has made of a pod.
+// injected checks the pod that a template gives.
 func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment map[string]any) {
 	there := map[string]bool{}
 	for _, c := range containersOf(before) {
@@ -74,14 +74,14 @@ func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment 
 	j.order(before, after, there, fragment)
 	for _, err := range invalid(after, before) {
 		path, line := j.field(err.Field)
-		// What follows is the regular expression.
+		// Cut off the API's regular expression.
 		message, _, _ := strings.Cut(err.Error(), " (e.g. ")
 		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Path: path, Line: line, Message: message})
 	}
 }
 
-// field returns the place in the manifest of a field of the pod, such as
-// spec.containers[web].volumeMounts[/data], as near as it is written there.
+// field returns the place in the manifest that is nearest to a field of the pod, such as
+// spec.containers[web].volumeMounts[/data].
 func (j *judged) field(of string) (path string, line int) {
 	parts := strings.FieldsFunc(of, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
 	steps := []any{"spec", "inject"}
@@ -97,7 +97,7 @@ func (j *judged) field(of string) (path string, line int) {
 	return templates.Place(j.document.Document, steps...)
 }
 
-// sidecar looks at a container that was added.
+// sidecar checks a container that the template added.
 func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
 	if untagged(c.Image) {
 		j.about("image-tag", Warning, fmt.Sprintf("the image %s has neither a digest nor a tag of its own: what runs changes without anybody changing it", c.Image), c.list, c.Name, "image")
@@ -116,11 +116,11 @@ func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
 		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.list, c.Name, "resources")
 	}
 	if s.Name == samples.Job && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s runs on when the work is done, so that a Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
+		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s goes on running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
 	}
 }
 
-// untagged tells whether an image has neither a digest nor a tag but latest.
+// untagged reports whether an image has no digest, and no tag or the tag latest.
 func untagged(image string) bool {
 	if strings.Contains(image, "@") {
 		return false
@@ -130,7 +130,7 @@ func untagged(image string) bool {
 	return !ok || tag == "latest"
 }
 
-// order looks at where containers were put.
+// order checks the positions of the containers.
 func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragment map[string]any) {
 	if first := after.Spec.Containers; len(first) > 0 && !there[first[0].Name] && after.Annotations["kubectl.kubernetes.io/default-container"] == "" {
 		j.about("default-container", Warning, fmt.Sprintf("the container %s stands before the pod's own, so that kubectl logs and exec take it by default; leave $position away, or set the annotation kubectl.kubernetes.io/default-container", first[0].Name), "containers", first[0].Name)
@@ -156,8 +156,8 @@ func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragmen
 	}
 }
 
-// placedFirst remembers a native sidecar that stands first, and warns if another
-// template's would stand there too.
+// placedFirst notes a native sidecar that stands first, and warns if another template
+// puts one there, too.
 func (j *judged) placedFirst(name string) {
 	order := j.template.Order()
 	for _, other := range j.first {
@@ -171,9 +171,9 @@ func (j *judged) placedFirst(name string) {
 	j.linter.first = append(j.linter.first, placedFirst{name: j.template.Name(), source: j.result.Source, order: order})
 }
 
-// podSecurity tells the Pod Security Standard of what is injected, by a pod that
-// would keep to the strictest.
-// Nothing is said of a template that adds no container and changes no level.
+// podSecurity reports the Pod Security Standard of the injected parts. The pod keeps to
+// the strictest standard without them. A template that adds no container and changes no
+// level gives no finding.
 func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
 	level, why := PodSecurity(pod)
 	if why != "" {
@@ -187,8 +187,8 @@ func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
 	}
 }
 
-// invalid returns what the API would refuse of a pod that it took before, as far as
-// libraries can tell.
+// invalid returns the parts of a pod that the API would refuse, as far as libraries check
+// them. The API accepts the pod before the injection.
 func invalid(pod, before *corev1.Pod) field.ErrorList {
 	var all field.ErrorList
 	spec := field.NewPath("spec")

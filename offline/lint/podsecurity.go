@@ -9,7 +9,7 @@ import (
 )
 
 // PodSecurity returns the strictest Pod Security Standard that a pod keeps to, in the
-// newest version that this build knows, and what it breaks of the next stricter one.
+// newest version that this build knows, and why the pod breaks the next stricter one.
 func PodSecurity(pod *corev1.Pod) (level api.Level, why string) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package samples holds the pods that every template is tried on before a cluster
-// meets it.
+// Package samples holds the pods that lint injects every template into.
 //
-// In: nothing. Out: one [Sample] for each kind of pod that templates get wrong.
-// Each call of [Bundled] makes new ones.
+// In: nothing. Out: one [Sample] for each kind of pod that templates often get
+// wrong. Each call of [Bundled] makes new samples.
 //
-// Imports: templates, for the type of a namespace. No file, no network.
+// May import: templates, for the type of a namespace. No file, no network.
 package samples

@@ -9,9 +9,9 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// The names of the bundled samples that a check asks for.
+// The names of the bundled samples that lint's rules need.
 const (
-	// Restricted keeps to the strictest Pod Security Standard.
+	// Restricted is a pod that keeps to the strictest Pod Security Standard.
 	Restricted = "restricted"
 	// Job is the pod of a Job.
 	Job = "job"
@@ -19,7 +19,7 @@ const (
 
 // Sample is a pod to inject a template into, with its namespace.
 type Sample struct {
-	// Name is what messages call the pod.
+	// Name names the pod in messages.
 	Name string
 	// Pod is the pod's JSON, numbers kept as json.Number.
 	Pod       map[string]any

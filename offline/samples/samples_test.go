@@ -6,7 +6,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 )
 
-func TestTheBundledPodsHaveNamesOfTheirOwnAndThoseThatChecksAskForAreThere(t *testing.T) {
+func TestTheBundledPodsHaveDifferentNamesAndThoseOfTheRulesAreThere(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range samples.Bundled() {
 		if s.Name == "" || seen[s.Name] || s.Pod["kind"] != "Pod" || s.Namespace.Name == "" {
@@ -21,7 +21,7 @@ func TestTheBundledPodsHaveNamesOfTheirOwnAndThoseThatChecksAskForAreThere(t *te
 	}
 }
 
-func TestEachCallGivesItsOwnPods(t *testing.T) {
+func TestEachCallMakesNewPods(t *testing.T) {
 	first := samples.Bundled()
 	first[0].Pod["kind"] = "changed"
 	if samples.Bundled()[0].Pod["kind"] != "Pod" {

@@ -10,13 +10,13 @@ import (
 // objectLists are the lists of a pod's spec that injection reads item by item.
 var objectLists = []string{"initContainers", "containers", "ephemeralContainers", "volumes"}
 
-// CheckPod refuses a pod, or a pod template, that the API server would not take and that
-// injection would read wrongly: metadata as [CheckMetadata] has it, a spec that is no
+// CheckPod refuses a pod, or a pod template, that the API server would refuse and that the
+// injection would read wrongly: metadata that [CheckMetadata] refuses, a spec that is no
 // object, and lists with items that are no objects. The error names the place.
 func CheckPod(pod map[string]any) error { return checkPod(pod, "") }
 
-// checkPod checks a pod that stands at a place, such as "spec.template.", which errors
-// begin with.
+// checkPod checks a pod. At is its place in the document, such as "spec.template."; errors
+// begin with it.
 func checkPod(pod map[string]any, at string) error {
 	if err := checkMetadata(pod, at); err != nil {
 		return err
@@ -36,7 +36,7 @@ func checkPod(pod map[string]any, at string) error {
 	return nil
 }
 
-// checkObjects refuses what is neither absent nor a list of objects.
+// checkObjects refuses a value that is neither absent nor a list of objects.
 func checkObjects(list any, at string) error {
 	if list == nil {
 		return nil

@@ -3,8 +3,8 @@
 //
 // In: files of YAML or JSON with several documents. Out: the same documents, in
 // which a function has changed every pod. Objects without a pod pass through as they
-// were written. A pod that the API server would not take in the places that injection
-// reads is an error, which names the object and the path.
+// were written. A pod that the API server would refuse is an error, if the injection
+// reads the malformed place. The error names the object and the path.
 //
-// Imports: YAML; nothing of Pillion's.
+// May import: YAML. No package of this module.
 package workload

@@ -14,10 +14,10 @@ import (
 
 // Document is one document of a file.
 type Document struct {
-	// Number is its place in the file, from 1. Several JSON objects after one another
-	// are one document.
+	// Number counts the documents of the file, from 1. Several JSON objects after one
+	// another are one document.
 	Number int
-	// Raw is the document as it was written.
+	// Raw is the document's text.
 	Raw []byte
 	// Object is its content, numbers kept as json.Number.
 	Object map[string]any
@@ -26,8 +26,8 @@ type Document struct {
 // ErrEmpty means that a file holds no object.
 var ErrEmpty = errors.New("there is no object in it")
 
-// Parse splits YAML or JSON into its documents. Documents that hold nothing are
-// left out; a file without any object is [ErrEmpty].
+// Parse splits YAML or JSON into its documents. Empty documents are left out. A file
+// without any object is [ErrEmpty].
 func Parse(data []byte) ([]Document, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var documents []Document
@@ -96,18 +96,18 @@ type Pod struct {
 	Namespace string
 }
 
-// templatePaths are where the pods of workloads stand: everything with
-// spec.template (Deployment, Job, custom workloads), CronJob, PodTemplate.
+// templatePaths are the places of pod templates: in everything with spec.template
+// (Deployment, Job, custom workloads), in a CronJob, in a PodTemplate.
 var templatePaths = [][]string{
 	{"spec", "template"},
 	{"spec", "jobTemplate", "spec", "template"},
 	{"template"},
 }
 
-// Change calls change for every pod in object and returns the object with what
-// it returned in the pods' places, and how many there were. A pod that does not pass
-// [CheckPod] is an error, as are the errors of change: both name the object, and the
-// item of a list. The input is not modified.
+// Change calls change for every pod in object. It returns the object with the changed
+// pods in their places, and the number of pods. A pod that [CheckPod] refuses is an
+// error, and so is an error of change. The error names the object, and the item of a
+// list. The input is not modified.
 func Change(object map[string]any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {
 	kind, _ := object["kind"].(string)
 	if items, ok := object["items"].([]any); ok && strings.HasSuffix(kind, "List") {
@@ -158,7 +158,7 @@ func changeItems(list map[string]any, items []any, change func(Pod) (map[string]
 	return replace(list, []string{"items"}, changed), total, errors.Join(failures...)
 }
 
-// podTemplate returns what is at path, if it looks like a pod template.
+// podTemplate returns the object at path, if it looks like a pod template.
 func podTemplate(object map[string]any, path []string) (map[string]any, bool) {
 	at := object
 	for _, name := range path {

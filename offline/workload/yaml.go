@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fromYAML reads one YAML document as kubectl does, in which y, no and off are booleans
-// too. Unlike kubectl, which goes through float64, it keeps numbers as they are written.
-// A document that holds nothing is nil.
+// fromYAML reads one YAML document as kubectl does: y, no and off are booleans, too. Unlike
+// kubectl, which rounds to float64, it keeps numbers as they are written. An empty document
+// is nil.
 func fromYAML(raw []byte) (map[string]any, error) {
 	converted, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
@@ -32,11 +32,11 @@ func fromYAML(raw []byte) (map[string]any, error) {
 	return objects[0], nil
 }
 
-// jsonNumber matches what JSON and YAML both take for a number.
+// jsonNumber matches texts that are numbers in both JSON and YAML.
 var jsonNumber = regexp.MustCompile(`\A-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\z`)
 
 // exact returns value with the numbers as node has them. Objects and lists are changed in
-// place; what node has otherwise, such as the keys of a merge (<<), stays.
+// place. Values that node writes differently, such as the keys of a merge (<<), stay.
 func exact(value any, node *yamlv3.Node) any {
 	if node.Kind == yamlv3.AliasNode {
 		node = node.Alias
@@ -67,8 +67,8 @@ func exact(value any, node *yamlv3.Node) any {
 	return value
 }
 
-// YAML writes a JSON object as kubectl does, with sorted keys, but for numbers, which it
-// writes as they are.
+// YAML writes a JSON object as kubectl does, with sorted keys. Unlike kubectl, it keeps
+// numbers as they are.
 func YAML(object map[string]any) (string, error) {
 	node, err := nodeOf(object)
 	if err != nil {
@@ -113,7 +113,7 @@ func nodeOf(value any) (*yamlv3.Node, error) {
 	case json.Number:
 		return &yamlv3.Node{Kind: yamlv3.ScalarNode, Value: value.String()}, nil
 	}
-	if value == "<<" { // which as a key would be a merge
+	if value == "<<" { // as a key it would be a merge
 		return &yamlv3.Node{Kind: yamlv3.ScalarNode, Tag: "!!str", Style: yamlv3.DoubleQuotedStyle, Value: "<<"}, nil
 	}
 	node := &yamlv3.Node{}
@@ -123,7 +123,7 @@ func nodeOf(value any) (*yamlv3.Node, error) {
 	return node, nil
 }
 
-// flowIfEmpty has empty lists and objects written as [] and {}.
+// flowIfEmpty makes the encoder write empty lists and objects as [] and {}.
 func flowIfEmpty(node *yamlv3.Node) *yamlv3.Node {
 	if len(node.Content) == 0 {
 		node.Style = yamlv3.FlowStyle

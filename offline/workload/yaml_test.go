@@ -32,7 +32,7 @@ func TestNumbersAreReadAndWrittenAsTheyStand(t *testing.T) {
 	}
 }
 
-// What kubectl reads as something else than a number of JSON stays what kubectl reads.
+// Values that kubectl does not read as JSON numbers are read as kubectl reads them.
 func TestTheRestIsReadAsKubectlReadsIt(t *testing.T) {
 	in := "a: y\nb: off\nc: 0x10\nd: 0777\ne: 1_000\nf: .5\ng: 1e400\nh: 2026-01-01\ni: ~\nj: .inf2\nk: 1:30\n"
 	documents, err := Parse([]byte(in))
@@ -49,9 +49,9 @@ func TestTheRestIsReadAsKubectlReadsIt(t *testing.T) {
 	}
 }
 
-// Whatever is written reads back as the same, by kubectl's reader too where numbers are
-// such as float64 holds.
-func TestWhatIsWrittenReadsBack(t *testing.T) {
+// Written YAML reads back as the same object. So it does by kubectl's reader, if float64
+// holds the numbers.
+func TestWrittenYAMLReadsBackAsTheSameObject(t *testing.T) {
 	texts := []string{"", "y", "null", "1", "1.0", "0x1", "a: b", "- a", "#", " a ", "a\nb\n", "\n a", "tab\there", "é\u2028", "\"'", "*a", "&a", "!a", "%a", "@a", "`a", "{}", "[]", "<<", "---", "2026-01-01", "1:30", "=", strings.Repeat("long text ", 30)}
 	random := rand.New(rand.NewPCG(1, 2))
 	var value func(depth int) any

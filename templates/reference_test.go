@@ -159,7 +159,7 @@ func reference(t *testing.T) string {
 	for _, r := range lint.Rules {
 		line("| `%s` | %s | %s |", r.Name, r.Severity, r.Says)
 	}
-	line("\nThe codes with which warnings, refusals, events, metrics and `pillion explain` say what became of a template:\n")
+	line("\nThe codes with which warnings, refusals, events, metrics and `pillion explain` name the outcome for a template:\n")
 	line("| code | meaning |\n| --- | --- |")
 	codes := reason.Codes()
 	slices.Sort(codes)

@@ -23,9 +23,9 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
-		Long: `Explain shows, for each pod of a file, every rule that was looked at, its input
-and its result, and what becomes of each template. Give the pod's namespace with
---namespace-file: its annotations take part.
+		Long: `Explain shows for each pod of a file every rule of the decision, its input and its
+result, and the outcome for each template. Give the pod's namespace with
+--namespace-file: its annotations count.
 
 For a pod that exists already, explain compares its record with the templates that it
 would get if it were created now: injected already, outdated (with both hashes), or
@@ -47,7 +47,7 @@ missing.`,
 					}
 					ns, known := s.namespaces.of(p.Namespace)
 					key := o.prefix + "/status"
-					rec, _ := record.Parse(p.Object, key) // the run has warned of one that cannot be read
+					rec, _ := record.Parse(p.Object, key) // the run has warned of a record that cannot be read
 					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out), statusKey: key}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
@@ -58,7 +58,7 @@ missing.`,
 			}
 			s.warnOfTheRest(cmd.ErrOrStderr())
 			if pods == 0 {
-				return fmt.Errorf("reading %s: there is no pod, and nothing with a pod template, in it", o.file)
+				return fmt.Errorf("reading %s: there is neither a pod nor a workload in it", o.file)
 			}
 			return nil
 		},
@@ -67,11 +67,11 @@ missing.`,
 	return cmd
 }
 
-// explanation is what explain says of one pod.
+// explanation has the facts that explain writes about one pod.
 type explanation struct {
 	pod       workload.Pod
 	namespace string
-	// known reports whether the namespace itself was given, not only its name.
+	// known reports whether --namespace-file has the namespace.
 	known bool
 	out   injector.Outcome
 	// standings compare an existing pod with a new one. A new pod has none.
@@ -122,8 +122,8 @@ func (e explanation) write(w io.Writer) error {
 	return nil
 }
 
-// verdict says what becomes of a new pod, or how an existing pod stands. It ends in the
-// reason code for the pod as it would be created now.
+// verdict says whether a new pod is injected, or how an existing pod compares with a new
+// one. It ends in the reason code for a pod that is created now.
 func (e explanation) verdict() string {
 	changes := len(e.out.Operations) > 0
 	lag := behind(e.standings, changes)
@@ -142,7 +142,7 @@ func (e explanation) verdict() string {
 	return fmt.Sprintf("admitted as it is (%s)", e.out.Code)
 }
 
-// cell is text for one cell of the table. What is cut off stands in a warning or the
+// cell shortens a text for one cell of the table. The whole text is in a warning or the
 // refusal.
 func cell(text string) string {
 	text = strings.ReplaceAll(text, "\n", "; ")
@@ -155,7 +155,7 @@ func cell(text string) string {
 // maxCell is the width of the widest cell, in characters.
 const maxCell = 120
 
-// steps are the rules, and the templates that nothing asks for.
+// steps returns the rules, and the templates that nothing asks for.
 func (e explanation) steps() (steps []policy.Step, others []string) {
 	for _, t := range e.out.Templates {
 		if t.Code == reason.NotRequested {
@@ -174,20 +174,20 @@ func (e explanation) steps() (steps []policy.Step, others []string) {
 	return steps, others
 }
 
-// notes say what this run cannot know.
+// notes returns sentences about facts that the files do not have.
 func (e explanation) notes() []string {
 	var notes []string
 	if !e.known {
-		notes = append(notes, fmt.Sprintf("the namespace %s is taken for one without annotations, and without labels but its name: --namespace-file says more", e.namespace))
+		notes = append(notes, fmt.Sprintf("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", e.namespace))
 	}
 	lost := named(e.standings, dropped)
 	if len(lost) > 0 {
-		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and with what was given here it would not be: see the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
+		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and would not be injected with these files: check the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
 	}
 	return notes
 }
 
-// shown is a parameter's value as it is written in an annotation or in JSON.
+// shown returns a parameter's value as an annotation or JSON has it.
 func shown(value any) string {
 	if text, ok := value.(string); ok {
 		return text

@@ -58,7 +58,7 @@ type result struct {
 	changed bool
 }
 
-// inject runs every pod. Warnings and refusals, all of them, go to standard error.
+// inject injects into every pod. All warnings and refusals go to standard error.
 func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 	var results []result
 	var refused bool

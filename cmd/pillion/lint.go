@@ -21,14 +21,14 @@ func newLintCommand() *cobra.Command {
 		Use:   "lint FILE|DIR...",
 		Short: "Check SidecarTemplates without a cluster",
 		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample pods
-(bundled ones, and yours with --pod), and looks at what comes of it: whether the API
-would take the pod, its Pod Security level, Jobs that would never finish, the order of
-containers, images without a tag, missing resources, values inside scripts. Each
+(bundled ones, and yours with --pod), and checks the resulting pods: whether the API
+would accept them, their Pod Security level, Jobs that would never finish, the order
+of containers, images without a tag, missing resources, values inside scripts. Each
 finding has its file, line, template, path and rule; docs/templates.md lists the rules.
 
 With --test it also runs the templates' own cases: for a template NAME the folders
-testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that
-comes of it. docs/template-tests.md says more.
+testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that is
+the resulting pod. docs/template-tests.md says more.
 
 Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
@@ -89,7 +89,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	return cmd
 }
 
-// lintFlags are those that only lint has.
+// lintFlags are the flags that only lint has.
 type lintFlags struct {
 	output string
 	strict bool
@@ -130,7 +130,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 	return own, nil
 }
 
-// lintReport is what lint prints.
+// lintReport is the output of lint.
 type lintReport struct {
 	Templates []lintedTemplate `json:"templates"`
 	Errors    int              `json:"errors"`

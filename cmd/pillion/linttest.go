@@ -16,11 +16,11 @@ type caseFlags struct{ test, update bool }
 
 func (f *caseFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.test, "test", false, "run the templates' own cases: testdata/NAME/CASE beside each template's file")
-	cmd.Flags().BoolVar(&f.update, "update", false, "run them, and write what they give where they want something else")
+	cmd.Flags().BoolVar(&f.update, "update", false, "run them, and write the files of those that fail")
 }
 
-// run runs the cases of the templates in paths, if it is asked for, and reports on
-// them. The error is errRefused if one failed.
+// run runs the cases of the templates in paths, if a flag asks for that, and writes the
+// results. The error is errRefused if a case failed.
 func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options) error {
 	if !f.test && !f.update {
 		return nil

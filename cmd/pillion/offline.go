@@ -19,7 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-// offline is what the commands share that work on files.
+// offline has the flags of the commands that work on files.
 type offline struct {
 	file          string
 	templates     []string
@@ -30,7 +30,7 @@ type offline struct {
 	namespaceFile string
 }
 
-// maxFile bounds what is read of one file, in bytes.
+// maxFile bounds the bytes of one file.
 const maxFile = 64 << 20
 
 func (o *offline) templateFlags(cmd *cobra.Command) {
@@ -85,7 +85,8 @@ func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 	return documents, nil
 }
 
-// changePods is [workload.Change] for a document of a file, which errors name.
+// changePods is [workload.Change] for a document of a file. Errors name the file and the
+// document.
 func changePods(file string, d workload.Document, change func(workload.Pod) (map[string]any, error)) (map[string]any, int, error) {
 	object, pods, err := workload.Change(d.Object, change)
 	if err != nil {
@@ -94,8 +95,8 @@ func changePods(file string, d workload.Document, change func(workload.Pod) (map
 	return object, pods, err
 }
 
-// set compiles the templates that the flags name. A bad one is an entry of the
-// set, so that only whoever asks for it is refused.
+// set compiles the templates that the flags name. A bad template is an entry of the
+// set, so that only pods that ask for it are refused.
 func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	options, err := o.compileOptions(cmd)
 	if err != nil {
@@ -117,7 +118,7 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(entries, own) // an own template takes the place of the library's
+	maps.Copy(entries, own) // a template of --templates takes the place of the library's
 	defaults, _ := options.Values["defaults"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
 		if _, ok := entries[name]; !ok {
@@ -127,8 +128,8 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
 }
 
-// ownTemplates compiles what --templates names. Two templates of one name are an error:
-// nothing says which of them is meant.
+// ownTemplates compiles the templates of --templates. Two templates of one name are an
+// error: nothing says which one to use.
 func (o *offline) ownTemplates(options templates.Options) (map[string]templates.Entry, error) {
 	entries, places := map[string]templates.Entry{}, map[string]string{}
 	for _, path := range o.templates {
@@ -296,9 +297,9 @@ func flatten(documents []workload.Document) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// of returns the namespace of an object that names it, or the fallback, and whether more
-// than its name is known.
-func (n knownNamespaces) of(name string) (templates.Namespace, bool) {
+// of returns the namespace of that name, or the fallback for an object that names none.
+// Known reports whether --namespace-file has it.
+func (n knownNamespaces) of(name string) (ns templates.Namespace, known bool) {
 	if name == "" {
 		name = n.fallback
 	}
@@ -311,7 +312,7 @@ func (n knownNamespaces) of(name string) (templates.Namespace, bool) {
 	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}, false
 }
 
-// session is everything that an offline run needs.
+// session has the inputs of one run of a command.
 type session struct {
 	pipeline   *injector.Pipeline
 	set        *templates.Set
@@ -319,7 +320,7 @@ type session struct {
 	// file holds the documents.
 	file      string
 	documents []workload.Document
-	// told are the templates whose mistakes a pod that asked for them was told.
+	// told has the broken templates that a pod asked for. Its outcome told of the mistakes.
 	told map[string]bool
 }
 

@@ -112,8 +112,8 @@ func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 	_, out, _ := call(t, injected, files, "explain", "-f", "-")
 	for _, want := range []string{
 		"not known: no --namespace-file has it",
-		"note: the namespace default is taken for one without annotations, and without labels but its name: --namespace-file says more",
-		"note: fluent-bit was injected before (pillion.dev/status), and with what was given here it would not be: see the namespace and --templates",
+		"note: no --namespace-file has the namespace default: it counts as one without annotations, and with no label but its name",
+		"note: fluent-bit was injected before (pillion.dev/status), and would not be injected with these files: check the namespace and --templates",
 		", ca-bundle, environment, pod-defaults (NotRequested)\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -27,13 +27,13 @@ func newProveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove",
 		Short: "Prove that a cluster's pods go through Pillion",
-		Long: `Prove sends one pod to the API server by dry run, so that nothing is created, and
-says how it came back: injected, or answered by Pillion with a warning, or neither.
-The last one is an error: the API server does not reach Pillion, or is not told to.
-A pod that is refused is an error too, which says whether Pillion refused it.
+		Long: `Prove sends one pod to the API server by dry run, so nothing is created. The pod
+comes back injected, or with a warning of Pillion's, or with neither. Neither is an
+error: the API server does not reach Pillion, or its configuration does not name
+Pillion. A refused pod is an error, too; the error says whether Pillion refused it.
 
-The pod says pillion.dev/inject: "true". With --inject= (empty) it says nothing, and
-with --inject=NAMES it asks for these templates.`,
+The pod has the annotation pillion.dev/inject: "true". With --inject= (empty) it has
+no such annotation, and with --inject=NAMES it asks for these templates.`,
 		Example: `  pillion prove --namespace shop --inject=`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,12 +49,12 @@ with --inject=NAMES it asks for these templates.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it, or the pod's service account)")
 	f.StringVarP(&p.namespace, "namespace", "n", "default", "namespace of the pod; Pillion must not be excluded from it")
-	f.StringVar(&p.inject, "inject", "true", "what the pod says to the annotation PREFIX/inject; empty: nothing")
+	f.StringVar(&p.inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
 	return cmd
 }
 
-// A proof is one pod that is created by dry run.
+// proof is one pod that is created by dry run.
 type proof struct {
 	namespace, inject, prefix string
 }
@@ -78,10 +78,11 @@ func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) erro
 	return err
 }
 
-// failed says why there is no pod. A refusal is Pillion's own if it has Pillion's code.
+// failed returns an error that says why there is no pod. A refusal with a reason code of
+// Pillion's is Pillion's own.
 func (p proof) failed(ctx context.Context, err error) error {
 	if code, ok := reason.OfRefusal(err); ok {
-		err = fmt.Errorf("the API server reaches Pillion, and Pillion refuses it (%s): %w", code, err)
+		err = fmt.Errorf("the API server reaches Pillion, and Pillion refuses the pod (%s): %w", code, err)
 	}
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)
@@ -89,7 +90,8 @@ func (p proof) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.namespace, err)
 }
 
-// pod meets the Pod Security Standard "restricted", which its namespace may enforce.
+// pod returns a pod that meets the Pod Security Standard "restricted", because its
+// namespace may enforce that.
 func (p proof) pod() *corev1.Pod {
 	yes, no := true, false
 	pod := &corev1.Pod{
@@ -115,7 +117,8 @@ func (p proof) pod() *corev1.Pod {
 	return pod
 }
 
-// judge says what the pod's status and the warnings prove, or that they prove nothing.
+// judge returns a sentence if the pod's status annotation or the warnings prove that
+// Pillion was called, and an error if they do not.
 func (p proof) judge(status string, warnings []string) (string, error) {
 	if status != "" {
 		return fmt.Sprintf("a pod in namespace %s came back injected: %s", p.namespace, status), nil
@@ -125,7 +128,7 @@ func (p proof) judge(status string, warnings []string) (string, error) {
 			return fmt.Sprintf("a pod in namespace %s came back with Pillion's answer: %s", p.namespace, w), nil
 		}
 	}
-	hint := fmt.Sprintf("see that Pillion's pods are ready, that the namespace is not an excluded one, and that the MutatingWebhookConfiguration has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml); without --inject the namespace has to ask by the annotation %s/inject", p.prefix)
+	hint := fmt.Sprintf("check that Pillion's pods are ready, that the namespace is not an excluded one, and that the MutatingWebhookConfiguration has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml); without --inject the namespace has to ask by the annotation %s/inject", p.prefix)
 	if len(warnings) > 0 {
 		hint += "; the API server warned: " + strings.Join(warnings, "; ")
 	}

@@ -80,7 +80,7 @@ func TestProofTellsPillionsRefusalFromAnothers(t *testing.T) {
 		says   string
 		not    string
 	}{
-		"Pillion's":                 {byPillion, "Pillion refuses it (UnknownTemplate)", "caBundle"},
+		"Pillion's":                 {byPillion, "Pillion refuses the pod (UnknownTemplate)", "caBundle"},
 		"another webhook's":         {inWords, "creating a pod in namespace shop by dry run", "Pillion refuses"},
 		"a webhook does not answer": {&apierrors.NewInternalError(errors.New("failed calling webhook")).ErrStatus, "failed calling webhook", "Pillion refuses"},
 	} {

@@ -14,14 +14,14 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 )
 
-// standing compares what a pod has of one template with what the pod would get if it
-// were created now.
+// standing compares a pod with a new one, for one template.
 type standing struct {
 	template string
-	// has is the hash in the pod's record, and gets the template's hash now. Either is
-	// empty if there is nothing of the template.
+	// has is the template's hash in the pod's record, empty if the record does not have
+	// the template. gets is the hash of the template in a pod that is created now, empty
+	// if that pod does not get it.
 	has, gets string
-	// code says what becomes of the template now.
+	// code is the template's reason code in a pod that is created now.
 	code reason.Code
 }
 
@@ -59,9 +59,9 @@ func (s standing) String() string {
 	return "injected already"
 }
 
-// standings compares a pod that exists with one that is created now, template by
-// template: those of the outcome first. There are none for a pod that is yet to be
-// created, which has neither a record nor a UID.
+// standings compares an existing pod with one that is created now, template by
+// template: those of the outcome first. A pod that is yet to be created, with neither a
+// record nor a UID, has no standings.
 func standings(pod map[string]any, rec record.Record, out injector.Outcome) []standing {
 	metadata, _ := pod["metadata"].(map[string]any)
 	if uid, _ := metadata["uid"].(string); uid == "" && rec.Empty() {
@@ -104,8 +104,8 @@ func named(all []standing, in state) []string {
 	return names
 }
 
-// behind says how a pod lags behind one that is created now, or "" if it does not.
-// changes reports whether injecting the pod once more would change it.
+// behind says how a pod differs from one that is created now, "" if it does not.
+// Changes reports whether another injection would change the pod.
 func behind(all []standing, changes bool) string {
 	var parts []string
 	if names := named(all, outdated); len(names) > 0 {

@@ -15,12 +15,12 @@ func newUninjectCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "uninject -f FILE",
-		Short: "Take out of the pods of a file what was injected",
-		Long: `Uninject gives the pods of a file back as they were before Pillion changed them, by
-the annotation that says what it did. Templates are not needed. Values that somebody
-changed since stay, with a warning; a sidecar goes with all that others made of it.
-It takes what 'pillion inject' takes; what was not injected passes through. Nothing
-is printed on standard output unless every pod could be done.`,
+		Short: "Take the injected parts out of the pods of a file",
+		Long: `Uninject gives the pods of a file back as they were before Pillion changed them. It
+needs no templates: the status annotation has the record of the changes. Values that
+somebody changed since stay, with a warning; a sidecar goes with all changes that
+others made to it. It takes the same files as 'pillion inject'. Pods without a record
+pass through. Nothing is printed on standard output unless it works for every pod.`,
 		Example: `  kubectl get pod web -o yaml | pillion uninject -f -
   pillion inject -f deployment.yaml | pillion uninject -f - -o diff`,
 		Args: noArgs,
@@ -46,8 +46,8 @@ is printed on standard output unless every pod could be done.`,
 	return cmd
 }
 
-// uninject does every pod. Warnings and failures, all of them, go to standard
-// error.
+// uninject takes the injected parts out of every pod. All warnings and failures go to
+// standard error.
 func uninject(cmd *cobra.Command, file string, documents []workload.Document, statusKey string) ([]result, error) {
 	var results []result
 	failed := false
@@ -58,7 +58,7 @@ func uninject(cmd *cobra.Command, file string, documents []workload.Document, st
 			rec, err := record.Parse(p.Object, statusKey)
 			switch {
 			case err != nil:
-				fmt.Fprintf(cmd.ErrOrStderr(), "failed: %s: nobody can tell what was injected: %v\n", p.Owner, err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "failed: %s: the record of what was injected cannot be read: %v\n", p.Owner, err)
 				failed = true
 				return p.Object, nil
 			case rec.Empty():

@@ -100,7 +100,7 @@ func TestUninjectOutputsAndExitCodes(t *testing.T) {
 		"an unknown output": {out, []string{"-f", "-", "-o", "patch"}, exitUsage, "allowed are yaml, json, diff"},
 		"no such file":      {"", []string{"-f", "DIR/none"}, exitError, "no such file"},
 		"nothing":           {"", []string{"-f", "-"}, exitError, "there is no object in it"},
-		"a broken status":   {pod("pillion.dev/status: '{'"), []string{"-f", "-"}, exitError, "failed: Pod/web: nobody can tell what was injected"},
+		"a broken status":   {pod("pillion.dev/status: '{'"), []string{"-f", "-"}, exitError, "failed: Pod/web: the record of what was injected cannot be read"},
 	} {
 		code, got, errs := call(t, c.stdin, nil, append([]string{"uninject"}, c.args...)...)
 		if code != c.code || got != "" || !strings.Contains(errs, c.says) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// inForce is how soon a change to a template has to be in force (section 13 of the
-// design), with room for a busy machine and for the request that tells.
+// inForce is how soon a change to a template has to be in force by the promise
+// of the product, with room for a busy machine and for the request that tells.
 const inForce = 5 * time.Second
 
 func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {

@@ -98,7 +98,7 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if unreadable != nil {
-		way.out.Warnings = append([]string{unreadable.Error()}, way.out.Warnings...)
+		way.out.Warnings = append([]string{"ignoring " + unreadable.Error()}, way.out.Warnings...)
 	}
 	if len(way.out.Refusals) == 0 && len(way.fragments) > 0 {
 		if err := way.apply(rec); err != nil {

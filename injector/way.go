@@ -52,7 +52,7 @@ func (w *way) decide() {
 	if w.decision.Deny {
 		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: w.decision.Code, Why: w.decision.Why})
 	}
-	for _, o := range w.decision.Outcomes {
+	for _, o := range w.decision.Exclusions {
 		t := TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
 		w.out.Templates = append(w.out.Templates, t)
 		switch {

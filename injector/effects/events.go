@@ -10,8 +10,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Outcome is the result of an admission that an admin or a team should see later.
-type Outcome struct {
+// Event is the result of an admission that an admin or a team should see later.
+type Event struct {
 	// DryRun says that the API server only tries the request: no event is written.
 	DryRun    bool
 	Namespace string
@@ -37,7 +37,7 @@ func NewEvents(client typedcorev1.EventsGetter) *Events {
 }
 
 // Record queues one event. It does nothing on a dry run.
-func (e *Events) Record(o Outcome) {
+func (e *Events) Record(o Event) {
 	if o.DryRun {
 		return
 	}
@@ -49,7 +49,7 @@ func (e *Events) Close() { e.broadcaster.Shutdown() }
 
 // involved returns the object of the event: the controller that owns the pod, or the
 // namespace. It cannot be the pod, which does not exist yet.
-func involved(o Outcome) *corev1.ObjectReference {
+func involved(o Event) *corev1.ObjectReference {
 	meta, _ := o.Pod["metadata"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
 	for _, owner := range owners {

@@ -29,7 +29,7 @@ func TestTheEventIsOnTheControllerOrElseOnTheNamespace(t *testing.T) {
 		"a pod without an owner":              {map[string]any{}, "Namespace/shop in shop"},
 		"owners that are not objects":         {map[string]any{"metadata": map[string]any{"ownerReferences": []any{"x"}}}, "Namespace/shop in shop"},
 	} {
-		ref := involved(Outcome{Namespace: "shop", Pod: c.pod})
+		ref := involved(Event{Namespace: "shop", Pod: c.pod})
 		if got := ref.Kind + "/" + ref.Name + " in " + ref.Namespace; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -42,8 +42,8 @@ func TestADryRunWritesNoEvent(t *testing.T) {
 	client := fake.NewClientset()
 	events := NewEvents(client.CoreV1())
 	defer events.Close()
-	events.Record(Outcome{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
-	events.Record(Outcome{Namespace: "shop", Code: reason.Conflict, Message: "real"})
+	events.Record(Event{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
+	events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "real"})
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		list, err := client.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})

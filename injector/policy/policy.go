@@ -55,7 +55,7 @@ type Request struct {
 }
 
 // Outcome is the decision about one template.
-type Outcome struct {
+type Exclusion struct {
 	Template string
 	Code     reason.Code
 	// Why is a sentence that names the rule and its input.
@@ -92,11 +92,11 @@ type Decision struct {
 	// Asked has the templates of Inject that an annotation asks for, by name or by
 	// "true".
 	Asked map[string]bool
-	// Outcomes are the templates that are not injected, in the order of Templates,
+	// Exclusions are the templates that are not injected, in the order of Templates,
 	// those that do not exist last.
-	Outcomes []Outcome
-	Warnings []string
-	Steps    []Step
+	Exclusions []Exclusion
+	Warnings   []string
+	Steps      []Step
 }
 
 const mirrorAnnotation = "kubernetes.io/config.mirror"
@@ -167,11 +167,11 @@ func (d *decider) decidedByRequest() bool {
 		d.result.Code, d.result.Why = code, why
 		d.step(Step{Rule: "request", Input: why, Result: string(code)})
 		for _, t := range d.templates {
-			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: t.Name, Code: code, Why: why, Asked: asked[t.Name]})
+			d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: t.Name, Code: code, Why: why, Asked: asked[t.Name]})
 			delete(asked, t.Name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(asked)) {
-			d.result.Outcomes = append(d.result.Outcomes, Outcome{Template: name, Code: code, Why: why, Asked: true})
+			d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: name, Code: code, Why: why, Asked: true})
 		}
 		return true
 	}
@@ -432,7 +432,7 @@ func (d *decider) finish(pod Ask) {
 			if !ok {
 				code, d.why[t.Name] = reason.NotRequested, reason.NotRequested.Sentence()
 			}
-			d.outcome(Outcome{Template: t.Name, Code: code, Why: d.why[t.Name], Asked: d.inVain[t.Name]})
+			d.exclude(Exclusion{Template: t.Name, Code: code, Why: d.why[t.Name], Asked: d.inVain[t.Name]})
 			continue
 		}
 		d.offer(t, asked)
@@ -441,7 +441,7 @@ func (d *decider) finish(pod Ask) {
 		return
 	}
 	for _, name := range d.unknown() {
-		d.outcome(Outcome{Template: name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
+		d.exclude(Exclusion{Template: name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
 			Why: fmt.Sprintf("%s, but there is no template %q; there are: %s", d.why[name], clip(name), d.listTemplates())})
 	}
 	for _, name := range pod.Minus {
@@ -456,7 +456,7 @@ func (d *decider) finish(pod Ask) {
 }
 
 func (d *decider) offer(t Template, asked bool) {
-	o := Outcome{Template: t.Name, Asked: asked, Deny: asked}
+	o := Exclusion{Template: t.Name, Asked: asked, Deny: asked}
 	switch {
 	case t.Suspended:
 		o.Deny = false
@@ -475,15 +475,15 @@ func (d *decider) offer(t Template, asked bool) {
 		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.why[t.Name], Result: "goes on to its matchConditions and parameters"})
 		return
 	}
-	d.outcome(o)
+	d.exclude(o)
 }
 
 func (d *decider) available(t Template) bool {
 	return t.AvailableTo == nil || t.AvailableTo(d.request.NamespaceLabels)
 }
 
-func (d *decider) outcome(o Outcome) {
-	d.result.Outcomes = append(d.result.Outcomes, o)
+func (d *decider) exclude(o Exclusion) {
+	d.result.Exclusions = append(d.result.Exclusions, o)
 	d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
 }
 

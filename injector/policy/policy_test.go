@@ -99,13 +99,13 @@ func TestAPodWithItsOwnListIsNotRefusedForTheNamespacesMistake(t *testing.T) {
 	}
 }
 
-func outcome(t *testing.T, d Decision, name string) Outcome {
+func outcome(t *testing.T, d Decision, name string) Exclusion {
 	t.Helper()
-	i := slices.IndexFunc(d.Outcomes, func(o Outcome) bool { return o.Template == name })
+	i := slices.IndexFunc(d.Exclusions, func(o Exclusion) bool { return o.Template == name })
 	if i < 0 {
-		t.Fatalf("no outcome for %q in %+v", name, d.Outcomes)
+		t.Fatalf("no outcome for %q in %+v", name, d.Exclusions)
 	}
-	return d.Outcomes[i]
+	return d.Exclusions[i]
 }
 
 func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
@@ -200,7 +200,7 @@ func TestTemplatesThatAreAskedForInVainAreReported(t *testing.T) {
 		c.change(&r)
 		d := Decide(r, catalogue())
 		var asked []string
-		for _, o := range d.Outcomes {
+		for _, o := range d.Exclusions {
 			if o.Asked {
 				asked = append(asked, o.Template)
 			}

@@ -51,11 +51,11 @@ func Parse(pod map[string]any, key string) (Record, error) {
 	}
 	text, ok := value.(string)
 	if !ok {
-		return none, fmt.Errorf("ignoring annotation %s: it is not text", key)
+		return none, fmt.Errorf("annotation %s: it is not text", key)
 	}
 	r, err := decode(text)
 	if err != nil {
-		return none, fmt.Errorf("ignoring annotation %s: %w", key, err)
+		return none, fmt.Errorf("annotation %s: %w", key, err)
 	}
 	r.key = key
 	r.Root.prune(pod, podschema.Pod())

@@ -34,7 +34,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"webhook", "outcome"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",
-			Help: "What became of each template that somebody asked for, by reason code; dry runs are not counted.",
+			Help: "Outcomes of templates that somebody asked for, by reason code; dry runs are not counted.",
 		}, []string{"template", "outcome"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pillion_template_info",
@@ -56,7 +56,7 @@ func (m *Metrics) observe(webhook, outcome string, code reason.Code, dryRun bool
 
 func (m *Metrics) unavailable(webhook string) { m.busy.WithLabelValues(webhook).Inc() }
 
-// templates counts what became of each template. Names that do not exist are
+// templates counts the outcomes of templates. Names that do not exist are
 // counted together, since a tenant may write as many as they like.
 func (m *Metrics) templates(outcomes []injector.TemplateOutcome, dryRun bool) {
 	if dryRun {

@@ -16,7 +16,7 @@ import (
 // Recorder takes note of events. Implementations do not block, and do nothing outside
 // on a dry run.
 type Recorder interface {
-	Record(effects.Outcome)
+	Record(effects.Event)
 }
 
 // Options are what a [Middleware] works with. All fields are required but Ready and

@@ -49,10 +49,10 @@ func (o oneNamespace) Get(context.Context, string) (templates.Namespace, error) 
 
 type recorded struct {
 	mu       sync.Mutex
-	outcomes []effects.Outcome
+	outcomes []effects.Event
 }
 
-func (r *recorded) Record(o effects.Outcome) {
+func (r *recorded) Record(o effects.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcomes = append(r.outcomes, o)

@@ -37,15 +37,15 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 
 // events are about templates that somebody asked for and the pod did not get, and
 // about a refusal that no template stands for.
-func events(pod map[string]any, out injector.Outcome) []effects.Outcome {
-	var events []effects.Outcome
+func events(pod map[string]any, out injector.Outcome) []effects.Event {
+	var events []effects.Event
 	for _, t := range out.Templates {
 		if t.Asked && t.Code != reason.Injected && t.Code != reason.NothingToInject {
-			events = append(events, effects.Outcome{Pod: pod, Code: t.Code, Message: t.Name + ": " + t.Why})
+			events = append(events, effects.Event{Pod: pod, Code: t.Code, Message: t.Name + ": " + t.Why})
 		}
 	}
 	if !out.Allowed && len(out.Templates) == 0 || out.Code == reason.BadAnnotation {
-		events = append(events, effects.Outcome{Pod: pod, Code: out.Code, Message: out.Message})
+		events = append(events, effects.Event{Pod: pod, Code: out.Code, Message: out.Message})
 	}
 	return events
 }

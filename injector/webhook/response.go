@@ -26,7 +26,7 @@ type Response struct {
 	Templates []injector.TemplateOutcome
 	// Events are recorded once the answer is made. DryRun and Namespace are the
 	// review's, whatever they say here.
-	Events []effects.Outcome
+	Events []effects.Event
 }
 
 // verdict is the value of the label outcome in metrics.

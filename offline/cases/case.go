@@ -50,7 +50,7 @@ func (s *suite) run(t loaded, c *folderCase) {
 		c.problem("Pillion fails: %v", err)
 		return
 	}
-	got := outcome{code: string(out.Code), warnings: out.Warnings}
+	got := result{code: string(out.Code), warnings: out.Warnings}
 	if out.Allowed {
 		got.pod = withoutStatus(out.Pod, s.prefix()+"/status")
 		s.again(c, request, out)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// outcome is the pod or the refusal that a case gives.
-type outcome struct {
+// result is the pod or the refusal that a case gives.
+type result struct {
 	// pod is the resulting pod without the status annotation, nil for a refused pod.
 	pod map[string]any
 	// code and message are the refusal's. Whys are the sentences that --update
@@ -16,9 +16,9 @@ type outcome struct {
 	warnings      []string
 }
 
-// compare reports in which way the outcome is not the wanted one, or writes it to the
+// compare reports in which way the result is not the wanted one, or writes it to the
 // case's files.
-func (c *folderCase) compare(got outcome, update bool) {
+func (c *folderCase) compare(got result, update bool) {
 	c.compareWarnings(got, update)
 	wantPod, ok := c.object(wantFile, "")
 	if !ok {
@@ -57,7 +57,7 @@ func (c *folderCase) compare(got outcome, update bool) {
 }
 
 // refusalProblem returns in which way a refusal is not the wanted one, or "".
-func refusalProblem(want []string, got outcome) string {
+func refusalProblem(want []string, got result) string {
 	if len(want) == 0 || want[0] != got.code {
 		first := "nothing"
 		if len(want) > 0 {
@@ -73,7 +73,7 @@ func refusalProblem(want []string, got outcome) string {
 	return ""
 }
 
-func (c *folderCase) compareWarnings(got outcome, update bool) {
+func (c *folderCase) compareWarnings(got result, update bool) {
 	text, ok := c.read(warningsFile)
 	if !ok {
 		return

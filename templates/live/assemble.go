@@ -14,13 +14,13 @@ import (
 // calls what need not be compiled again. It is used by one goroutine at a time.
 type compiler struct {
 	options templates.Options
-	// done has the outcome for each document of the last call.
-	done map[documentKey]outcome
+	// done has the result for each document of the last call.
+	done map[documentKey]compiled
 	// names has, for each unit of the last call, the templates that it stood for.
 	names map[string][]string
 }
 
-// documentKey is what the outcome of compiling a document depends on. The line is
+// documentKey is what the result of compiling a document depends on. The line is
 // in it because messages have it.
 type documentKey struct {
 	source string
@@ -28,8 +28,8 @@ type documentKey struct {
 	sum    [sha256.Size]byte
 }
 
-// outcome is what compiling one document gave.
-type outcome struct {
+// compiled is the result of compiling one document.
+type compiled struct {
 	// name is the template's, or empty when it cannot be told. place is where the
 	// document has it.
 	name, place string
@@ -40,11 +40,11 @@ type outcome struct {
 // claim is a unit's claim to a name.
 type claim struct {
 	source string
-	outcome
+	compiled
 }
 
 func newCompiler(o templates.Options) *compiler {
-	return &compiler{options: o, done: map[documentKey]outcome{}, names: map[string][]string{}}
+	return &compiler{options: o, done: map[documentKey]compiled{}, names: map[string][]string{}}
 }
 
 // assemble returns the entries for units in the order of their precedence, in the
@@ -53,17 +53,17 @@ func newCompiler(o templates.Options) *compiler {
 // set in force, from which bad manifests keep their last good template.
 func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.Entry, []Verdict, []templates.Warning) {
 	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
-	done, names := map[documentKey]outcome{}, map[string][]string{}
+	done, names := map[documentKey]compiled{}, map[string][]string{}
 	unreadable := map[string]error{}
 	var warnings []templates.Warning
 	var verdicts []Verdict
 	for _, u := range units {
-		outcomes, warned := c.compile(u, done)
+		results, warned := c.compile(u, done)
 		warnings = append(warnings, warned...)
 		if u.Object != nil {
-			verdicts = append(verdicts, a.verdict(u, outcomes))
+			verdicts = append(verdicts, a.verdict(u, results))
 		}
-		for _, o := range outcomes {
+		for _, o := range results {
 			if o.name == "" {
 				unreadable[u.Source] = errors.Join(unreadable[u.Source], o.err)
 				continue
@@ -82,16 +82,16 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.En
 	return a.sorted(), verdicts, warnings
 }
 
-// compile returns the outcome for each document of a unit, in order.
-func (c *compiler) compile(u Unit, done map[documentKey]outcome) ([]outcome, []templates.Warning) {
+// compile returns the result for each document of a unit, in order.
+func (c *compiler) compile(u Unit, done map[documentKey]compiled) ([]compiled, []templates.Warning) {
 	if u.Err != nil {
-		return []outcome{{err: u.Err}}, nil
+		return []compiled{{err: u.Err}}, nil
 	}
 	documents := templates.ParseFile(u.Data)
 	if len(documents) == 0 {
-		return []outcome{{err: fmt.Errorf("%s: holds no manifest; delete the file if that is meant", u.Source)}}, nil
+		return []compiled{{err: fmt.Errorf("%s: holds no manifest; delete the file if that is meant", u.Source)}}, nil
 	}
-	var outcomes []outcome
+	var results []compiled
 	var warnings []templates.Warning
 	for _, d := range documents {
 		key := documentKey{u.Source, d.Line, sha256.Sum256(d.Manifest)}
@@ -102,23 +102,23 @@ func (c *compiler) compile(u Unit, done map[documentKey]outcome) ([]outcome, []t
 			warnings = append(warnings, warned...)
 		}
 		done[key] = o
-		outcomes = append(outcomes, o)
+		results = append(results, o)
 	}
-	return outcomes, warnings
+	return results, warnings
 }
 
-func (c *compiler) one(source string, d templates.Document) (outcome, []templates.Warning) {
+func (c *compiler) one(source string, d templates.Document) (compiled, []templates.Warning) {
 	options := c.options
 	options.Source, options.FirstLine = source, d.Line
 	t, warnings, err := templates.Compile(d.Manifest, options)
 	if err == nil {
-		return outcome{name: t.Name(), place: templates.NamedAt(d, source), template: t}, warnings
+		return compiled{name: t.Name(), place: templates.NamedAt(d, source), template: t}, warnings
 	}
 	var bad *templates.CompileError
 	if errors.As(err, &bad) {
-		return outcome{name: bad.Template, place: templates.NamedAt(d, source), err: err}, warnings
+		return compiled{name: bad.Template, place: templates.NamedAt(d, source), err: err}, warnings
 	}
-	return outcome{err: err}, warnings
+	return compiled{err: err}, warnings
 }
 
 // assembly is a set in the making.
@@ -145,9 +145,9 @@ func (a *assembly) add(c claim) {
 
 // verdict judges an object before its claim is added. It depends on nothing that
 // only this replica knows, so that all replicas say the same.
-func (a *assembly) verdict(u Unit, outcomes []outcome) Verdict {
+func (a *assembly) verdict(u Unit, results []compiled) Verdict {
 	v := Verdict{Object: *u.Object, Reason: Compiled, Message: "The template is in force."}
-	for _, o := range outcomes {
+	for _, o := range results {
 		if o.err != nil {
 			v.Reason, v.Message = CompileFailed, o.err.Error()
 			return v
@@ -172,12 +172,12 @@ func (a *assembly) keep(source string, names []string, err error) []string {
 	var kept []string
 	for _, name := range names {
 		if _, taken := a.entries[name]; !taken {
-			a.add(claim{source, outcome{name: name, place: source, err: err}})
+			a.add(claim{source, compiled{name: name, place: source, err: err}})
 			kept = append(kept, name)
 		}
 	}
 	if len(kept) == 0 {
-		a.add(claim{source, outcome{name: source, place: source, err: err}})
+		a.add(claim{source, compiled{name: source, place: source, err: err}})
 	}
 	return kept
 }

@@ -162,7 +162,7 @@ func (h *health) err() error {
 	return h.last
 }
 
-// saw takes the outcome of a call.
+// saw takes the result of a call.
 func (h *health) saw(ctx context.Context, verb string, err error) {
 	switch {
 	case ctx.Err() != nil:

@@ -48,7 +48,7 @@ type Object struct {
 	Status v1alpha1.SidecarTemplateStatus
 }
 
-// Verdict is what became of one object of the cluster.
+// Verdict says whether one object of the cluster is in force.
 type Verdict struct {
 	Object Object
 	// Hash is the template's, empty if it did not compile.

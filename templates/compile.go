@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/ref"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/param"
@@ -54,12 +53,10 @@ type Template struct {
 	availableTo, matchNamespace, matchPod labels.Selector
 	verify                                Verify
 
-	parameters    *param.Set
-	variables     map[string]*expression
-	variableNames []string
-	conditions    []*expression
-	tree          node
-	values        ref.Val
+	parameters *param.Set
+	names      *expression.Names
+	conditions []*expression.Expression
+	tree       node
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 }
@@ -69,11 +66,8 @@ type compiler struct {
 	source   *manifest.Source
 	problems []Problem
 	warnings []Warning
-	// objects and typedObjects are what env's two environments know of params and
-	// variables, whose types differ where they come from the pod.
-	objects, typedObjects *provider
-	env                   environment
-	spec                  *v1alpha1.SidecarTemplateSpec
+	env      *expression.Environment
+	spec     *v1alpha1.SidecarTemplateSpec
 }
 
 var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
@@ -142,18 +136,14 @@ func (c *compiler) warn(at *manifest.Path, message string) {
 	c.warnings = append(c.warnings, Warning{Path: at.String(), Line: c.source.Line(at), Message: message})
 }
 
-// expression compiles an expression. It returns nil if it has problems.
-func (c *compiler) expression(env environment, text string, at *manifest.Path, line int) *expression {
-	e, err := compileExpression(env.run, c.objects, text, at, line)
-	if err != nil {
-		c.problemAt(at, line, err.Error())
-		return nil
-	}
-	e.typed = e.out
-	if env.typed != nil {
-		e.typed = c.checkAgainstPod(env, text, at, line)
-	}
-	return e
+// place returns a place of the manifest and its line.
+func (c *compiler) place(at *manifest.Path) expression.Place {
+	return expression.Place{At: at, Line: c.source.Line(at)}
+}
+
+// textPlace returns the place of a byte in a text of the manifest.
+func (c *compiler) textPlace(at *manifest.Path, text string, offset int) expression.Place {
+	return expression.Place{At: at, Line: c.source.TextLine(at, text, offset)}
 }
 
 // unreadable reports that the text is no manifest at all.
@@ -188,15 +178,11 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		c.problem(nil, "the installer's values are no JSON: "+show.Plain(err.Error()))
 		return
 	}
-	if t.values, err = valuesFor(values); err != nil {
-		c.problem(nil, "the installer's values: "+show.Plain(err.Error()))
-		return
-	}
 	c.rules(specAt)
 	t.verify = c.verification(specAt.Field("verify"))
 	c.selectors(t, specAt)
 	c.parameters(t, values, specAt.Field("parameters"))
-	c.expressions(t, specAt)
+	c.expressions(t, values, specAt)
 	if len(c.problems) > 0 {
 		return
 	}
@@ -338,26 +324,18 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 }
 
 // expressions compiles everything that holds CEL.
-func (c *compiler) expressions(t *Template, at *manifest.Path) {
-	c.objects = newProvider()
-	defer func() { c.objects.compiling = false }()
-	for _, declared := range t.spec.Parameters {
-		c.objects.params[declared.Name] = parameterType(declared)
-	}
-	run, err := newEnvironment(c.objects, cel.DynType, cel.DynType)
+func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path) {
+	var err error
+	c.env, err = expression.NewEnvironment(expression.Template{
+		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields,
+		Problem: func(at expression.Place, message string) { c.problemAt(at.At, at.Line, message) },
+		Warn:    func(at expression.Place, message string) { c.warn(at.At, message) },
+	})
 	if err != nil {
-		c.problem(at, "the CEL environment cannot be made: "+show.Plain(err.Error()))
+		c.problem(at, show.Plain(err.Error()))
 		return
 	}
-	c.env = environment{run: run}
-	if !t.spec.AllowUnknownFields {
-		c.typedObjects = newProvider()
-		c.typedObjects.params = c.objects.params
-		if c.env.typed, err = newEnvironment(c.typedObjects, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
-			c.problem(at, "the CEL environment with the pod's types cannot be made: "+show.Plain(err.Error()))
-			return
-		}
-	}
+	t.names = c.env.Names()
 	c.variables(t, at.Field("variables"))
 	c.matchConditions(t, at.Field("matchConditions"))
 	c.fragment(t, at.Field("inject"))
@@ -366,30 +344,20 @@ func (c *compiler) expressions(t *Template, at *manifest.Path) {
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)
 
 func (c *compiler) variables(t *Template, at *manifest.Path) {
-	t.variables = make(map[string]*expression, len(t.spec.Variables))
+	seen := map[string]bool{}
 	for i, v := range t.spec.Variables {
 		here := at.Item(i)
-		_, twice := t.variables[v.Name]
 		switch {
 		case !variableName.MatchString(v.Name) || slices.Contains(param.Keywords, v.Name):
 			c.problem(here.Field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", show.Value(v.Name), strings.Join(param.Keywords, ", ")))
 			continue
-		case twice:
+		case seen[v.Name]:
 			c.problem(here.Field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
 			continue
 		}
 		source := here.Field("expression")
-		e := c.expression(c.env, v.Expression, source, c.source.TextLine(source, v.Expression, 0))
-		t.variables[v.Name] = e
-		t.variableNames = append(t.variableNames, v.Name)
-		loose, typed := cel.DynType, cel.DynType
-		if e != nil {
-			loose, typed = e.out, e.typed
-		}
-		c.objects.variables[v.Name] = loose
-		if c.typedObjects != nil {
-			c.typedObjects.variables[v.Name] = typed
-		}
+		seen[v.Name] = true
+		c.env.Declare(v.Name, c.env.Compile(v.Expression, c.textPlace(source, v.Expression, 0)))
 	}
 }
 
@@ -433,7 +401,7 @@ func (c *compiler) fragment(t *Template, at *manifest.Path) {
 // unused warns of parameters that nothing reads.
 func (c *compiler) unused(t *Template, at *manifest.Path) {
 	for i, p := range t.spec.Parameters {
-		if !c.objects.used[p.Name] {
+		if !c.env.Uses(p.Name) {
 			c.warn(at.Item(i), fmt.Sprintf("the parameter %s is declared and never used", p.Name))
 		}
 	}

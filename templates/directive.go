@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -70,7 +68,7 @@ func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
 }
 
 // condition compiles an $if.
-func (c *fragmentCompiler) condition(v any, at *manifest.Path, env environment) *expression {
+func (c *fragmentCompiler) condition(v any, at *manifest.Path, env *expression.Environment) *expression.Expression {
 	source, ok := v.(string)
 	if !ok {
 		if b, isBool := v.(bool); isBool {
@@ -84,18 +82,10 @@ func (c *fragmentCompiler) condition(v any, at *manifest.Path, env environment) 
 }
 
 // boolean compiles an expression that must give true or false.
-func (c *compiler) boolean(env environment, source string, at *manifest.Path) *expression {
+func (c *compiler) boolean(env *expression.Environment, source string, at *manifest.Path) *expression.Expression {
 	if strings.HasPrefix(strings.TrimSpace(source), "${") {
 		c.problem(at, "is an expression by itself; take off the ${}")
 		return nil
 	}
-	e := c.expression(env, source, at, c.source.TextLine(at, source, 0))
-	if e == nil {
-		return nil
-	}
-	if k := e.out.Kind(); k != types.BoolKind && k != types.DynKind && k != types.AnyKind {
-		c.problemAt(at, e.line, fmt.Sprintf("the expression %s gives %s; want true or false", show.Value(source), celKind(cel.FormatCELType(e.out))))
-		return nil
-	}
-	return e
+	return env.CompileCondition(source, c.textPlace(at, source, 0))
 }

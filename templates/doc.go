@@ -16,9 +16,9 @@
 // mistakes, by type checks and by rendering for two made-up pods. Constants of this
 // package bound the cost that a tenant can cause.
 //
-// Imports: the packages below this one for manifests, parameters, directives, image
-// references and the pod's schema; apimachinery, cel-go and the CEL libraries of
-// Kubernetes' admission policies. No package of injector, no client, no clock.
+// Imports: the packages below this one for manifests, parameters, expressions, hazards,
+// directives, image references and the pod's schema; apimachinery. Of CEL only
+// templates/expression knows. No package of injector, no client, no clock.
 package templates
 
 //go:generate go test . -run TestTheReferenceForAuthorsIsUpToDate -update

@@ -1,13 +1,12 @@
 package templates
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -137,16 +136,11 @@ func (e *RenderError) Error() string {
 // template with a required parameter that nothing gives a value. Compile warns of it.
 var ErrNoExample = param.ErrNoExample
 
-// failure is an error at a place of the manifest. The compilation or the render turns it
-// into an error of its own.
+// failure is an error of the render at a place of the manifest, which
+// [Template.Render] turns into an error of its own.
 type failure struct {
-	at      *manifest.Path
-	line    int
+	expression.Place
 	message string
 }
 
 func (f *failure) Error() string { return f.message }
-
-func failf(at *manifest.Path, format string, args ...any) *failure {
-	return &failure{at: at, message: fmt.Sprintf(format, args...)}
-}

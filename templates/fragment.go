@@ -7,13 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
-
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
-	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -28,9 +25,7 @@ type fragmentCompiler struct {
 type here struct {
 	at  *manifest.Path
 	typ *podschema.Type
-	env environment
-	// bound has the names that the $each and $for around the place bind.
-	bound []string
+	env *expression.Environment
 	// pod is the place in the pod: field names, and anItem for each item of a list.
 	pod []string
 	// atomic is set below an object or a list that the API treats as one value. No
@@ -100,13 +95,13 @@ func (c *fragmentCompiler) compile(v any, h here) node {
 	switch v := v.(type) {
 	case map[string]any:
 		if h.typ != nil && h.typ.Kind() != podschema.Struct && h.typ.Kind() != podschema.Map {
-			c.problem(h.at, fmt.Sprintf("is an object; want %s", wanted(h.typ)))
+			c.problem(h.at, fmt.Sprintf("is an object; want %s", h.typ.Words()))
 			return nil
 		}
 		return c.mapping(v, h)
 	case []any:
 		if h.typ != nil && h.typ.Kind() != podschema.List {
-			c.problem(h.at, fmt.Sprintf("is a list; want %s", wanted(h.typ)))
+			c.problem(h.at, fmt.Sprintf("is a list; want %s", h.typ.Words()))
 			return nil
 		}
 		return c.sequence(v, h)
@@ -139,13 +134,13 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
 		hint = "; take off the quotes"
 	}
-	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", show.Kind(v), show.Value(scalarText(v)), wanted(h.typ), hint))
+	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", show.Kind(v), show.Value(fmt.Sprint(v)), h.typ.Words(), hint))
 	return nil
 }
 
 // text compiles a text, which may be an expression as a whole.
 func (c *fragmentCompiler) text(v string, h here) node {
-	parts, err := scan(v)
+	parts, err := expression.Scan(v)
 	if err != nil {
 		c.problem(h.at, err.Error())
 		return nil
@@ -153,18 +148,18 @@ func (c *fragmentCompiler) text(v string, h here) node {
 	switch {
 	case len(parts) == 0:
 		return c.constantScalar("", h)
-	case len(parts) == 1 && !parts[0].isExpr:
-		return c.constantScalar(parts[0].text, h)
+	case len(parts) == 1 && !parts[0].IsExpr:
+		return c.constantScalar(parts[0].Text, h)
 	case len(parts) == 1:
 		return c.whole(v, parts[0], h)
 	}
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
-		c.problem(h.at, fmt.Sprintf("is a text with an expression in it; want %s, so the expression must stand alone", wanted(h.typ)))
+		c.problem(h.at, fmt.Sprintf("is a text with an expression in it; want %s, so the expression must stand alone", h.typ.Words()))
 	}
 	return &text{parts: c.textParts(v, parts, h), typ: h.typ}
 }
 
-func (c *fragmentCompiler) whole(v string, p part, h here) node {
+func (c *fragmentCompiler) whole(v string, p expression.Part, h here) node {
 	if len(h.pod) == 0 || h.is("metadata") || h.is("spec") {
 		c.problem(h.at, "must be written out as an object")
 		return nil
@@ -173,42 +168,30 @@ func (c *fragmentCompiler) whole(v string, p part, h here) node {
 		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
 		return nil
 	}
-	e := c.expression(h.env, p.text, h.at, c.source.TextLine(h.at, v, p.offset))
+	e := h.env.CompileValue(p.Text, c.textPlace(h.at, v, p.Offset), h.typ)
 	if e == nil {
 		return nil
-	}
-	if !canFit(e.out, h.typ) {
-		want := "something that a pod can hold"
-		if h.typ != nil {
-			want = wanted(h.typ)
-		}
-		c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s; want %s", show.Value(p.text), celKind(cel.FormatCELType(e.out)), want))
 	}
 	return &whole{expression: e, typ: h.typ}
 }
 
-func (c *fragmentCompiler) textParts(v string, parts []part, h here) []textPart {
+func (c *fragmentCompiler) textParts(v string, parts []expression.Part, h here) []textPart {
 	var compiled []textPart
 	for _, p := range parts {
-		if !p.isExpr {
-			compiled = append(compiled, textPart{literal: p.text})
+		if !p.IsExpr {
+			compiled = append(compiled, textPart{literal: p.Text})
 			continue
 		}
-		e := c.expression(h.env, p.text, h.at, c.source.TextLine(h.at, v, p.offset))
-		if e == nil {
-			continue
+		if e := h.env.CompileText(p.Text, c.textPlace(h.at, v, p.Offset)); e != nil {
+			compiled = append(compiled, textPart{expression: e})
 		}
-		if !canJoin(e.out) {
-			c.problemAt(h.at, e.line, fmt.Sprintf("the expression %s gives %s inside a text; use join(), toJson() or orValue()", show.Value(p.text), celKind(cel.FormatCELType(e.out))))
-		}
-		compiled = append(compiled, textPart{expression: e})
 	}
 	return compiled
 }
 
 // mapping compiles an object. The object's list has taken $for and $each.
 func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
-	m := &mapping{at: h.at, line: c.source.Line(h.at), typ: h.typ}
+	m := &mapping{Place: c.place(h.at), typ: h.typ}
 	c.directives(v, m, h)
 	whole := map[string]any{}
 	isConstant := m.condition == nil && len(m.directives) == 0
@@ -236,17 +219,17 @@ func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 // entry compiles one key of an object and its value.
 func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 	at := h.at.Field(key)
-	parts, err := scan(key)
+	parts, err := expression.Scan(key)
 	if err != nil {
 		c.problem(at, "in the key: "+err.Error())
 		return entry{}, false
 	}
-	if slices.ContainsFunc(parts, func(p part) bool { return p.isExpr }) {
+	if slices.ContainsFunc(parts, func(p expression.Part) bool { return p.IsExpr }) {
 		return c.computedEntry(key, parts, value, h)
 	}
 	literal := ""
 	for _, p := range parts {
-		literal += p.text
+		literal += p.Text
 	}
 	if directive.Is(literal) {
 		c.problem(at, "no key may begin with $")
@@ -267,7 +250,7 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 }
 
 // computedEntry compiles a key with an expression in it.
-func (c *fragmentCompiler) computedEntry(key string, parts []part, value any, h here) (entry, bool) {
+func (c *fragmentCompiler) computedEntry(key string, parts []expression.Part, value any, h here) (entry, bool) {
 	at := h.at.Field(key)
 	if h.typ != nil && h.typ.Kind() != podschema.Map {
 		c.problem(at, "keys with expressions are for maps such as labels; here want one of "+strings.Join(h.typ.FieldNames(), ", "))
@@ -291,7 +274,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 	isConstant := h.typ == nil || len(h.typ.Keys()) == 0
 	for i, value := range v {
 		below := h.item(i)
-		it := item{at: below.at, line: c.source.Line(below.at)}
+		it := item{Place: c.place(below.at)}
 		if object, ok := value.(map[string]any); ok {
 			c.requiredSidecar(object, below)
 			value, below = c.repeats(object, &it, below)
@@ -328,7 +311,7 @@ func (c *fragmentCompiler) requiredSidecar(v map[string]any, h here) {
 		c.problem(h.at.Field(directive.For), "repeats a container with an image; write out each container: "+verifiedByName)
 	}
 	name, _ := v["name"].(string)
-	if parts, err := scan(name); err == nil && slices.ContainsFunc(parts, func(p part) bool { return p.isExpr }) {
+	if parts, err := expression.Scan(name); err == nil && slices.ContainsFunc(parts, func(p expression.Part) bool { return p.IsExpr }) {
 		c.problem(h.at.Field("name"), "has an expression; write the name as plain text: "+verifiedByName)
 	}
 }
@@ -367,34 +350,13 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 		c.problem(at, `want text of the form "NAME in EXPRESSION"`)
 		return h
 	}
-	name, over := source[found[2]:found[3]], source[found[4]:found[5]]
-	e := c.expression(h.env, over, at, c.source.TextLine(at, source, found[4]))
-	if e == nil {
+	name, over := source[found[2]:found[3]], h.env.Compile(source[found[4]:found[5]], c.textPlace(at, source, found[4]))
+	if over == nil {
 		return h
 	}
-	bound, ok := loopElement(e.out)
-	typed, isTyped := loopElement(e.typed)
-	if !isTyped {
-		typed = cel.DynType
-	}
-	if !ok {
-		c.problem(at, fmt.Sprintf("the expression %s gives %s; want a list or a map", show.Value(over), celKind(cel.FormatCELType(e.out))))
-		return h
-	}
-	it.loop = &loop{name: name, over: e}
-	return c.bind(name, bound, typed, at, h)
-}
-
-// loopElement returns the type of the name that $for binds when it goes over a value of
-// the type t.
-func loopElement(t *cel.Type) (*cel.Type, bool) {
-	switch t.Kind() {
-	case types.ListKind, types.MapKind:
-		return t.Parameters()[0], true
-	case types.DynKind, types.AnyKind:
-		return cel.DynType, true
-	}
-	return nil, false
+	it.loop = &loop{name: name, over: over}
+	env, err := h.env.Bind(name, over)
+	return c.bound(env, err, at, h)
 }
 
 func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) here {
@@ -420,20 +382,16 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		}
 	}
 	it.each = each(which)
-	return c.bind(eachName, cel.DynType, typeInPod(containerType()), at, h)
+	env, err := h.env.BindContainer()
+	return c.bound(env, err, at, h)
 }
 
-// bind returns the place with a name that expressions below it see.
-func (c *fragmentCompiler) bind(name string, run, typed *cel.Type, at *manifest.Path, h here) here {
-	if slices.Contains(visibleNames, name) || slices.Contains(h.bound, name) || slices.Contains(param.Keywords, name) {
-		c.problem(at, fmt.Sprintf("the name %s is taken; choose another", name))
-		return h
-	}
-	env, err := h.env.bind(name, run, typed)
+// bound returns the place in an item whose environment has a further name.
+func (c *fragmentCompiler) bound(env *expression.Environment, err error, at *manifest.Path, h here) here {
 	if err != nil {
-		c.problem(at, fmt.Sprintf("the name %s cannot be bound: %s", name, show.Plain(err.Error())))
+		c.problem(at, err.Error())
 		return h
 	}
-	h.env, h.bound = env, append(slices.Clone(h.bound), name)
+	h.env = env
 	return h
 }

@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -28,15 +25,6 @@ func canonical(values map[string]any) (map[string]any, error) {
 		return nil, err
 	}
 	return v.(map[string]any), nil
-}
-
-// valuesFor gives the values to expressions.
-func valuesFor(values map[string]any) (ref.Val, error) {
-	v := adapt(values)
-	if err, ok := v.(*types.Err); ok {
-		return nil, err
-	}
-	return v, nil
 }
 
 // hashOf hashes the spec and the values. The raw parts of the spec are written

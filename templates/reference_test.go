@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
@@ -89,7 +90,7 @@ func reference(t *testing.T) string {
 	line("or a key, it is joined as text. `$${` is a literal `${`. A value can never add a key, close a quote or start a list. Inside a shell script or a configuration's")
 	line("text it still can mean more than a value: pass it as an environment variable, or write `${shellQuote(params.x)}`.\n")
 	line("| name | what it is |\n| --- | --- |")
-	for _, name := range templates.VisibleNames() {
+	for _, name := range expression.VisibleNames() {
 		if visibleDocs[name] == "" {
 			t.Errorf("the reference does not say what %s is", name)
 		}
@@ -109,9 +110,9 @@ func reference(t *testing.T) string {
 		line("| `%s` | %s | %s |", name, doc[0], doc[1])
 	}
 	line("\n## Functions\n")
-	line("Macros: `%s`.\n", strings.Join(templates.Macros(), "`, `"))
+	line("Macros: `%s`.\n", strings.Join(expression.Macros(), "`, `"))
 	line("| function | forms |\n| --- | --- |")
-	for _, f := range templates.Functions() {
+	for _, f := range expression.Functions() {
 		line("| `%s` | %s |", f.Name(), forms(f))
 	}
 	line("\n## Bounds\n")

@@ -8,14 +8,26 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common/types/ref"
-
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// The bounds on what rendering one template for one pod may cost. Costs are in
+// CEL's own unit, as in Kubernetes' admission policies.
+const (
+	// MaxExpressionCost is for one evaluation of one expression.
+	MaxExpressionCost = expression.MaxCost
+	// MaxRenderCost is for all evaluations and repetitions together.
+	MaxRenderCost = expression.MaxRunCost
+	// MaxRenderedBytes is the size of the fragment as JSON, about.
+	MaxRenderedBytes = expression.MaxBytes
+	// MaxIterations is how often one $for repeats its item.
+	MaxIterations = expression.MaxIterations
 )
 
 // MatchCondition is a condition as the manifest has it.
@@ -25,6 +37,18 @@ type MatchCondition = v1alpha1.MatchCondition
 type Namespace struct {
 	Name                string
 	Labels, Annotations map[string]string
+}
+
+// object returns the namespace as expressions see it.
+func (n Namespace) object() map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": n.Name, "labels": orEmpty(n.Labels), "annotations": orEmpty(n.Annotations)}}
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
 }
 
 // Input is the pod to render a template for.
@@ -68,14 +92,9 @@ type Rendered struct {
 
 // renderer is the state of one render.
 type renderer struct {
-	template                          *Template
-	pod, namespace, params, variables ref.Val
-	rawPod                            map[string]any
-	// cost is what all evaluations have cost so far.
-	cost uint64
-	left budget
-	// fatal is the error of a bound that was passed. No expression can catch it.
-	fatal error
+	template *Template
+	pod      map[string]any
+	run      *expression.Run
 	// extensions are what $each makes of the pod's containers.
 	extensions []extension
 }
@@ -105,13 +124,13 @@ func (t *Template) Render(in Input) (*Rendered, error) {
 // renderWith renders with parameters that are already known.
 func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error) {
 	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
-	r := t.newRenderer(in, params)
-	s := &scope{render: r}
+	r := &renderer{template: t, pod: in.Pod, run: t.names.Run(in.Pod, in.Namespace.object(), params.ByName)}
+	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {
 			break
 		}
-		holds, err := condition.condition(s)
+		holds, err := condition.Condition(s)
 		if err != nil {
 			return nil, r.error(err)
 		}
@@ -128,67 +147,9 @@ func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error)
 	return out, nil
 }
 
-func (t *Template) newRenderer(in Input, params *param.Values) *renderer {
-	r := &renderer{
-		template: t, rawPod: in.Pod, left: budget{bytes: MaxRenderedBytes},
-		pod: adapt(in.Pod),
-		namespace: adapt(map[string]any{"metadata": map[string]any{
-			"name": in.Namespace.Name, "labels": orEmpty(in.Namespace.Labels), "annotations": orEmpty(in.Namespace.Annotations),
-		}}),
-		params: &object{
-			typ: paramsValueType, names: t.parameters.Names(),
-			has: func(name string) bool { _, ok := params.ByName[name]; return ok },
-			get: func(name string) (any, error) {
-				v, ok := params.ByName[name]
-				if !ok {
-					return nil, fmt.Errorf("the parameter %s is not set; ask has(params.%s), or read params.?%s", name, name, name)
-				}
-				return v, nil
-			},
-		},
-	}
-	r.variables = r.lazyVariables()
-	return r
-}
-
-func orEmpty(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
-}
-
-func adapt(v any) ref.Val { return adapter{}.NativeToValue(v) }
-
-// lazyVariables returns the variables, each evaluated when it is first read.
-func (r *renderer) lazyVariables() ref.Val {
-	t := r.template
-	values := make(map[string]ref.Val, len(t.variables))
-	s := &scope{render: r}
-	return &object{
-		typ: variablesValueType, names: t.variableNames,
-		has: func(name string) bool { _, ok := t.variables[name]; return ok },
-		get: func(name string) (any, error) {
-			if v, ok := values[name]; ok {
-				return v, nil
-			}
-			e, ok := t.variables[name]
-			if !ok {
-				return nil, fmt.Errorf("no such variable: %s", name)
-			}
-			v, err := e.evaluate(s)
-			if err != nil {
-				return nil, fmt.Errorf("variable %s: %w", name, err)
-			}
-			values[name] = v
-			return v, nil
-		},
-	}
-}
-
 // fragment renders the tree. It returns nil if nothing is left of it.
-func (r *renderer) fragment(s *scope) (map[string]any, error) {
-	v, err := r.template.tree.render(s)
+func (r *renderer) fragment(s *expression.Scope) (map[string]any, error) {
+	v, err := r.template.tree.render(r, s)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +182,7 @@ func (r *renderer) addExtensions(out *map[string]any) error {
 		items, _ := spec[e.list].([]any)
 		extended, err := addExtension(items, e)
 		if err != nil {
-			return &failure{at: e.item.at, line: e.item.line, message: err.Error()}
+			return &failure{Place: e.item.Place, message: err.Error()}
 		}
 		if len(extended) > 0 {
 			spec[e.list] = extended
@@ -323,7 +284,7 @@ func indexOfKey(q *sequence, items []any, item any) int {
 // containers returns the base pod's containers of one list. It leaves out containers
 // without a name: the API server refuses them with a better message.
 func (r *renderer) containers(list string) []map[string]any {
-	spec, _ := r.rawPod["spec"].(map[string]any)
+	spec, _ := r.pod["spec"].(map[string]any)
 	items, _ := spec[list].([]any)
 	containers := make([]map[string]any, 0, len(items))
 	for _, item := range items {
@@ -343,7 +304,7 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 		for _, key := range append(slices.Sorted(maps.Keys(entries)), directive.UnsetFields(entries)...) {
 			if r.template.isReserved(key) {
 				at := (*manifest.Path)(nil).Fields("spec", "inject", "metadata", field)
-				return &failure{at: at, line: r.template.reservedLine[field], message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}
+				return &failure{Place: expression.Place{At: at, Line: r.template.reservedLine[field]}, message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}
 			}
 		}
 	}
@@ -359,15 +320,15 @@ func (t *Template) isReserved(key string) bool {
 
 // error turns an error of the tree into one of [Template.Render]'s.
 func (r *renderer) error(err error) error {
-	if r.fatal != nil {
-		return r.fatal
+	var evaluation *expression.Error
+	var tree *failure
+	switch {
+	case errors.As(err, &evaluation) && evaluation.TooExpensive:
+		return &TooExpensiveError{Template: r.template.name, Path: evaluation.At.String(), Line: evaluation.Line, Message: evaluation.Message}
+	case evaluation != nil:
+		return &RenderError{Template: r.template.name, Path: evaluation.At.String(), Line: evaluation.Line, Message: evaluation.Message}
+	case errors.As(err, &tree):
+		return &RenderError{Template: r.template.name, Path: tree.At.String(), Line: tree.Line, Message: tree.message}
 	}
-	var f *failure
-	if !errors.As(err, &f) {
-		return err
-	}
-	if r.left.bytes < 0 {
-		return &TooExpensiveError{Template: r.template.name, Path: f.at.String(), Line: f.line, Message: fmt.Sprintf("the fragment is larger than %d bytes", MaxRenderedBytes)}
-	}
-	return &RenderError{Template: r.template.name, Path: f.at.String(), Line: f.line, Message: f.message}
+	return err
 }

@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
-
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -17,8 +14,8 @@ import (
 // node is a part of a compiled fragment.
 type node interface {
 	// render returns the node's value for a pod; nil leaves it out. Its error is a
-	// *failure or a *TooExpensiveError.
-	render(s *scope) (any, error)
+	// *failure or an *expression.Error.
+	render(r *renderer, s *expression.Scope) (any, error)
 }
 
 // constant is a part of the fragment without expressions.
@@ -28,12 +25,8 @@ type constant struct {
 }
 
 // render returns a copy, so that pods share nothing.
-func (c *constant) render(s *scope) (any, error) {
-	v, err := copyNative(c.value, &s.render.left)
-	if err != nil {
-		return nil, failf(c.at, "%v", err)
-	}
-	return v, nil
+func (c *constant) render(r *renderer, s *expression.Scope) (any, error) {
+	return r.run.Copy(c.value, c.at)
 }
 
 // text is a text with expressions in it.
@@ -45,10 +38,10 @@ type text struct {
 // textPart is a literal, or an expression if there is one.
 type textPart struct {
 	literal    string
-	expression *expression
+	expression *expression.Expression
 }
 
-func (t *text) render(s *scope) (any, error) {
+func (t *text) render(r *renderer, s *expression.Scope) (any, error) {
 	joined, err := joinText(t.parts, s)
 	if err != nil {
 		return nil, err
@@ -56,59 +49,45 @@ func (t *text) render(s *scope) (any, error) {
 	return joined, nil
 }
 
-func joinText(parts []textPart, s *scope) (string, error) {
+func joinText(parts []textPart, s *expression.Scope) (string, error) {
 	var b strings.Builder
 	for _, p := range parts {
 		if p.expression == nil {
 			b.WriteString(p.literal)
 			continue
 		}
-		v, err := p.expression.evaluate(s)
+		joined, err := p.expression.Text(s)
 		if err != nil {
 			return "", err
-		}
-		joined, err := toText(v, &s.render.left)
-		if err != nil {
-			return "", p.expression.failure(err)
 		}
 		b.WriteString(joined)
 	}
 	return b.String(), nil
 }
 
-// failure places an error at the expression.
-func (e *expression) failure(err error) error {
-	return &failure{at: e.at, line: e.line, message: show.Plain(err.Error())}
-}
-
 // whole is an expression that is a value by itself.
 type whole struct {
-	expression *expression
+	expression *expression.Expression
 	typ        *podschema.Type
 }
 
-func (w *whole) render(s *scope) (any, error) {
-	v, err := w.expression.evaluate(s)
+func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
+	v, err := w.expression.Value(s)
 	if err != nil {
 		return nil, err
 	}
-	native, err := toNative(v, &s.render.left)
+	fitted, err := r.template.fitting().fit(v, w.typ, "")
 	if err != nil {
-		return nil, w.expression.failure(err)
-	}
-	fitted, err := s.render.template.fitting().fit(native, w.typ, "")
-	if err != nil {
-		return nil, w.expression.failure(err)
+		return nil, &failure{Place: w.expression.Place, message: show.Plain(err.Error())}
 	}
 	return fitted, nil
 }
 
 // mapping is an object with an expression somewhere in it, or with directives.
 type mapping struct {
-	at        *manifest.Path
-	line      int
+	expression.Place
 	typ       *podschema.Type
-	condition *expression
+	condition *expression.Expression
 	entries   []entry
 	// directives are for the merge: $position, $onConflict, $patch, $unset.
 	directives map[string]any
@@ -121,9 +100,9 @@ type entry struct {
 	value node
 }
 
-func (m *mapping) render(s *scope) (any, error) {
+func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
 	if m.condition != nil {
-		if yes, err := m.condition.condition(s); err != nil || !yes {
+		if yes, err := m.condition.Condition(s); err != nil || !yes {
 			return nil, err
 		}
 	}
@@ -133,15 +112,15 @@ func (m *mapping) render(s *scope) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := e.value.render(s)
+		v, err := e.value.render(r, s)
 		if err != nil {
 			return nil, err
 		}
 		if v == nil {
 			continue
 		}
-		if err := s.render.left.spend(len(key) + 4); err != nil {
-			return nil, failf(m.at, "%v", err)
+		if err := r.run.Spend(len(key)+4, m.At); err != nil {
+			return nil, err
 		}
 		out[key] = v
 	}
@@ -156,7 +135,7 @@ func (m *mapping) render(s *scope) (any, error) {
 
 func (m *mapping) isMap() bool { return m.typ != nil && m.typ.Kind() == podschema.Map }
 
-func (m *mapping) key(e entry, s *scope, out map[string]any) (string, error) {
+func (m *mapping) key(e entry, s *expression.Scope, out map[string]any) (string, error) {
 	key := e.key
 	if e.text != nil {
 		var err error
@@ -175,7 +154,7 @@ func (m *mapping) key(e entry, s *scope, out map[string]any) (string, error) {
 	default:
 		return key, nil
 	}
-	return "", &failure{at: m.at, line: m.line, message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
+	return "", &failure{Place: m.Place, message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
 }
 
 // sequence is a list with an expression somewhere in it, or with directives.
@@ -187,8 +166,7 @@ type sequence struct {
 
 // item is an item of a sequence; at most one of loop and each is set.
 type item struct {
-	line int
-	at   *manifest.Path
+	expression.Place
 	loop *loop
 	each each
 	node node
@@ -197,7 +175,7 @@ type item struct {
 // loop is $for: "NAME in EXPRESSION".
 type loop struct {
 	name string
-	over *expression
+	over *expression.Expression
 }
 
 // each says which containers of the base pod an item with $each extends.
@@ -210,11 +188,11 @@ const (
 	eachAll  each = "All"
 )
 
-func (q *sequence) render(s *scope) (any, error) {
+func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
 	out := make([]any, 0, len(q.items))
 	for i := range q.items {
 		var err error
-		if out, err = q.renderItem(&q.items[i], s, out); err != nil {
+		if out, err = q.renderItem(r, &q.items[i], s, out); err != nil {
 			return nil, err
 		}
 	}
@@ -224,14 +202,14 @@ func (q *sequence) render(s *scope) (any, error) {
 	return out, nil
 }
 
-func (q *sequence) renderItem(it *item, s *scope, out []any) ([]any, error) {
+func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out []any) ([]any, error) {
 	switch {
 	case it.loop != nil:
-		return q.renderLoop(it, s, out)
+		return q.renderLoop(r, it, s, out)
 	case it.each != "":
-		return out, renderEach(it, s)
+		return out, renderEach(r, it, s)
 	}
-	v, err := it.node.render(s)
+	v, err := it.node.render(r, s)
 	if err != nil || v == nil {
 		return out, err
 	}
@@ -246,7 +224,7 @@ func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
 		return append(out, v), nil
 	}
 	if err := q.checkKeys(m, out); err != "" {
-		return nil, &failure{at: it.at, line: it.line, message: err}
+		return nil, &failure{Place: it.Place, message: err}
 	}
 	return append(out, v), nil
 }
@@ -261,7 +239,7 @@ func (q *sequence) checkKeys(m map[string]any, out []any) string {
 		if v == nil || v == "" {
 			return fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
-		words[i] = k.Name + " " + show.Value(scalarText(v))
+		words[i] = k.Name + " " + show.Value(fmt.Sprint(v))
 	}
 	for _, other := range out {
 		if o, ok := other.(map[string]any); ok && q.sameKeys(m, o) {
@@ -296,51 +274,27 @@ func keyDefault(k podschema.Key) any {
 	return nil
 }
 
-func (q *sequence) renderLoop(it *item, s *scope, out []any) ([]any, error) {
-	over, err := it.loop.over.evaluate(s)
-	if err != nil {
-		return nil, err
-	}
-	iterable, ok := sorted(over).(traits.Iterable)
-	if _, isList := over.(traits.Lister); !ok || !isList && !isMapper(over) {
-		return nil, it.loop.over.failure(fmt.Errorf("$for goes over %s; want a list or a map", celKind(over.Type().TypeName())))
-	}
-	count := 0
-	for walk := iterable.Iterator(); walk.HasNext() == types.True; {
-		if count++; count > MaxIterations {
-			return nil, s.render.tooExpensive(it.at, it.line, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
+func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out []any) ([]any, error) {
+	err := it.loop.over.Repeat(s, it.loop.name, it.Place, func(s *expression.Scope) error {
+		v, err := it.node.render(r, s)
+		if err != nil || v == nil {
+			return err
 		}
-		if err := s.render.pay(iterationCost, it.at, it.line); err != nil {
-			return nil, err
-		}
-		v, err := it.node.render(s.bind(it.loop.name, walk.Next()))
-		if err != nil {
-			return nil, err
-		}
-		if v == nil {
-			continue
-		}
-		if out, err = q.add(it, v, out); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func isMapper(v ref.Val) bool {
-	_, ok := v.(traits.Mapper)
-	return ok
+		out, err = q.add(it, v, out)
+		return err
+	})
+	return out, err
 }
 
 // renderEach extends containers of the base pod. The renderer keeps the items, because
 // they go to two lists, and several may extend one container.
-func renderEach(it *item, s *scope) error {
+func renderEach(r *renderer, it *item, s *expression.Scope) error {
 	for _, list := range containerLists {
 		if it.each == eachApp && list != "containers" || it.each == eachInit && list != "initContainers" {
 			continue
 		}
-		for _, c := range s.render.containers(list) {
-			if err := extend(it, s, list, c); err != nil {
+		for _, c := range r.containers(list) {
+			if err := extend(r, it, s, list, c); err != nil {
 				return err
 			}
 		}
@@ -348,8 +302,8 @@ func renderEach(it *item, s *scope) error {
 	return nil
 }
 
-func extend(it *item, s *scope, list string, container map[string]any) error {
-	v, err := it.node.render(s.bind(eachName, adapt(container)))
+func extend(r *renderer, it *item, s *expression.Scope, list string, container map[string]any) error {
+	v, err := it.node.render(r, s.Container(container))
 	if err != nil {
 		return err
 	}
@@ -359,7 +313,7 @@ func extend(it *item, s *scope, list string, container map[string]any) error {
 	}
 	name, _ := container["name"].(string)
 	m["name"] = name
-	s.render.extensions = append(s.render.extensions, extension{item: it, list: list, name: name, object: m})
+	r.extensions = append(r.extensions, extension{item: it, list: list, name: name, object: m})
 	return nil
 }
 

@@ -95,6 +95,25 @@ func (t *Type) Set() bool { return t.set }
 // Atomic reports whether the API treats a list or object as one value.
 func (t *Type) Atomic() bool { return t.atomic }
 
+// Words names what a value of this type is, for messages.
+func (t *Type) Words() string {
+	switch t.kind {
+	case Struct, Map:
+		return "an object"
+	case List:
+		return "a list"
+	}
+	switch t.scalar {
+	case String:
+		return "text"
+	case Number:
+		return "a whole number"
+	case Boolean:
+		return "true or false"
+	}
+	return "text or a number"
+}
+
 // Pod returns the schema of a v1 Pod. The first call parses it, which takes
 // some tens of milliseconds.
 func Pod() *Type { return pod() }

@@ -1,12 +1,10 @@
-package templates
+package expression
 
 import (
-	"strings"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 
-	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -75,25 +73,6 @@ func (p *podTypes) add(t *podschema.Type, where string) *cel.Type {
 func typeInPod(t *podschema.Type) *cel.Type {
 	if known, ok := podTypesOnce().of[t]; ok {
 		return known
-	}
-	return cel.DynType
-}
-
-// checkAgainstPod checks an expression once more, with the pod's schema. That a
-// pod has no such field is a problem. Other types than the schema's are warned of:
-// with the loose types that expressions run with they may be meant.
-func (c *compiler) checkAgainstPod(env environment, text string, at *manifest.Path, line int) *cel.Type {
-	checked, issues := env.typed.Compile(text)
-	if issues.Err() == nil {
-		return checked.OutputType()
-	}
-	for _, issue := range issues.Errors() {
-		switch {
-		case undefinedField.MatchString(issue.Message):
-			c.problemAt(at, line, explainIssue(issue, c.typedObjects, text))
-		case strings.Contains(issue.Message, "found no matching overload"):
-			c.warn(at, explainIssue(issue, c.typedObjects, text)+"; pods have another type there (dyn() silences this)")
-		}
 	}
 	return cel.DynType
 }

@@ -1,17 +1,17 @@
-package templates
+package expression
 
 import (
 	"errors"
 	"strings"
 )
 
-// part is a piece of a text with ${…} in it.
-type part struct {
-	// text is the literal text, or the expression's source.
-	text   string
-	isExpr bool
-	// offset is where the expression's source begins, in bytes.
-	offset int
+// Part is a piece of a text with ${…} in it.
+type Part struct {
+	// Text is the literal text, or the expression's source.
+	Text   string
+	IsExpr bool
+	// Offset is where the expression's source begins, in bytes.
+	Offset int
 }
 
 var (
@@ -19,14 +19,14 @@ var (
 	errEmpty    = errors.New("${} holds no expression; for a literal ${ write $${")
 )
 
-// scan splits text into literal parts and expressions. $${ is a literal ${. A }
+// Scan splits text into literal parts and expressions. $${ is a literal ${. A }
 // inside an expression's strings, comments or braces does not end it.
-func scan(text string) ([]part, error) {
-	var parts []part
+func Scan(text string) ([]Part, error) {
+	var parts []Part
 	var literal strings.Builder
 	flush := func() {
 		if literal.Len() > 0 {
-			parts = append(parts, part{text: literal.String()})
+			parts = append(parts, Part{Text: literal.String()})
 			literal.Reset()
 		}
 	}
@@ -53,7 +53,7 @@ func scan(text string) ([]part, error) {
 				return nil, errEmpty
 			}
 			flush()
-			parts = append(parts, part{text: source, isExpr: true, offset: i + 2})
+			parts = append(parts, Part{Text: source, IsExpr: true, Offset: i + 2})
 			i += 2 + length + 1
 		default:
 			literal.WriteByte('$')

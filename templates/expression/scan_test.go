@@ -1,4 +1,4 @@
-package templates
+package expression
 
 import (
 	"strings"
@@ -6,13 +6,13 @@ import (
 )
 
 // written puts parts together again as they are written, expressions in angles.
-func written(parts []part) string {
+func written(parts []Part) string {
 	var b strings.Builder
 	for _, p := range parts {
-		if p.isExpr {
-			b.WriteString("<" + p.text + ">")
+		if p.IsExpr {
+			b.WriteString("<" + p.Text + ">")
 		} else {
-			b.WriteString(p.text)
+			b.WriteString(p.Text)
 		}
 	}
 	return b.String()
@@ -48,7 +48,7 @@ func TestExpressionsAreFoundInATextAsCELReadsThem(t *testing.T) {
 		"${matches(x, 'a{1,2}')}}":  "<matches(x, 'a{1,2}')>}",
 		"{{ }} ${'{'} ${'}'} {{ }}": "{{ }} <'{'> <'}'> {{ }}",
 	} {
-		parts, err := scan(in)
+		parts, err := Scan(in)
 		if got := written(parts); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
 		}
@@ -57,7 +57,7 @@ func TestExpressionsAreFoundInATextAsCELReadsThem(t *testing.T) {
 		"${": errUnclosed, "${a": errUnclosed, "a ${'}": errUnclosed, `${"}`: errUnclosed, "${ {'a': 1} ": errUnclosed,
 		"${'\\'}": errUnclosed, "${a // }": errUnclosed, "${'''}'}": errUnclosed, "${}": errEmpty, "x${ \n }": errEmpty,
 	} {
-		if parts, err := scan(in); err != want {
+		if parts, err := Scan(in); err != want {
 			t.Errorf("%q: %q, %v; want %v", in, written(parts), err, want)
 		}
 	}
@@ -69,33 +69,33 @@ func FuzzScan(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		parts, err := scan(text)
+		parts, err := Scan(text)
 		if err != nil {
 			return
 		}
 		var b strings.Builder
 		end := 0
 		for i, p := range parts {
-			if p.text == "" {
+			if p.Text == "" {
 				t.Fatalf("%q: part %d is empty", text, i)
 			}
-			if !p.isExpr {
-				if i > 0 && !parts[i-1].isExpr {
+			if !p.IsExpr {
+				if i > 0 && !parts[i-1].IsExpr {
 					t.Fatalf("%q: two literal parts in a row", text)
 				}
 				continue
 			}
-			if text[p.offset:p.offset+len(p.text)] != p.text || text[p.offset-2:p.offset] != "${" || text[p.offset+len(p.text)] != '}' || p.offset-2 < end {
-				t.Fatalf("%q: the expression %q is not at %d", text, p.text, p.offset)
+			if text[p.Offset:p.Offset+len(p.Text)] != p.Text || text[p.Offset-2:p.Offset] != "${" || text[p.Offset+len(p.Text)] != '}' || p.Offset-2 < end {
+				t.Fatalf("%q: the expression %q is not at %d", text, p.Text, p.Offset)
 			}
-			b.WriteString(text[end : p.offset-2])
-			end = p.offset + len(p.text) + 1
+			b.WriteString(text[end : p.Offset-2])
+			end = p.Offset + len(p.Text) + 1
 		}
 		b.WriteString(text[end:])
 		var literal strings.Builder
 		for _, p := range parts {
-			if !p.isExpr {
-				literal.WriteString(p.text)
+			if !p.IsExpr {
+				literal.WriteString(p.Text)
 			}
 		}
 		if strings.ReplaceAll(b.String(), "$${", "${") != literal.String() {

@@ -1,13 +1,11 @@
-package templates
+package expression
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/google/cel-go/cel"
@@ -15,9 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 
-	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -25,7 +21,7 @@ import (
 // budget is how many bytes of JSON may still be made.
 type budget struct{ bytes int }
 
-var errTooLarge = fmt.Errorf("gives more than %d bytes", MaxRenderedBytes)
+var errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
 
 func (b *budget) spend(n int) error {
 	if b.bytes -= n; b.bytes < 0 {
@@ -99,7 +95,7 @@ func objectToNative(o *object, b *budget) (any, error) {
 		if err := b.spend(len(name) + 4); err != nil {
 			return nil, err
 		}
-		if m[name], err = toNative(adapter{}.NativeToValue(v), b); err != nil {
+		if m[name], err = toNative(adapt(v), b); err != nil {
 			return nil, err
 		}
 	}
@@ -185,7 +181,7 @@ func copyNative(v any, b *budget) (any, error) {
 		}
 		return out, nil
 	}
-	return toNative(adapter{}.NativeToValue(v), b)
+	return toNative(adapt(v), b)
 }
 
 // toText joins a CEL value into a text.
@@ -200,166 +196,8 @@ func toText(v ref.Val, b *budget) (string, error) {
 	case []any, map[string]any:
 		return "", fmt.Errorf("gives %s inside a text; use join() or toJson()", show.Kind(native))
 	default:
-		return scalarText(native), nil
+		return fmt.Sprint(native), nil
 	}
-}
-
-func scalarText(native any) string {
-	switch native := native.(type) {
-	case string:
-		return native
-	case json.Number:
-		return native.String()
-	case bool:
-		return strconv.FormatBool(native)
-	}
-	return fmt.Sprint(native)
-}
-
-// fitting turns values into what the pod's schema wants.
-type fitting struct{ allowUnknownFields bool }
-
-// fit returns v as a value of the type t, which is nil for a field that this
-// build does not know. Nil leaves the field out. Its error says where in v.
-func (f fitting) fit(v any, t *podschema.Type, where string) (any, error) {
-	if v == nil {
-		return nil, nil
-	}
-	if t == nil {
-		return f.fitUnknown(v, where)
-	}
-	switch t.Kind() {
-	case podschema.Struct, podschema.Map:
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil, mismatch(v, t, where)
-		}
-		return f.fitEntries(m, t, where)
-	case podschema.List:
-		l, ok := v.([]any)
-		if !ok {
-			return nil, mismatch(v, t, where)
-		}
-		return f.fitItems(l, t, where)
-	}
-	return fitScalar(v, t, where)
-}
-
-func (f fitting) fitUnknown(v any, where string) (any, error) {
-	switch v := v.(type) {
-	case map[string]any:
-		return f.fitEntries(v, nil, where)
-	case []any:
-		return f.fitItems(v, nil, where)
-	}
-	return v, nil
-}
-
-func (f fitting) fitEntries(m map[string]any, t *podschema.Type, where string) (any, error) {
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		value := m[key]
-		if directive.Is(key) {
-			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, show.Value(key))
-		}
-		elem, ok := entryType(t, key)
-		if !ok && !f.allowUnknownFields {
-			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, show.Value(key), nearest.Hint(key, t.FieldNames()))
-		}
-		fitted, err := f.fit(value, elem, where+"in "+show.Value(key)+": ")
-		if err != nil {
-			return nil, err
-		}
-		if fitted == nil {
-			delete(m, key)
-			continue
-		}
-		m[key] = fitted
-	}
-	return m, nil
-}
-
-// entryType returns the type of a value in an object of the type t, and whether
-// t has that field at all.
-func entryType(t *podschema.Type, key string) (*podschema.Type, bool) {
-	switch {
-	case t == nil:
-		return nil, true
-	case t.Kind() == podschema.Map:
-		return t.Elem(), true
-	}
-	return t.Field(key)
-}
-
-func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error) {
-	var elem *podschema.Type
-	if t != nil {
-		elem = t.Elem()
-	}
-	out := make([]any, 0, len(l))
-	for i, item := range l {
-		fitted, err := f.fit(item, elem, fmt.Sprintf("%sin item %d: ", where, i))
-		if err != nil {
-			return nil, err
-		}
-		if fitted != nil {
-			out = append(out, fitted)
-		}
-	}
-	return out, nil
-}
-
-func fitScalar(v any, t *podschema.Type, where string) (any, error) {
-	switch native := v.(type) {
-	case map[string]any, []any:
-		return nil, mismatch(v, t, where)
-	case json.Number:
-		switch t.Scalar() {
-		case podschema.String:
-			return native.String(), nil
-		case podschema.Number:
-			if _, err := strconv.ParseInt(native.String(), 10, 64); err != nil {
-				return nil, fmt.Errorf("%sgives the number %s; want a whole number", where, show.Plain(native.String()))
-			}
-			return native, nil
-		case podschema.Untyped:
-			return native, nil
-		}
-	case bool:
-		switch t.Scalar() {
-		case podschema.String:
-			return strconv.FormatBool(native), nil
-		case podschema.Boolean:
-			return native, nil
-		}
-	case string:
-		if t.Scalar() == podschema.String || t.Scalar() == podschema.Untyped {
-			return native, nil
-		}
-	}
-	return nil, mismatch(v, t, where)
-}
-
-func mismatch(v any, t *podschema.Type, where string) error {
-	return fmt.Errorf("%sgives %s; want %s", where, show.Kind(v), wanted(t))
-}
-
-// wanted names what a type of the schema takes.
-func wanted(t *podschema.Type) string {
-	switch t.Kind() {
-	case podschema.Struct, podschema.Map:
-		return "an object"
-	case podschema.List:
-		return "a list"
-	}
-	switch t.Scalar() {
-	case podschema.String:
-		return "text"
-	case podschema.Number:
-		return "a whole number"
-	case podschema.Boolean:
-		return "true or false"
-	}
-	return "text or a number"
 }
 
 // canFit reports whether a value of the static type c can become one of the type
@@ -428,3 +266,43 @@ func withoutOptional(c *cel.Type) *cel.Type {
 
 // celKind names a type of CEL in a message.
 func celKind(name string) string { return "a value of the type " + name }
+
+// adapter gives expressions the numbers of raw JSON as CEL's.
+type adapter struct{}
+
+// NativeToValue implements [types.Adapter].
+func (a adapter) NativeToValue(value any) ref.Val {
+	switch v := value.(type) {
+	case ref.Val:
+		return v
+	case string:
+		return types.String(v)
+	case json.Number:
+		return number(v)
+	case map[string]any:
+		return types.NewStringInterfaceMap(a, v)
+	case []any:
+		return types.NewDynamicList(a, v)
+	case map[ref.Val]ref.Val:
+		return types.NewRefValMap(a, v)
+	case []ref.Val:
+		return types.NewRefValList(a, v)
+	}
+	return types.DefaultTypeAdapter.NativeToValue(value)
+}
+
+func adapt(v any) ref.Val { return adapter{}.NativeToValue(v) }
+
+func number(n json.Number) ref.Val {
+	if i, err := strconv.ParseInt(n.String(), 10, 64); err == nil {
+		return types.Int(i)
+	}
+	if u, err := strconv.ParseUint(n.String(), 10, 64); err == nil {
+		return types.Uint(u)
+	}
+	f, err := strconv.ParseFloat(n.String(), 64)
+	if err != nil || math.IsInf(f, 0) {
+		return types.NewErr("the number %s is too large", show.Plain(n.String()))
+	}
+	return types.Double(f)
+}

@@ -1,0 +1,266 @@
+package expression
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/param"
+	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Place is a place in a manifest. Line is 0 when it is not known.
+type Place struct {
+	At   *manifest.Path
+	Line int
+}
+
+// Template is the template whose expressions are compiled.
+type Template struct {
+	Parameters []v1alpha1.Parameter
+	// Values are the installer's values, raw JSON.
+	Values map[string]any
+	// AllowUnknownFields turns off the check against the pod's schema.
+	AllowUnknownFields bool
+	// Problem takes a mistake, and Warn what its author probably did not mean.
+	Problem, Warn func(at Place, message string)
+}
+
+// Environment compiles the expressions at one place of a template. Not for more than one
+// goroutine.
+type Environment struct {
+	template *Template
+	names    *Names
+	// run gives the program; pods have no type there. typed only checks, with the pod's
+	// schema; it is nil for templates that allow unknown fields.
+	run, typed *checker
+	// bound has the names that the $each and $for around the place bind.
+	bound []string
+}
+
+// checker checks expressions. objects are the types that env knows params and variables
+// by.
+type checker struct {
+	env     *cel.Env
+	objects *provider
+}
+
+// NewEnvironment returns the environment of a template without variables.
+func NewEnvironment(of Template) (*Environment, error) {
+	e := &Environment{template: &of, names: &Names{variables: map[string]*Expression{}, values: adapt(of.Values)}}
+	params := map[string]*cel.Type{}
+	for _, declared := range of.Parameters {
+		params[declared.Name] = parameterType(declared)
+		e.names.params = append(e.names.params, declared.Name)
+	}
+	var err error
+	if e.run, err = newChecker(params, cel.DynType, cel.DynType); err != nil {
+		return nil, fmt.Errorf("the CEL environment cannot be made: %w", err)
+	}
+	if of.AllowUnknownFields {
+		return e, nil
+	}
+	if e.typed, err = newChecker(params, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
+		return nil, fmt.Errorf("the CEL environment with the pod's types cannot be made: %w", err)
+	}
+	return e, nil
+}
+
+func newChecker(params map[string]*cel.Type, pod, namespace *cel.Type) (*checker, error) {
+	base := baseEnvironment()
+	objects := newProvider(base.CELTypeProvider(), params)
+	env, err := base.Extend(
+		cel.CustomTypeProvider(objects),
+		cel.Variable(podName, pod),
+		cel.Variable(namespaceName, namespace),
+		cel.Variable(paramsName, cel.ObjectType(paramsType)),
+		cel.Variable(variablesName, cel.ObjectType(variablesType)),
+	)
+	return &checker{env: env, objects: objects}, err
+}
+
+// parameterType returns a parameter's type in expressions.
+func parameterType(d v1alpha1.Parameter) *cel.Type {
+	switch d.Type {
+	case v1alpha1.List:
+		return cel.ListType(scalarType(d.Items.Type))
+	case v1alpha1.Map:
+		return cel.MapType(cel.StringType, scalarType(d.Items.Type))
+	}
+	return scalarType(d.Type)
+}
+
+func scalarType(t v1alpha1.ParameterType) *cel.Type {
+	switch t {
+	case v1alpha1.Integer:
+		return cel.IntType
+	case v1alpha1.Number:
+		return cel.DoubleType
+	case v1alpha1.Boolean:
+		return cel.BoolType
+	case v1alpha1.JSON:
+		return cel.DynType
+	}
+	return cel.StringType // quantities, durations and images are the text that was written
+}
+
+// Names returns the names that the template's expressions have seen so far. They grow
+// with [Environment.Declare].
+func (e *Environment) Names() *Names { return e.names }
+
+// Declare makes a variable visible to the expressions that are compiled after it. The
+// expression is nil for a variable with problems.
+func (e *Environment) Declare(variable string, value *Expression) {
+	loose, typed := cel.DynType, cel.DynType
+	if value != nil {
+		loose, typed = value.typ, value.typed
+	}
+	e.names.variables[variable] = value
+	e.names.order = append(e.names.order, variable)
+	e.run.objects.variables[variable] = loose
+	if e.typed != nil {
+		e.typed.objects.variables[variable] = typed
+	}
+}
+
+// Uses reports whether an expression reads the parameter.
+func (e *Environment) Uses(parameter string) bool { return e.run.objects.used[parameter] }
+
+// Bind returns the environment in an item with $for, where a name is bound to each item
+// of a list, or to each key of a map.
+func (e *Environment) Bind(name string, over *Expression) (*Environment, error) {
+	loose, ok := elementOf(over.typ)
+	if !ok {
+		return nil, fmt.Errorf("the expression %s gives %s; want a list or a map", show.Value(over.source), celKind(cel.FormatCELType(over.typ)))
+	}
+	typed, ok := elementOf(over.typed)
+	if !ok {
+		typed = cel.DynType
+	}
+	return e.bind(name, loose, typed)
+}
+
+// elementOf returns the type of the name that $for binds when it goes over a value of the
+// type t.
+func elementOf(t *cel.Type) (*cel.Type, bool) {
+	switch t.Kind() {
+	case types.ListKind, types.MapKind:
+		return t.Parameters()[0], true
+	case types.DynKind, types.AnyKind:
+		return cel.DynType, true
+	}
+	return nil, false
+}
+
+// BindContainer returns the environment in an item with $each.
+func (e *Environment) BindContainer() (*Environment, error) {
+	spec, _ := podschema.Pod().Field("spec")
+	containers, _ := spec.Field("containers")
+	return e.bind(eachName, cel.DynType, typeInPod(containers.Elem()))
+}
+
+func (e *Environment) bind(name string, loose, typed *cel.Type) (*Environment, error) {
+	if slices.Contains(visibleNames, name) || slices.Contains(e.bound, name) || slices.Contains(param.Keywords, name) {
+		return nil, fmt.Errorf("the name %s is taken; choose another", name)
+	}
+	below := *e
+	below.bound = append(slices.Clone(e.bound), name)
+	var err error
+	if below.run, err = e.run.bind(name, loose); err == nil && e.typed != nil {
+		below.typed, err = e.typed.bind(name, typed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the name %s cannot be bound: %s", name, show.Plain(err.Error()))
+	}
+	return &below, nil
+}
+
+func (c *checker) bind(name string, t *cel.Type) (*checker, error) {
+	env, err := c.env.Extend(cel.Variable(name, t))
+	return &checker{env: env, objects: c.objects}, err
+}
+
+// Compile compiles an expression for a value of any type. It returns nil if the
+// expression has problems.
+func (e *Environment) Compile(source string, at Place) *Expression {
+	compiled, err := e.run.compile(source, at)
+	if err != nil {
+		e.template.Problem(at, err.Error())
+		return nil
+	}
+	compiled.typed = compiled.typ
+	if e.typed != nil {
+		compiled.typed = e.checkAgainstPod(source, at)
+	}
+	return compiled
+}
+
+// CompileCondition compiles an expression that must give true or false. It returns nil if
+// the expression has problems.
+func (e *Environment) CompileCondition(source string, at Place) *Expression {
+	compiled := e.Compile(source, at)
+	if compiled == nil {
+		return nil
+	}
+	if k := compiled.typ.Kind(); k != types.BoolKind && k != types.DynKind && k != types.AnyKind {
+		e.misfit(compiled, "; want true or false")
+		return nil
+	}
+	return compiled
+}
+
+// CompileText compiles an expression that stands inside a longer text. It returns nil if
+// there is no program.
+func (e *Environment) CompileText(source string, at Place) *Expression {
+	compiled := e.Compile(source, at)
+	if compiled != nil && !canJoin(compiled.typ) {
+		e.misfit(compiled, " inside a text; use join(), toJson() or orValue()")
+	}
+	return compiled
+}
+
+// CompileValue compiles an expression that gives a value of the type t, which is nil for
+// a field that this build does not know. It returns nil if there is no program.
+func (e *Environment) CompileValue(source string, at Place, t *podschema.Type) *Expression {
+	compiled := e.Compile(source, at)
+	if compiled != nil && !canFit(compiled.typ, t) {
+		want := "something that a pod can hold"
+		if t != nil {
+			want = t.Words()
+		}
+		e.misfit(compiled, "; want "+want)
+	}
+	return compiled
+}
+
+// misfit reports an expression that gives another type than its place takes.
+func (e *Environment) misfit(compiled *Expression, want string) {
+	e.template.Problem(compiled.Place, fmt.Sprintf("the expression %s gives %s%s", show.Value(compiled.source), celKind(cel.FormatCELType(compiled.typ)), want))
+}
+
+// checkAgainstPod checks an expression once more, with the pod's schema, and returns its
+// type there. That a pod has no such field is a problem. Other types than the schema's are
+// warned of: with the loose types that expressions run with they may be meant.
+func (e *Environment) checkAgainstPod(source string, at Place) *cel.Type {
+	done := e.typed.objects.note()
+	defer done()
+	checked, issues := e.typed.env.Compile(source)
+	if issues.Err() == nil {
+		return checked.OutputType()
+	}
+	for _, issue := range issues.Errors() {
+		switch {
+		case undefinedField.MatchString(issue.Message):
+			e.template.Problem(at, explainIssue(issue, e.typed.objects, source))
+		case strings.Contains(issue.Message, "found no matching overload"):
+			e.template.Warn(at, explainIssue(issue, e.typed.objects, source)+"; pods have another type there (dyn() silences this)")
+		}
+	}
+	return cel.DynType
+}

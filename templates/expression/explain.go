@@ -1,0 +1,140 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+var (
+	undefinedField     = regexp.MustCompile(`^undefined field '([^']*)'`)
+	undeclaredName     = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	reservedIdentifier = regexp.MustCompile(`reserved identifier: namespace`)
+	shellVariable      = regexp.MustCompile(`^\s*[A-Z_][A-Z0-9_]*\s*$`)
+)
+
+// explainIssues writes what is wrong with an expression in one line, each issue
+// with its place marked.
+func explainIssues(issues *cel.Issues, objects *provider, source string) string {
+	var lines []string
+	for _, issue := range issues.Errors() {
+		if line := explainIssue(issue, objects, source); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+func explainIssue(issue *cel.Error, objects *provider, source string) string {
+	message := strings.ReplaceAll(issue.Message, " (in container '')", "")
+	offset := offsetOf(source, issue.Location)
+	switch {
+	case undefinedField.MatchString(message):
+		message = explainField(undefinedField.FindStringSubmatch(message)[1], objects)
+		// CEL's place of a selection is its dot.
+		offset += len(source[offset:]) - len(strings.TrimLeft(source[offset:], ".? \t\n"))
+	case undeclaredName.MatchString(message):
+		name := undeclaredName.FindStringSubmatch(message)[1]
+		if shellVariable.MatchString(source) {
+			message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
+		} else {
+			message += explainName(name)
+		}
+	case reservedIdentifier.MatchString(message):
+		message += "; the namespace is namespaceObject"
+	case strings.Contains(message, "expected type"):
+		message += "; for a map or list of mixed types wrap its values in dyn()"
+	}
+	return show.Plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
+}
+
+// explainName ends the message about a name that is neither visible nor a function.
+func explainName(name string) string {
+	if name == eachName {
+		return "; it is there in items with $each"
+	}
+	if near, ok := nearest.Name(name, append(functionNames(), visibleNames...)); ok {
+		return "; did you mean " + near + "?"
+	}
+	return nearest.Hint(name, visibleNames)
+}
+
+func explainField(name string, objects *provider) string {
+	switch of := objects.missed[name]; of {
+	case variablesType:
+		return fmt.Sprintf("no variable %s is declared before this%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(objects.variables))))
+	case paramsType:
+		return fmt.Sprintf("no parameter %s is declared%s", name, nearest.Hint(name, slices.Sorted(maps.Keys(objects.params))))
+	default:
+		fields, _ := objects.fields(of)
+		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, nearest.Hint(name, slices.Sorted(maps.Keys(fields))))
+	}
+}
+
+// mark stands before the place in an expression that a message is about.
+const mark = ">>>"
+
+// marked shows an expression, or the part of a long one around offset, with a
+// mark at that byte.
+func marked(source string, offset int) string {
+	before, after := []rune(source[:offset]), []rune(source[offset:])
+	const around = show.MaxValue / 2
+	start, end := "", ""
+	if len(before) > around {
+		before, start = before[len(before)-around:], "…"
+	}
+	if len(after) > around {
+		after, end = after[:around], "…"
+	}
+	return strconv.Quote(strings.TrimLeft(start+string(before), " \n") + mark + strings.TrimRight(string(after)+end, " \n"))
+}
+
+// offsetOf returns the byte in source that a place of CEL's stands for: lines
+// count from 1, columns in code points from 0. It is 0 if there is no such place.
+func offsetOf(source string, at common.Location) int {
+	offset := 0
+	for range at.Line() - 1 {
+		end := strings.IndexByte(source[offset:], '\n')
+		if end < 0 {
+			return 0
+		}
+		offset += end + 1
+	}
+	column := 0
+	for i := range source[offset:] {
+		if column == at.Column() {
+			return offset + i
+		}
+		column++
+	}
+	if at.Column() == column {
+		return len(source)
+	}
+	return 0
+}
+
+// explain adds to an error of an evaluation where in the expression it arose.
+func (e *Expression) explain(err error) string {
+	message := err.Error()
+	var failed *types.Err
+	if !errors.As(err, &failed) {
+		return message
+	}
+	info := e.ast.SourceInfo()
+	if _, known := info.GetOffsetRange(failed.NodeID()); !known {
+		return message
+	}
+	offset := offsetOf(e.source, info.GetStartLocation(failed.NodeID()))
+	return message + ", in the expression " + marked(e.source, offset)
+}

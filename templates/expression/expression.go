@@ -1,0 +1,120 @@
+package expression
+
+import (
+	"errors"
+
+	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Expression is a compiled CEL expression. It is immutable.
+type Expression struct {
+	Place
+	// typ is its static type, and typed its static type with the pod's schema.
+	typ, typed *cel.Type
+	program    cel.Program
+	source     string
+	ast        *celast.AST
+}
+
+// compile checks an expression and makes its program. Its error is a mistake of the
+// author, with the place in the source marked.
+func (c *checker) compile(source string, at Place) (*Expression, error) {
+	defer c.objects.note()()
+	checked, err := c.check(source)
+	if err != nil {
+		return nil, err
+	}
+	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxCost))
+	if err != nil {
+		return nil, errors.New(show.Plain(err.Error()))
+	}
+	return &Expression{Place: at, typ: checked.OutputType(), program: program, source: source, ast: checked.NativeRep()}, nil
+}
+
+// check returns the checked expression, in which each walk over a map goes in the order of
+// its keys.
+func (c *checker) check(source string) (*cel.Ast, error) {
+	env, objects := c.env, c.objects
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	noteWholeParams(checked, objects)
+	unordered := unorderedRanges(checked)
+	if len(unordered) == 0 {
+		return checked, nil
+	}
+	// The check changed the expression. Parsing again gives the same ids.
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	sortRanges(parsed.NativeRep(), unordered)
+	checked, issues = env.Check(parsed)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	return checked, nil
+}
+
+// unorderedRanges returns the ids of the ranges of comprehensions that are not known to
+// be lists.
+func unorderedRanges(checked *cel.Ast) map[int64]bool {
+	ids := map[int64]bool{}
+	a := checked.NativeRep()
+	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() == celast.ComprehensionKind {
+			if id := e.AsComprehension().IterRange().ID(); a.GetType(id).Kind() != types.ListKind {
+				ids[id] = true
+			}
+		}
+	}))
+	return ids
+}
+
+// sortRanges wraps the ranges with the given ids in a call that orders maps:
+// CEL walks them in Go's random order, and the same pod must give the same bytes.
+func sortRanges(a *celast.AST, ids map[int64]bool) {
+	factory := celast.NewExprFactory()
+	next := celast.MaxID(a)
+	fresh := func(int64) int64 { next++; return next }
+	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		if e.Kind() != celast.ComprehensionKind {
+			return
+		}
+		walked := e.AsComprehension().IterRange()
+		if !ids[walked.ID()] {
+			return
+		}
+		inner := factory.CopyExpr(walked)
+		inner.RenumberIDs(fresh)
+		walked.SetKindCase(factory.NewCall(fresh(0), sortedFunction, inner))
+	}))
+}
+
+// noteWholeParams counts every parameter as used where params is read as a whole.
+func noteWholeParams(checked *cel.Ast, objects *provider) {
+	whole := 0
+	isParams := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == paramsName }
+	celast.PostOrderVisit(checked.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		switch {
+		case isParams(e):
+			whole++
+		case e.Kind() == celast.SelectKind && isParams(e.AsSelect().Operand()):
+			whole--
+		case e.Kind() == celast.CallKind && e.AsCall().FunctionName() == "_?._" && isParams(e.AsCall().Args()[0]):
+			whole--
+		}
+	}))
+	if whole > 0 {
+		for name := range objects.params {
+			objects.used[name] = true
+		}
+	}
+}

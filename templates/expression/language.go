@@ -1,0 +1,148 @@
+package expression
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// What expressions see, besides what $each and $for bind.
+const (
+	podName       = "pod"
+	namespaceName = "namespaceObject"
+	paramsName    = "params"
+	variablesName = "variables"
+	valuesName    = "values"
+	// eachName is what $each binds.
+	eachName = "container"
+)
+
+var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName}
+
+const (
+	paramsType    = "pillion.Params"
+	variablesType = "pillion.Variables"
+	// sortedFunction orders a map's keys before an expression walks them. Its
+	// name cannot be written in CEL.
+	sortedFunction = "@sorted"
+)
+
+// baseEnvironment is the environment that all templates share: the CEL libraries
+// of Kubernetes' admission policies, and ours. Kubernetes' own environment cannot be
+// used, because no library can be taken out of it, and the one that asks an
+// authorizer has no meaning here.
+var baseEnvironment = sync.OnceValue(func() *cel.Env {
+	env, err := cel.NewEnv(
+		cel.HomogeneousAggregateLiterals(),
+		cel.EagerlyValidateDeclarations(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		cel.ASTValidators(
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+		),
+		library.URLs(), library.Regex(), library.Lists(), library.Quantity(), library.IP(), library.CIDR(), library.Format(),
+		library.SemverLib(library.SemverVersion(1)),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(), ext.Lists(ext.ListsVersion(3)),
+		cel.CustomTypeAdapter(adapter{}),
+		cel.Function("toJson", cel.Overload("pillion_to_json", []*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(toJSON))),
+		cel.Function("shellQuote", cel.Overload("pillion_shell_quote", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(shellQuote))),
+		cel.Function(sortedFunction, cel.Overload("pillion_sorted", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"), cel.UnaryBinding(sorted))),
+		cel.Variable(valuesName, cel.MapType(cel.StringType, cel.DynType)),
+	)
+	if err != nil {
+		panic(fmt.Sprintf("expression: making the CEL environment: %v", err))
+	}
+	return env
+})
+
+// toJSON writes any value as compact JSON with sorted keys, at most
+// [MaxBytes] of it.
+func toJSON(v ref.Val) ref.Val {
+	b := budget{bytes: MaxBytes}
+	native, err := toNative(v, &b)
+	if err != nil {
+		return types.WrapErr(fmt.Errorf("toJson: %w", err))
+	}
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(native); err != nil {
+		return types.WrapErr(fmt.Errorf("toJson: %w", err))
+	}
+	return types.String(strings.TrimSuffix(text.String(), "\n"))
+}
+
+// shellQuote writes text as one word of a POSIX shell.
+func shellQuote(v ref.Val) ref.Val {
+	text, ok := v.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(v)
+	}
+	return types.String("'" + strings.ReplaceAll(string(text), "'", `'\''`) + "'")
+}
+
+// sortedMap is a map whose keys come in order.
+type sortedMap struct{ traits.Mapper }
+
+// sorted gives a map an order, so that a list made from its keys is the same
+// each time, and leaves everything else alone.
+func sorted(v ref.Val) ref.Val {
+	if m, ok := v.(traits.Mapper); ok {
+		return sortedMap{m}
+	}
+	return v
+}
+
+// Iterator implements [traits.Iterable].
+func (m sortedMap) Iterator() traits.Iterator {
+	var keys []ref.Val
+	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortFunc(keys, compareKeys)
+	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+func compareKeys(a, b ref.Val) int {
+	if c := strings.Compare(a.Type().TypeName(), b.Type().TypeName()); c != 0 {
+		return c
+	}
+	if comparer, ok := a.(traits.Comparer); ok {
+		if c, ok := comparer.Compare(b).(types.Int); ok {
+			return int(c)
+		}
+	}
+	return 0
+}
+
+// costs gives the cost of calls: Kubernetes' cost, and for our functions the size.
+type costs struct{ library.CostEstimator }
+
+// CallCost implements [interpreter.ActualCostEstimator].
+func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	switch function {
+	case "toJson", "shellQuote":
+		cost := uint64(1)
+		if text, ok := result.(types.String); ok {
+			cost += uint64(len(text)) / 10
+		}
+		return &cost
+	}
+	return c.CostEstimator.CallCost(function, overload, args, result)
+}
+
+var _ interpreter.ActualCostEstimator = (*costs)(nil)

@@ -1,0 +1,255 @@
+package expression
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// The bounds on what one run may cost. Costs are in CEL's own unit, as in Kubernetes'
+// admission policies.
+const (
+	// MaxCost is for one evaluation of one expression.
+	MaxCost = 300_000
+	// MaxRunCost is for all evaluations and repetitions of a run together.
+	MaxRunCost = 1_000_000
+	// MaxBytes is the size of a run's results as JSON, about.
+	MaxBytes = 256 << 10
+	// MaxIterations is how often one $for repeats its item.
+	MaxIterations = 1_000
+	// iterationCost is what one repetition costs besides its expressions.
+	iterationCost = 50
+)
+
+// Error is why an expression gives no value for a pod.
+type Error struct {
+	Place
+	// Message has no control characters.
+	Message string
+	// TooExpensive is set where the run went over one of its bounds. The run ends there:
+	// all its further evaluations give the same error.
+	TooExpensive bool
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Names has the meaning of each name in the expressions of one template. It does not
+// change once the template is compiled.
+type Names struct {
+	params []string
+	// order has the names of the variables.
+	order     []string
+	variables map[string]*Expression
+	values    ref.Val
+}
+
+// Variable returns a variable's expression. It is nil if there is no such variable.
+func (n *Names) Variable(name string) *Expression { return n.variables[name] }
+
+// Run is one render of a template for one pod: the pod and all that its expressions see,
+// and what is left of the bounds. Not for more than one goroutine.
+type Run struct {
+	names                             *Names
+	pod, namespace, params, variables ref.Val
+	// cost is what all evaluations have cost so far.
+	cost uint64
+	left budget
+	// exceeded is the error of a bound that was passed. No expression can catch it.
+	exceeded error
+}
+
+// Run begins a run. Pod and namespace are raw JSON. Params has the parameters that have a
+// value.
+func (n *Names) Run(pod, namespace, params map[string]any) *Run {
+	r := &Run{
+		names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
+		params: &object{
+			typ: paramsValueType, names: n.params,
+			has: func(name string) bool { _, ok := params[name]; return ok },
+			get: func(name string) (any, error) {
+				v, ok := params[name]
+				if !ok {
+					return nil, fmt.Errorf("the parameter %s is not set; ask has(params.%s), or read params.?%s", name, name, name)
+				}
+				return v, nil
+			},
+		},
+	}
+	r.variables = r.lazyVariables()
+	return r
+}
+
+// lazyVariables returns the variables, each evaluated when it is first read.
+func (r *Run) lazyVariables() ref.Val {
+	values := make(map[string]ref.Val, len(r.names.variables))
+	return &object{
+		typ: variablesValueType, names: r.names.order,
+		has: func(name string) bool { _, ok := r.names.variables[name]; return ok },
+		get: func(name string) (any, error) {
+			if v, ok := values[name]; ok {
+				return v, nil
+			}
+			e, ok := r.names.variables[name]
+			if !ok {
+				return nil, fmt.Errorf("no such variable: %s", name)
+			}
+			v, err := e.evaluate(r.Scope())
+			if err != nil {
+				return nil, fmt.Errorf("variable %s: %w", name, err)
+			}
+			values[name] = v
+			return v, nil
+		},
+	}
+}
+
+// Spend takes bytes of the result from the run's bound. Its error is an *Error.
+func (r *Run) Spend(bytes int, at *manifest.Path) error {
+	if err := r.left.spend(bytes); err != nil {
+		return r.tooLarge(Place{At: at})
+	}
+	return nil
+}
+
+// Copy copies raw JSON into the result. Its error is an *Error.
+func (r *Run) Copy(v any, at *manifest.Path) (any, error) {
+	copied, err := copyNative(v, &r.left)
+	if err != nil {
+		return nil, r.failure(err, Place{At: at})
+	}
+	return copied, nil
+}
+
+// pay adds to the run's cost.
+func (r *Run) pay(cost uint64, at Place) error {
+	if r.cost += cost; r.cost > MaxRunCost {
+		return r.tooExpensive(at, fmt.Sprintf("the expressions together cost more than %d", MaxRunCost))
+	}
+	return nil
+}
+
+// tooExpensive ends the run.
+func (r *Run) tooExpensive(at Place, message string) error {
+	r.exceeded = &Error{Place: at, Message: message, TooExpensive: true}
+	return r.exceeded
+}
+
+func (r *Run) tooLarge(at Place) error {
+	return r.tooExpensive(at, fmt.Sprintf("the fragment is larger than %d bytes", MaxBytes))
+}
+
+// failure places an error of a conversion.
+func (r *Run) failure(err error, at Place) error {
+	switch {
+	case r.exceeded != nil:
+		return r.exceeded
+	case r.left.bytes < 0:
+		return r.tooLarge(at)
+	}
+	return &Error{Place: at, Message: show.Plain(err.Error())}
+}
+
+// evaluate runs an expression and adds its cost to the run's. Its error is an *Error.
+func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
+	r := s.run
+	// Reading a variable evaluates it inside another expression, which may catch
+	// its error; a bound that is passed must end that one too.
+	if r.exceeded != nil {
+		return nil, r.exceeded
+	}
+	v, details, err := e.program.Eval(s)
+	if r.exceeded != nil {
+		return nil, r.exceeded
+	}
+	if cost := details.ActualCost(); cost != nil {
+		if err := r.pay(*cost, e.Place); err != nil {
+			return nil, err
+		}
+	}
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return nil, r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxCost))
+	case errors.Is(err, errTooLarge):
+		return nil, r.tooExpensive(e.Place, show.Plain(err.Error()))
+	case err != nil:
+		return nil, &Error{Place: e.Place, Message: show.Plain(e.explain(err))}
+	}
+	return v, nil
+}
+
+// Condition evaluates an expression that gives a boolean. Its error is an *Error.
+func (e *Expression) Condition(s *Scope) (bool, error) {
+	v, err := e.evaluate(s)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, &Error{Place: e.Place, Message: fmt.Sprintf("the condition gives %s; want true or false", celKind(v.Type().TypeName()))}
+	}
+	return bool(b), nil
+}
+
+// Text evaluates an expression that stands inside a longer text. Its error is an *Error.
+func (e *Expression) Text(s *Scope) (string, error) {
+	v, err := e.evaluate(s)
+	if err != nil {
+		return "", err
+	}
+	text, err := toText(v, &s.run.left)
+	if err != nil {
+		return "", s.run.failure(err, e.Place)
+	}
+	return text, nil
+}
+
+// Value evaluates an expression and returns its value as raw JSON. It is nil for null and
+// for optional.none(). Its error is an *Error.
+func (e *Expression) Value(s *Scope) (any, error) {
+	v, err := e.evaluate(s)
+	if err != nil {
+		return nil, err
+	}
+	native, err := toNative(v, &s.run.left)
+	if err != nil {
+		return nil, s.run.failure(err, e.Place)
+	}
+	return native, nil
+}
+
+// Repeat evaluates an expression that gives a list or a map, and calls do for each item
+// or key in order, with the name bound to it. It charges the run for each call, and
+// reports a bound that is passed at the place item. Its error is an *Error, or that of do.
+func (e *Expression) Repeat(s *Scope, name string, item Place, do func(*Scope) error) error {
+	over, err := e.evaluate(s)
+	if err != nil {
+		return err
+	}
+	_, isList := over.(traits.Lister)
+	_, isMap := over.(traits.Mapper)
+	iterable, ok := sorted(over).(traits.Iterable)
+	if !ok || !isList && !isMap {
+		return &Error{Place: e.Place, Message: show.Plain(fmt.Sprintf("$for goes over %s; want a list or a map", celKind(over.Type().TypeName())))}
+	}
+	count := 0
+	for walk := iterable.Iterator(); walk.HasNext() == types.True; {
+		if count++; count > MaxIterations {
+			return s.run.tooExpensive(item, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
+		}
+		if err := s.run.pay(iterationCost, item); err != nil {
+			return err
+		}
+		if err := do(s.bind(name, walk.Next())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

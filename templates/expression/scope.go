@@ -1,0 +1,51 @@
+package expression
+
+import (
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Scope is what an expression sees in a run: what the run gives to all, and the names that
+// the $each and $for around the expression bind. It implements [interpreter.Activation].
+type Scope struct {
+	run   *Run
+	up    *Scope
+	name  string
+	value ref.Val
+}
+
+// Scope returns what an expression outside of all $each and $for sees.
+func (r *Run) Scope() *Scope { return &Scope{run: r} }
+
+// Container returns the scope in an item with $each, for one container of the pod.
+func (s *Scope) Container(container map[string]any) *Scope { return s.bind(eachName, adapt(container)) }
+
+func (s *Scope) bind(name string, value ref.Val) *Scope {
+	return &Scope{run: s.run, up: s, name: name, value: value}
+}
+
+// ResolveName implements [interpreter.Activation].
+func (s *Scope) ResolveName(name string) (any, bool) {
+	for b := s; b != nil; b = b.up {
+		if b.value != nil && b.name == name {
+			return b.value, true
+		}
+	}
+	r := s.run
+	switch name {
+	case podName:
+		return r.pod, true
+	case namespaceName:
+		return r.namespace, true
+	case paramsName:
+		return r.params, true
+	case variablesName:
+		return r.variables, true
+	case valuesName:
+		return r.names.values, true
+	}
+	return nil, false
+}
+
+// Parent implements [interpreter.Activation].
+func (s *Scope) Parent() interpreter.Activation { return nil }

@@ -23,6 +23,7 @@ type derivation struct {
 	limited map[*Change]bool
 	// template is the one that is being merged.
 	template string
+	reached  []reached
 }
 
 func newDerivation(base map[string]any, root *object, changes *Change) *derivation {

@@ -97,6 +97,16 @@ func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
 // ours reports whether a template put what the plan has there.
 func (c *Change) ours() bool { return c != nil && (c.Do == Write || c.Do == Make) }
 
+// replaces reports whether a template other than the given one puts its own in the
+// place of an object of the base pod. It works on nil.
+func (c *Change) replaces(template string) bool {
+	if c == nil || c.Do != Write || c.only(template) {
+		return false
+	}
+	_, object := c.was.(map[string]any)
+	return object
+}
+
 // put notes that the plan puts a value where the base pod has was.
 func (c *Change) put(do Action, was any) {
 	if c.Do == Nothing || c.Do == Expect {

@@ -90,6 +90,11 @@ func (m *listMerger) mergeContainer(it listItem, at *place) error {
 	case isSidecar(it):
 		return m.mergeWholeItem(it, at)
 	}
+	if n.replaces(m.frag.Template) {
+		own := *at
+		own.stays = true
+		return m.beside(m.list.id.Elem, it.raw, &own)
+	}
 	inner := *at.inside()
 	inner.stays, inner.author = !ours, isSidecar(it)
 	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, &inner)

@@ -198,6 +198,8 @@ func (m *listMerger) mergeItem(it listItem, at *place) error {
 		return m.gather(it, at)
 	case m.list.id.Elem.IsValue() || ours:
 		return m.mergeWholeItem(it, at)
+	case n.replaces(m.frag.Template):
+		return m.beside(m.list.id.Elem, it.raw, at)
 	default:
 		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at.inside())
 	}

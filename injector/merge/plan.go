@@ -68,6 +68,7 @@ func Merge(base map[string]any, fragments []Fragment, statusKey string) (Plan, e
 			return Plan{}, err
 		}
 	}
+	m.derived.followLimits()
 	m.derived.settlePodRequests()
 	m.derived.expectLimitRange()
 	m.warnOfAnchors()
@@ -111,7 +112,7 @@ type merger struct {
 }
 
 func newMerger(base map[string]any, changes *Change) *merger {
-	m := &merger{judge: judge{warnings: &warnings{}}, root: newObject(base), changes: changes, names: namesOf(base)}
+	m := &merger{judge: judge{base: base, warnings: &warnings{}}, root: newObject(base), changes: changes, names: namesOf(base)}
 	if m.root.fields == nil {
 		m.root.fields = map[string]any{}
 	}

@@ -14,7 +14,7 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at *plac
 	at = at.overruling()
 	ft, n := t.Child(name), at.find()
 	s := standing{at: at, t: ft, value: o.fields[name]}
-	base := s.base()
+	base := m.baseOf(s)
 	if other := m.wantedByAnother(n); other != "" {
 		return m.disagree(s, nil, other, "that template wants it")
 	}

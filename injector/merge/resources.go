@@ -19,12 +19,21 @@ func (d *derivation) noteImpliedRequests(resources map[string]any, at *place) {
 	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
 	for key := range requests {
 		limitAt, requestAt := at.field("limits").field(key), at.field("requests").field(key)
-		limit := standing{at: limitAt, value: limits[key]}.base()
-		request := standing{at: requestAt, value: requests[key]}.base()
+		limit := d.baseAt(limitAt, limits[key])
+		request := d.baseAt(requestAt, requests[key])
 		if limit != nil && request != nil && podschema.Equal(quantityType(), limit, request) {
 			d.limited[requestAt.note()] = true
 		}
 	}
+}
+
+// baseAt returns what the base pod has at the place of a quantity, where the
+// wanted pod has v.
+func (d *derivation) baseAt(at *place, v any) any {
+	if n := at.find(); n.ours() || n.gone() {
+		return n.was
+	}
+	return v
 }
 
 // expectRequests notes, with the limits that a template added to resources, the
@@ -54,31 +63,44 @@ func (d *derivation) expectRequests(resources map[string]any, at *place) {
 	}
 }
 
-// followLimits keeps requests that were derived from a limit in step with what
-// the template put in the limit's place. Above the new limit they would be
-// refused.
-func (d *derivation) followLimits(resources *object, at *place) {
-	if at.owner != "" {
+// reached are the resources of a container that a template came by.
+type reached struct {
+	resources *object
+	at        *place
+}
+
+// noteResources notes resources whose requests may have to follow their limits.
+func (d *derivation) noteResources(resources *object, at *place) {
+	if at.owner == "" {
+		d.reached = append(d.reached, reached{resources, at})
+	}
+}
+
+// followLimits keeps requests that were derived from a limit in step with the
+// limit that a template put in its place. Above the new limit they would be
+// refused. It comes when all templates are merged: a request that a template wants
+// goes before one that follows.
+func (d *derivation) followLimits() {
+	for _, r := range d.reached {
+		limits := objectOf(r.resources.fields["limits"])
+		for _, key := range slices.Sorted(maps.Keys(limits)) {
+			d.followLimit(r, key, limits[key])
+		}
+	}
+}
+
+func (d *derivation) followLimit(r reached, key string, wanted any) {
+	limit, request := r.at.field("limits").field(key).find(), r.at.field("requests").field(key).find()
+	if limit == nil || limit.Do != Write || limit.was == nil || request == nil || request.asked() || !d.limited[request] {
 		return
 	}
-	limits := objectOf(resources.fields["limits"])
-	for _, key := range slices.Sorted(maps.Keys(limits)) {
-		limit, requestAt := at.field("limits").field(key).find(), at.field("requests").field(key)
-		if limit == nil || limit.Do != Write || limit.was == nil || limit.Templates[0] != d.template {
-			continue
-		}
-		request := requestAt.find()
-		if request == nil || request.asked() || !d.limited[request] {
-			continue
-		}
-		requests, ok := resources.object("requests")
-		if !ok || requests.fields[key] == nil || !podschema.Equal(quantityType(), requests.fields[key], limit.was) {
-			continue
-		}
-		request.put(Write, requests.fields[key])
-		request.claim(d.template, quantityType(), limits[key], false)
-		requests.put(key, limits[key])
+	requests, ok := r.resources.object("requests")
+	if !ok || requests.fields[key] == nil || !podschema.Equal(quantityType(), requests.fields[key], limit.was) {
+		return
 	}
+	request.put(Write, requests.fields[key])
+	request.claim(limit.Templates[0], quantityType(), wanted, false)
+	requests.put(key, wanted)
 }
 
 // settlePodRequests does what the templates' containers and limits make

@@ -16,16 +16,24 @@ type standing struct {
 	unset func(value any) bool
 }
 
-// base returns what the base pod has there, nil for nothing.
-func (s standing) base() any {
-	if n := s.at.find(); n != nil && n.Do != Nothing && n.Do != Expect {
+// baseOf returns what the base pod has there, nil for nothing.
+func (j judge) baseOf(s standing) any {
+	n := s.at.find()
+	switch {
+	case n == nil:
+		return s.value
+	case n.Do != Nothing && n.Do != Expect:
 		return n.was
+	case n.Edits(): // other templates put something into it
+		v, _ := Find(j.base, s.at.path())
+		return v
 	}
 	return s.value
 }
 
 // judge decides for one fragment about places where a value stands.
 type judge struct {
+	base     map[string]any // the base pod
 	frag     *Fragment
 	warnings *warnings
 }
@@ -50,7 +58,7 @@ func (j judge) settle(s standing, v any) (write bool, err error) {
 	}
 	if write {
 		if other := j.wantedInside(n); other != "" {
-			s.value = s.base()
+			s.value = j.baseOf(s)
 			return false, j.disagree(s, v, other, "that template extends it, and would lose what it added")
 		}
 	}
@@ -60,7 +68,7 @@ func (j judge) settle(s standing, v any) (write bool, err error) {
 
 // settleWithPod decides by the base pod and this template alone.
 func (j judge) settleWithPod(s standing, v any) (write, wants bool, err error) {
-	base := s.base()
+	base := j.baseOf(s)
 	switch {
 	case base == nil:
 		return true, true, nil

@@ -33,7 +33,7 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, 
 	}
 	if t == resourcesType() {
 		m.derived.expectRequests(o.fields, at)
-		m.derived.followLimits(o, at)
+		m.derived.noteResources(o, at)
 	}
 	return nil
 }
@@ -60,7 +60,27 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 	if !ok {
 		return m.frag.podFault(at, "an object", o.fields[name])
 	}
+	if at.find().replaces(m.frag.Template) {
+		return m.beside(ft, v.(map[string]any), at)
+	}
 	return m.mergeObject(ft, c, v.(map[string]any), at.inside())
+}
+
+// beside merges a fragment's object where another template replaces the pod's
+// object as a whole. The template meets the base pod, as everywhere. If it wants
+// to change something there, the two disagree.
+func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error {
+	n := at.find()
+	was, _ := n.was.(map[string]any)
+	alone := *at
+	alone.node, alone.owner = &Change{}, ""
+	if err := m.mergeObject(t, newObject(was), frag, &alone); err != nil {
+		return err
+	}
+	if alone.node.Edits() {
+		return m.disagree(standing{at: at, value: n.wish.Value}, frag, n.Templates[0], "that template replaces the whole of it")
+	}
+	return nil
 }
 
 // addField puts a value where the wanted pod has none. Whole says that all of
@@ -151,7 +171,7 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 		if n := there.find(); n.gone() && slices.Contains(n.Templates, m.frag.Template) {
 			continue // this template takes the other one away
 		}
-		if base := s.base(); base != nil && at.owner == "" {
+		if base := m.baseOf(s); base != nil && at.owner == "" {
 			if at.author {
 				return wanted, nil
 			}

@@ -118,7 +118,7 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 func (p *Pipeline) plan(r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
 	w, err := p.walk(r, base, base, verifying)
-	if err != nil || rec.Empty() || !requiredHere(r) {
+	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !requiredHere(r) {
 		return w, rec, err
 	}
 	wanted, confirmed, whole := apply.Prove(rec, w.planned, r.Pod)

@@ -109,3 +109,17 @@ func TestAPositionOfAnItemThatThePodHasGivesAWarning(t *testing.T) {
 		}
 	}
 }
+
+func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
+	set := setOf(t, map[string]string{"side": "onError: Skip\n  " + `validations: [{name: net, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "leave hostNetwork out"}]` + "\n  " +
+		`inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
+	pod := askingPod(t, `"pillion.dev/inject":"side"`)
+	if out := injectOnce(t, set, pod); !out.Allowed || out.Code != reason.Injected {
+		t.Errorf("it holds: %s", out.Message)
+	}
+	pod["spec"].(map[string]any)["hostNetwork"] = true
+	out := injectOnce(t, set, pod)
+	if out.Allowed || out.Code != reason.ValidationFailed || !strings.HasPrefix(out.Message, "template side: leave hostNetwork out (ValidationFailed;") {
+		t.Errorf("it is false: %s", out.Message)
+	}
+}

@@ -140,6 +140,10 @@ func (w *way) renderOne(t *templates.Template) error {
 		w.step(out.Name, "matchCondition "+c.Name, string(out.Code)+": "+c.Message)
 		return nil
 	}
+	if len(result.Invalid) > 0 {
+		w.invalid(out, result.Invalid)
+		return nil
+	}
 	out.Code = reason.NothingToInject
 	w.rendered[out.Name] = &out
 	spec := t.Spec()
@@ -148,6 +152,21 @@ func (w *way) renderOne(t *templates.Template) error {
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
 	})
 	return nil
+}
+
+// invalid refuses a pod for which validations of a template are false. A template's
+// onError is about failures of the template, and says nothing of this.
+func (w *way) invalid(out TemplateOutcome, invalid []templates.Invalid) {
+	messages := make([]string, len(invalid))
+	for i, v := range invalid {
+		messages[i] = v.Message
+		w.step(out.Name, "validation "+v.Name, string(reason.ValidationFailed)+": "+v.Message)
+	}
+	out.Code, out.Why, out.Asked = reason.ValidationFailed, strings.Join(messages, "; "), true
+	w.out.Templates = append(w.out.Templates, out)
+	if !w.spares(out.Name) {
+		w.out.Refusals = append(w.out.Refusals, out)
+	}
 }
 
 func conditionSentence(name, message string) string {

@@ -53,10 +53,11 @@ type Template struct {
 	availableTo, matchNamespace, matchPod labels.Selector
 	verify                                Verify
 
-	parameters *param.Set
-	names      *expression.Names
-	conditions []*expression.Expression
-	tree       node
+	parameters  *param.Set
+	names       *expression.Names
+	conditions  []*expression.Expression
+	validations []validation
+	tree        node
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 }
@@ -338,6 +339,7 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	t.names = c.env.Names()
 	c.variables(t, at.Field("variables"))
 	c.matchConditions(t, at.Field("matchConditions"))
+	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
 }
 
@@ -377,6 +379,29 @@ func (c *compiler) matchConditions(t *Template, at *manifest.Path) {
 			continue
 		}
 		t.conditions = append(t.conditions, c.boolean(c.env, m.Expression, here.Field("expression")))
+	}
+}
+
+func (c *compiler) validations(t *Template, at *manifest.Path) {
+	seen := map[string]bool{}
+	for i, v := range t.spec.Validations {
+		here := at.Item(i)
+		switch {
+		case v.Name == "":
+			c.problem(here, "a validation needs a name")
+		case seen[v.Name]:
+			c.problem(here.Field("name"), fmt.Sprintf("the validation %s is there twice", show.Value(v.Name)))
+		}
+		seen[v.Name] = true
+		if v.Expression == "" {
+			c.problem(here, "a validation needs an expression")
+			continue
+		}
+		compiled := validation{declared: v, holds: c.boolean(c.env, v.Expression, here.Field("expression"))}
+		if source := v.MessageExpression; source != "" {
+			compiled.message = c.env.CompileText(source, c.textPlace(here.Field("messageExpression"), source, 0))
+		}
+		t.validations = append(t.validations, compiled)
 	}
 }
 

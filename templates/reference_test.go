@@ -99,6 +99,8 @@ func reference(t *testing.T) string {
 	line("\nThere is no time, no randomness, no environment and no network. The functions are those of Kubernetes' admission policies, without those that ask for permissions, and two more.\n")
 	line("A map or list literal has values of one type. Where they are mixed, wrap them: `{'name': dyn('a'), 'port': dyn(80)}`. Where a template reads pod fields that")
 	line("this version does not know, `dyn(pod).spec.newField` reads one, and `allowUnknownFields: true` allows all.\n")
+	line("\n`matchConditions` leave the pod as it is where one is false. `validations` refuse the pod with their message, for instance")
+	line("`{name: container-exists, expression: \"pod.spec.containers.exists(c, c.name == params.container)\", messageExpression: \"'no container ' + params.container\"}`.\n")
 	line("## Directives\n")
 	line("Keys that begin with `$`, in `inject`.\n")
 	line("| directive | stands on | what it does |\n| --- | --- | --- |")

@@ -56,7 +56,7 @@ type Input struct {
 	// Pod is the base pod: the pod without Pillion's earlier changes.
 	Pod       map[string]any
 	Namespace Namespace
-	// IgnoreConditions makes Render skip the matchConditions.
+	// IgnoreConditions makes Render skip the matchConditions and the validations.
 	IgnoreConditions bool
 }
 
@@ -81,6 +81,8 @@ type Rendered struct {
 	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
 	Unmet *MatchCondition
+	// Invalid are the validations that are false for the pod.
+	Invalid []Invalid
 	// Params are the parameters that have a value, by name: string, int64,
 	// float64, bool, []any, map[string]any, or any JSON.
 	Params map[string]any
@@ -138,6 +140,13 @@ func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error)
 			out.Unmet = &t.spec.MatchConditions[i]
 			return out, nil
 		}
+	}
+	if !in.IgnoreConditions {
+		invalid, err := t.invalid(s)
+		if err != nil {
+			return nil, r.error(err)
+		}
+		out.Invalid = invalid
 	}
 	fragment, err := r.fragment(s)
 	if err != nil {

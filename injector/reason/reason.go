@@ -28,6 +28,8 @@ const (
 	NoDefaultTemplates Code = "NoDefaultTemplates"
 	// ConditionFalse: one of the template's matchConditions is false for this pod.
 	ConditionFalse Code = "ConditionFalse"
+	// ValidationFailed: one of the template's validations is false for this pod.
+	ValidationFailed Code = "ValidationFailed"
 	// NotAllowedHere: the template is not available to this namespace.
 	NotAllowedHere Code = "NotAllowedHere"
 	// Suspended: the admin has suspended the template.
@@ -68,6 +70,7 @@ var sentences = map[Code]string{
 	NotAPodCreation:      "only the creation of pods is changed",
 	NoDefaultTemplates:   "no template is injected by default",
 	ConditionFalse:       "a matchCondition of the template is false for this pod",
+	ValidationFailed:     "a validation of the template is false for this pod",
 	NotAllowedHere:       "the template is not available to this namespace",
 	Suspended:            "the template is suspended",
 	UnknownTemplate:      "there is no template of that name",

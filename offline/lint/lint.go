@@ -38,7 +38,7 @@ type Rule struct {
 var Rules = []Rule{
 	{"api", Error, "The API would refuse the pod: a name, a label, a port, a mount without its volume, a request above its limit."},
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
-	{"conflict", Error, "The template cannot be merged into a pod of yours; a note for a bundled one."},
+	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. Where a bundled pod cannot be merged, a note."},
 	{"default-container", Warning, "A sidecar stands before the pod's own containers, so that kubectl logs and exec take it by default."},
 	{"image-tag", Warning, "An image has no tag or digest, or the tag latest: what runs changes without anybody changing it."},
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
@@ -261,6 +261,9 @@ func (j *judged) tryOut() {
 		}
 		for _, w := range rendered.Warnings {
 			j.add(Finding{Severity: Warning, Rule: "render", Pod: s.Name, Message: w})
+		}
+		for _, v := range rendered.Invalid {
+			j.add(Finding{Severity: Error, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + v.Message})
 		}
 		j.sample(s, rendered)
 	}

@@ -49,6 +49,9 @@ type SidecarTemplateSpec struct {
 	Overridable bool `json:"overridable,omitempty"`
 	// MatchConditions must all be true for a pod to be injected.
 	MatchConditions []MatchCondition `json:"matchConditions,omitempty"`
+	// Validations must all be true for a pod that gets the template. A pod for which
+	// one is false is refused. They are not evaluated on the sample pods of lint.
+	Validations []Validation `json:"validations,omitempty"`
 	// Parameters are what teams may set by annotation.
 	Parameters []Parameter `json:"parameters,omitempty"`
 	// Variables are expressions that others read as variables.NAME. Each sees
@@ -119,6 +122,20 @@ type MatchCondition struct {
 	Expression string `json:"expression"`
 	// Message says why pods for which it is false are not injected.
 	Message string `json:"message,omitempty"`
+}
+
+// Validation is a CEL expression that must be true for a pod that gets the template.
+type Validation struct {
+	// Name tells validations of one template apart.
+	Name string `json:"name"`
+	// Expression is CEL over pod, namespaceObject, params, variables and values,
+	// and gives a boolean.
+	Expression string `json:"expression"`
+	// Message says why pods for which it is false are refused, and what to do.
+	Message string `json:"message,omitempty"`
+	// MessageExpression is CEL that gives the message as text. Where it fails,
+	// Message stands for it.
+	MessageExpression string `json:"messageExpression,omitempty"`
 }
 
 // Parameter is a value that teams may set by the annotation

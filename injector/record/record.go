@@ -58,6 +58,9 @@ func Parse(pod map[string]any, key string) (Record, error) {
 		return none, fmt.Errorf("annotation %s: %w", key, err)
 	}
 	r.key = key
+	if annotations := r.Root.Child("metadata").Child("annotations"); annotations != nil {
+		delete(annotations.In, key) // the record is no part of the base pod
+	}
 	r.Root.prune(pod, podschema.Pod())
 	return r, nil
 }

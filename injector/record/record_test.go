@@ -43,3 +43,17 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		}
 	})
 }
+
+func TestTheBasePodHasNoRecordWhateverTheRecordSays(t *testing.T) {
+	r := record.New("key")
+	r.Root.Enter("metadata").Enter("annotations").Set("key", &record.Place{Was: []any{"forged"}})
+	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": r.Encode(), "own": "x"}}}
+	parsed, err := record.Parse(pod, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations := parsed.Base(pod)["metadata"].(map[string]any)["annotations"].(map[string]any)
+	if len(annotations) != 1 || annotations["own"] != "x" {
+		t.Errorf("the base pod has the annotations %v", annotations)
+	}
+}

@@ -366,43 +366,42 @@ func (c *compiler) variables(t *Template, at *manifest.Path) {
 func (c *compiler) matchConditions(t *Template, at *manifest.Path) {
 	seen := map[string]bool{}
 	for i, m := range t.spec.MatchConditions {
-		here := at.Item(i)
-		switch {
-		case m.Name == "":
-			c.problem(here, "a condition needs a name")
-		case seen[m.Name]:
-			c.problem(here.Field("name"), fmt.Sprintf("the condition %s is there twice", show.Value(m.Name)))
+		if holds, ok := c.rule("condition", m.Name, m.Expression, at.Item(i), seen); ok {
+			t.conditions = append(t.conditions, holds)
 		}
-		seen[m.Name] = true
-		if m.Expression == "" {
-			c.problem(here, "a condition needs an expression")
-			continue
-		}
-		t.conditions = append(t.conditions, c.boolean(c.env, m.Expression, here.Field("expression")))
 	}
 }
 
 func (c *compiler) validations(t *Template, at *manifest.Path) {
 	seen := map[string]bool{}
 	for i, v := range t.spec.Validations {
-		here := at.Item(i)
-		switch {
-		case v.Name == "":
-			c.problem(here, "a validation needs a name")
-		case seen[v.Name]:
-			c.problem(here.Field("name"), fmt.Sprintf("the validation %s is there twice", show.Value(v.Name)))
-		}
-		seen[v.Name] = true
-		if v.Expression == "" {
-			c.problem(here, "a validation needs an expression")
+		holds, ok := c.rule("validation", v.Name, v.Expression, at.Item(i), seen)
+		if !ok {
 			continue
 		}
-		compiled := validation{declared: v, holds: c.boolean(c.env, v.Expression, here.Field("expression"))}
+		compiled := validation{declared: v, holds: holds}
 		if source := v.MessageExpression; source != "" {
-			compiled.message = c.env.CompileText(source, c.textPlace(here.Field("messageExpression"), source, 0))
+			compiled.message = c.env.CompileText(source, c.textPlace(at.Item(i).Field("messageExpression"), source, 0))
 		}
 		t.validations = append(t.validations, compiled)
 	}
+}
+
+// rule compiles the expression of a condition or a validation, which have names that
+// tell them apart. It reports false if there is no expression.
+func (c *compiler) rule(kind, name, source string, at *manifest.Path, seen map[string]bool) (*expression.Expression, bool) {
+	switch {
+	case name == "":
+		c.problem(at, "a "+kind+" needs a name")
+	case seen[name]:
+		c.problem(at.Field("name"), fmt.Sprintf("the %s %s is there twice", kind, show.Value(name)))
+	}
+	seen[name] = true
+	if source == "" {
+		c.problem(at, "a "+kind+" needs an expression")
+		return nil, false
+	}
+	return c.boolean(c.env, source, at.Field("expression")), true
 }
 
 func (c *compiler) fragment(t *Template, at *manifest.Path) {

@@ -132,31 +132,6 @@ func Digest(t *podschema.Type, v any) string {
 	return fmt.Sprintf("%0*x", digestLength, uint32(sum)^uint32(sum>>32))
 }
 
-// Of returns the place of a value that is written where nothing stood: the
-// objects and lists in it are made, the values and items in them are Pillion's.
-func Of(t *podschema.Type, v any) *Place {
-	if t.IsOneAddition() {
-		return &Place{Wrote: Digest(t, v)}
-	}
-	p := &Place{Made: true}
-	switch v := v.(type) {
-	case map[string]any:
-		for name, value := range v {
-			if value != nil {
-				p.Set(name, Of(t.Child(name), value))
-			}
-		}
-	case []any:
-		id, _ := t.Identity()
-		for _, item := range v {
-			if key, ok := id.Key(item); ok {
-				p.Set(key, OfItem(id, item))
-			}
-		}
-	}
-	return p
-}
-
 // OfItem returns the place of a list's item that is added as a whole, such as a
 // sidecar. It has a digest of each value in the item.
 func OfItem(id podschema.Identity, item any) *Place {

@@ -157,6 +157,15 @@ func (j judge) wantedInside(n *Change) string {
 	return ""
 }
 
+// wantedThere names a template that wants something at n or inside it. It works
+// on nil.
+func (j judge) wantedThere(n *Change) string {
+	if n.asked() && !n.gone() {
+		return n.Templates[0]
+	}
+	return j.wantedInside(n)
+}
+
 // wantedByAnother names a template that wants something at n or inside it.
 func (j judge) wantedByAnother(n *Change) string {
 	switch {

@@ -166,35 +166,44 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 	here := at.field(wanted).with(frag[wanted])
 	value := map[string]any{wanted: clean(t.Child(wanted), frag[wanted])}
 	for _, name := range others {
-		there := at.field(name)
-		s := standing{at: there, value: o.fields[name]}
-		if n := there.find(); n.gone() && slices.Contains(n.Templates, m.frag.Template) {
-			continue // this template takes the other one away
-		}
-		if base := m.baseOf(s); base != nil && at.owner == "" {
-			if at.author {
-				return wanted, nil
-			}
-			write, err := m.conflict(here.onConflict, standing{at: here}, map[string]any{name: base}, value, "only one of them can be set")
-			if err != nil || !write {
-				return wanted, err
-			}
-		}
-		n := there.find()
-		switch {
-		case at.owner != "" && o.fields[name] != nil:
-			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, at.owner, "only one of them can be set")
-		case n.asked() && !n.gone() || m.wantedInside(n) != "":
-			other := m.wantedInside(n)
-			if n.asked() {
-				other = n.Templates[0]
-			}
-			return wanted, m.disagree(standing{at: here, value: map[string]any{name: o.fields[name]}}, value, other, "only one of them can be set")
-		case o.fields[name] != nil:
-			m.take(t.Child(name), o, name, there)
+		goes, err := m.makeRoom(t, o, name, value, at, here)
+		if err != nil || !goes {
+			return wanted, err
 		}
 	}
 	return "", nil
+}
+
+const onlyOne = "only one of them can be set"
+
+// makeRoom takes a field of a union away, where the template wants value at
+// another one. It reports false if the pod's field stays.
+func (m *merger) makeRoom(t *podschema.Type, o *object, name string, value any, at, here *place) (bool, error) {
+	there := at.field(name)
+	n := there.find()
+	stands := standing{at: here, value: map[string]any{name: o.fields[name]}}
+	switch {
+	case n.gone() && slices.Contains(n.Templates, m.frag.Template):
+		return true, nil // the template says so itself
+	case at.owner != "" && o.fields[name] != nil:
+		return false, m.disagree(stands, value, at.owner, onlyOne)
+	}
+	if base := m.baseOf(standing{at: there, value: o.fields[name]}); base != nil && at.owner == "" {
+		if at.author {
+			return false, nil
+		}
+		goes, err := m.conflict(here.onConflict, standing{at: here}, map[string]any{name: base}, value, onlyOne)
+		if err != nil || !goes {
+			return false, err
+		}
+	}
+	if other := m.wantedThere(n); other != "" {
+		return false, m.disagree(stands, value, other, onlyOne)
+	}
+	if o.fields[name] != nil {
+		m.take(t.Child(name), o, name, there)
+	}
+	return true, nil
 }
 
 // take takes a field away that a template wants gone.

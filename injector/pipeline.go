@@ -113,20 +113,28 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 // Templates that are not required see the base pod that the record gives. A
 // record can be forged, so required templates see a base pod that hides only
 // places that the plan confirms. Where the plan does not confirm the whole
-// record, it is made once more, for the part of the record that is left. That
-// part is returned, too.
+// record, it is made once more, for the part of the record that it wants. If that
+// plan in turn does not want this part, the record contradicts itself, as only a
+// forged one does: then it counts as none. The part that counts is returned, too.
 func (p *Pipeline) plan(r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
 	w, err := p.walk(r, base, base, verifying)
 	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !requiredHere(r) {
 		return w, rec, err
 	}
-	wanted, confirmed, whole := apply.Prove(rec, w.planned, r.Pod)
-	if whole {
+	proof := apply.Prove(rec, w.planned, r.Pod)
+	if proof.AllConfirmed {
 		return w, rec, nil
 	}
-	w, err = p.walk(r, wanted.Base(r.Pod), confirmed.Base(r.Pod), verifying)
-	return w, wanted, err
+	rec = proof.Wanted
+	w, err = p.walk(r, rec.Base(r.Pod), proof.Confirmed.Base(r.Pod), verifying)
+	if err != nil || apply.Prove(rec, w.planned, r.Pod).AllWanted {
+		return w, rec, err
+	}
+	rec = record.New(p.statusKey)
+	base = rec.Base(r.Pod)
+	w, err = p.walk(r, base, base, verifying)
+	return w, rec, err
 }
 
 // walk decides, renders and plans for a base pod. Required templates see seen.

@@ -11,18 +11,29 @@ import (
 // something there and the pod has it: then the pod could have come by an honest
 // injection of that base pod, so a forger gains nothing by the record.
 //
-// Wanted is the record without the places that the plan wants nothing in.
-// Confirmed is the record without those and without the places where the pod has
-// something else than the plan wants. Whole reports that both are the record.
-func Prove(rec record.Record, plan merge.Plan, pod map[string]any) (wanted, confirmed record.Record, whole bool) {
-	p := &proof{whole: true}
-	wanted, confirmed = rec, rec
-	w, c := p.place(podschema.Pod(), rec.Root, plan.Root, plan.Pod, pod)
-	if p.whole {
-		return rec, rec, true
+// A place that the pod does not have, and where nothing stood before, hides
+// nothing and means nothing.
+func Prove(rec record.Record, plan merge.Plan, pod map[string]any) Proof {
+	p := &prover{allWanted: true, allConfirmed: true}
+	wanted, confirmed := p.place(podschema.Pod(), rec.Root, plan.Root, plan.Pod, pod)
+	proof := Proof{Wanted: rec, Confirmed: rec, AllWanted: p.allWanted, AllConfirmed: p.allWanted && p.allConfirmed}
+	if !proof.AllConfirmed {
+		proof.Wanted.Root, proof.Confirmed.Root = orNothing(wanted), orNothing(confirmed)
 	}
-	wanted.Root, confirmed.Root = orNothing(w), orNothing(c)
-	return wanted, confirmed, false
+	return proof
+}
+
+// Proof is how far a plan bears out a record.
+type Proof struct {
+	// Wanted is the record without the places that the plan wants nothing in.
+	// AllWanted reports that there are no such places.
+	Wanted    record.Record
+	AllWanted bool
+	// Confirmed is the record without those, and without the places where the pod
+	// has something else than the plan wants. AllConfirmed reports that there are
+	// neither.
+	Confirmed    record.Record
+	AllConfirmed bool
 }
 
 func orNothing(p *record.Place) *record.Place {
@@ -32,11 +43,11 @@ func orNothing(p *record.Place) *record.Place {
 	return p
 }
 
-type proof struct{ whole bool }
+type prover struct{ allWanted, allConfirmed bool }
 
 // place returns what of a place the plan wants, and what of it the pod confirms.
 // w and v are its value in the plan's pod and in the pod.
-func (p *proof) place(t *podschema.Type, r *record.Place, c *merge.Change, w, v any) (wanted, confirmed *record.Place) {
+func (p *prover) place(t *podschema.Type, r *record.Place, c *merge.Change, w, v any) (wanted, confirmed *record.Place) {
 	if r.Owns() {
 		return p.owned(t, r, c, w, v)
 	}
@@ -45,7 +56,7 @@ func (p *proof) place(t *podschema.Type, r *record.Place, c *merge.Change, w, v 
 	for _, removed := range r.Removed {
 		key, ok := id.Key(removed.Value)
 		if child := c.Child(key); !keyed || !ok || child == nil || child.Do != merge.Remove {
-			p.whole = false
+			p.allWanted = false
 			continue
 		}
 		wanted.Removed, confirmed.Removed = append(wanted.Removed, removed), append(confirmed.Removed, removed)
@@ -84,15 +95,17 @@ func item(list []any, index map[string]int, key string) any {
 }
 
 // owned is place for one that is Pillion's as a whole.
-func (p *proof) owned(t *podschema.Type, r *record.Place, c *merge.Change, w, v any) (wanted, confirmed *record.Place) {
-	if c == nil || c.Do == merge.Nothing {
-		p.whole = false
+func (p *prover) owned(t *podschema.Type, r *record.Place, c *merge.Change, w, v any) (wanted, confirmed *record.Place) {
+	switch {
+	case v == nil && len(r.Was) == 0:
 		return nil, nil
-	}
-	if confirms(t, c, w, v) {
+	case c == nil || c.Do == merge.Nothing:
+		p.allWanted = false
+		return nil, nil
+	case confirms(t, c, w, v):
 		return r, r
 	}
-	p.whole = false
+	p.allConfirmed = false
 	return r, nil
 }
 

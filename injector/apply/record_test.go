@@ -68,7 +68,7 @@ spec:
 `)
 	forged := recordtest.Forged{Templates: map[string]string{"z": "h"},
 		Was:     map[string]any{"/spec/containers/name=s": "x", "/spec/securityContext/runAsUser": "x", "/spec/hostname": "h", "/spec/containers/name=web/env/name=A": "x", "/spec/containers/name=web/env/name=B": "x"},
-		Removed: map[string][]record.Removed{"/spec/volumes": {{}}, "/spec/containers/name=s/env": {{}}, "/spec/containers/name=web/command": {{}}, "/metadata/labels": {{}}, "/spec/x": {{}}}}
+		Removed: map[string][]record.Removed{"/spec/volumes": {{Value: map[string]any{"name": "v"}}}, "/spec/initContainers": {{}}, "/spec/containers/name=s/env": {{}}, "/spec/containers/name=web/command": {{}}, "/metadata/labels": {{}}, "/spec/x": {{}}}}
 	at(t, pod, "metadata", "annotations").(map[string]any)[statusKey] = forged.Text()
 	var was, removed []string
 	var walk func(p *record.Place, path string)

@@ -107,6 +107,45 @@ func (c *Change) replaces(template string) bool {
 	return object
 }
 
+// unmet returns the change, c or one in it, that wants something which the value v
+// of type t does not have. It is nil if there is none, and works on nil.
+func (c *Change) unmet(t *podschema.Type, v any) *Change {
+	switch {
+	case c == nil:
+		return nil
+	case c.gone():
+		if v != nil {
+			return c
+		}
+		return nil
+	case c.asked():
+		if !podschema.Equal(t, c.wish.Value, v) {
+			return c
+		}
+		return nil
+	}
+	id, keyed := t.Identity()
+	items, _ := v.([]any)
+	object, _ := v.(map[string]any)
+	index := map[string]int{}
+	if keyed {
+		index = IndexOf(id, items)
+	}
+	for _, segment := range c.Segments() {
+		ct, value := t.Child(segment), object[segment]
+		if i, ok := index[segment]; ok {
+			value = items[i]
+		}
+		if keyed {
+			ct = id.Elem
+		}
+		if u := c.In[segment].unmet(ct, value); u != nil {
+			return u
+		}
+	}
+	return nil
+}
+
 // put notes that the plan puts a value where the base pod has was.
 func (c *Change) put(do Action, was any) {
 	if c.Do == Nothing || c.Do == Expect {

@@ -57,7 +57,11 @@ func (j judge) settle(s standing, v any) (write bool, err error) {
 		return false, j.agree(s, v, n)
 	}
 	if write {
-		if other := j.wantedInside(n); other != "" {
+		other := j.wantedInside(n)
+		if u := n.unmet(s.t, v); other == "" && u != nil {
+			other = u.Templates[0]
+		}
+		if other != "" {
 			s.value = j.baseOf(s)
 			return false, j.disagree(s, v, other, "that template extends it, and would lose what it added")
 		}

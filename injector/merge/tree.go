@@ -68,7 +68,8 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 
 // beside merges a fragment's object where another template replaces the pod's
 // object as a whole. The template meets the base pod, as everywhere. If it wants
-// to change something there, the two disagree.
+// to change something there, or wants what the other template's object does not
+// have, the two disagree.
 func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error {
 	n := at.find()
 	was, _ := n.was.(map[string]any)
@@ -77,7 +78,7 @@ func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error
 	if err := m.mergeObject(t, newObject(was), frag, &alone); err != nil {
 		return err
 	}
-	if alone.node.Edits() {
+	if alone.node.Edits() || alone.node.unmet(t, n.wish.Value) != nil {
 		return m.disagree(standing{at: at, value: n.wish.Value}, frag, n.Templates[0], "that template replaces the whole of it")
 	}
 	return nil

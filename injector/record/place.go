@@ -204,9 +204,12 @@ func (p *Place) prune(v any, t *podschema.Type) {
 	id, keyed := t.Identity()
 	items, isList := v.([]any)
 	object, isObject := v.(map[string]any)
-	if len(p.Removed) > 0 && (!keyed || v != nil && !isList) {
-		p.Removed = nil
-	}
+	// Items are taken out by their keys, and a list that Pillion wrote as a whole
+	// has none to give back.
+	p.Removed = slices.DeleteFunc(p.Removed, func(r Removed) bool {
+		_, named := id.Key(r.Value)
+		return !keyed || !named || v != nil && !isList || p.Owns()
+	})
 	var index map[string]int
 	if isList && keyed && len(p.In) > 0 {
 		index = p.Match(id, items)

@@ -65,7 +65,7 @@ func (a *run) part(c *merge.Change, t *podschema.Type, wanted, now any, rc *reco
 		a.warn(c, at) // somebody took it out
 		return nil, false
 	case want.Wrote != "" || rc.Wrote != "":
-		v, put := a.leaf(c, t, wanted, now, rc, at)
+		v, put := a.leaf(c, t, wanted, now, want, rc, at)
 		if !put {
 			return nil, false
 		}

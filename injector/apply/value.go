@@ -26,15 +26,16 @@ func (a *run) value(c *merge.Change, t *podschema.Type, wanted, now any, want, r
 	case want.Wrote == "" && rc.Wrote == "":
 		return a.inside(c, t, wanted, now, rc, at, keys), false
 	default:
-		return a.leaf(c, t, wanted, now, rc, at)
+		return a.leaf(c, t, wanted, now, want, rc, at)
 	}
 }
 
 // leaf decides about one value of Pillion's own, which the plan wants changed.
-func (a *run) leaf(c *merge.Change, t *podschema.Type, wanted, now any, rc *record.Place, at *location) (any, bool) {
+func (a *run) leaf(c *merge.Change, t *podschema.Type, wanted, now any, want, rc *record.Place, at *location) (any, bool) {
 	switch {
 	case podschema.Equal(t, now, wanted):
-		rc.Wrote = record.Whole(t, wanted).Wrote
+		rc.Wrote, rc.In = want.Wrote, want.In
+		rc.Added = rc.Added || want.Wrote == ""
 		return nil, false
 	case rc.Wrote == "" || record.Digest(t, now) == rc.Wrote:
 		return wanted, true

@@ -99,7 +99,7 @@ func (p *prover) owned(t *podschema.Type, r *record.Place, c *merge.Change, w, v
 	switch {
 	case v == nil && len(r.Was) == 0:
 		return nil, nil
-	case c == nil || c.Do == merge.Nothing:
+	case c == nil || c.Do == merge.Nothing || c.Do == merge.Make: // the plan wants no whole there
 		p.allWanted = false
 		return nil, nil
 	case confirms(t, c, w, v):

@@ -42,7 +42,7 @@ type TooLargeError struct {
 func (e *TooLargeError) Error() string {
 	came := ""
 	if e.Came > 0 {
-		came = fmt.Sprintf(", of which the pod came with %d: if they are a copy's, remove the annotation from the pod", e.Came)
+		came = fmt.Sprintf("; the pod came with a record of %d bytes: if it is another pod's, remove the annotation from the pod", e.Came)
 	}
 	return fmt.Sprintf("the record of what was injected would have %d bytes, %d are allowed%s", e.Bytes, record.MaxBytes, came)
 }

@@ -65,24 +65,9 @@ func (a *run) part(c *merge.Change, t *podschema.Type, wanted, now any, rc *reco
 		a.warn(c, at) // somebody took it out
 		return nil, false
 	case want.Wrote != "" || rc.Wrote != "":
-		v, put := a.leaf(c, t, wanted, now, want, rc, at)
-		if !put {
-			return nil, false
-		}
-		return v, true
+		return a.leaf(c, t, wanted, now, want, rc, at)
 	}
-	switch w := wanted.(type) {
-	case map[string]any:
-		if p, ok := now.(map[string]any); ok {
-			return a.insideObject(c, t, w, p, rc, at, keys), false
-		}
-	case []any:
-		if p, ok := now.([]any); ok {
-			return a.insideList(c, t, w, p, rc, at), false
-		}
-	}
-	a.warn(c, at)
-	return nil, false
+	return a.inside(c, t, wanted, now, rc, at, keys), false
 }
 
 func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *record.Place, at *location) []any {

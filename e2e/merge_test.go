@@ -157,9 +157,15 @@ spec:
 	if after := state(); after != before {
 		t.Errorf("the pod and the Deployment's generation were\n%s\nand are after the same apply\n%s", before, after)
 	}
-	if out, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "-f", "-"); err != nil || out != "" {
-		t.Errorf("kubectl diff: %v\n%s", err, out)
-	}
+	// kubectl diff reads the object and asks for a dry run one after the other. On a node the
+	// pods become ready meanwhile, and the Deployment's status differs until they are.
+	eventually(t, soon, func() error {
+		out, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "-f", "-")
+		if err != nil || out != "" {
+			return fmt.Errorf("kubectl diff: %v\n%s", err, out)
+		}
+		return nil
+	})
 	pod, err := client.CoreV1().Pods(n.name).Get(t.Context(), "alone", metav1.GetOptions{})
 	if err != nil || containerNames(pod) != name+" setup app" {
 		t.Errorf("containers %s, %v", containerNames(pod), err)

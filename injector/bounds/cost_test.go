@@ -1,0 +1,150 @@
+package bounds
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// repeated returns a JSON list of n items.
+func repeated(item string, n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+}
+
+func objectOf(members int) string {
+	var b strings.Builder
+	for i := range members {
+		fmt.Fprintf(&b, ",%q:%d", fmt.Sprint("k", i), i)
+	}
+	return "{" + strings.TrimPrefix(b.String(), ",") + "}"
+}
+
+// decoded returns what a decoded text takes, in bytes of live heap.
+func decoded(t *testing.T, text string) int64 {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(v)
+	runtime.KeepAlive(text)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
+}
+
+func TestAnEstimateIsNeverLessThanWhatDecodingTakes(t *testing.T) {
+	shapes := map[string]string{
+		"variables of a pod":       repeated(`{"name":"a"}`, 4_000),
+		"empty objects":            repeated(`{}`, 60_000),
+		"objects of one number":    repeated(`{"a":1}`, 4_000),
+		"empty lists":              repeated(`[]`, 60_000),
+		"lists of one":             repeated(`[1]`, 40_000),
+		"lists in lists":           repeated(strings.Repeat("[", 50)+strings.Repeat("]", 50), 2_000),
+		"empty texts":              repeated(`""`, 60_000),
+		"short texts":              repeated(`"a"`, 60_000),
+		"digits":                   repeated(`1`, 60_000),
+		"truths":                   repeated(`true`, 60_000),
+		"texts of 9":               repeated(`"123456789"`, 40_000),
+		"texts of 1,025":           repeated(`"`+strings.Repeat("x", 1025)+`"`, 2_000),
+		"a long text":              `"` + strings.Repeat("x", 3<<20) + `"`,
+		"a long text of escapes":   `"` + strings.Repeat(`\u003c`, 1<<19) + `"`,
+		"quotes and backslashes":   repeated(`"\\\"\\"`, 40_000),
+		"one object of very many":  objectOf(40_000),
+		"objects of 8":             repeated(objectOf(8), 4_000),
+		"an object in each object": strings.Repeat(`{"a":`, 5_000) + "1" + strings.Repeat("}", 5_000),
+	}
+	for _, n := range []int{2, 7, 9, 14, 15, 16, 28, 29, 57, 113, 225, 897} {
+		shapes[fmt.Sprintf("objects of %d", n)] = repeated(objectOf(n), 40_000/n)
+	}
+	for name, text := range shapes {
+		took, estimate := decoded(t, text), DecodedSize([]byte(text))
+		t.Logf("%s: %d bytes of text, %d decoded, estimate %.2f times that", name, len(text), took, float64(estimate)/float64(took))
+		if estimate < took {
+			t.Errorf("%s take %d bytes, and the estimate is %d", name, took, estimate)
+		}
+	}
+	// The largest pod that can be stored has to fit, so the estimate of the densest kind
+	// must not be far off.
+	text := shapes["variables of a pod"]
+	if took, estimate := decoded(t, text), DecodedSize([]byte(text)); estimate > took*5/4 {
+		t.Errorf("variables take %d bytes, and the estimate is %d: more than a quarter too much", took, estimate)
+	}
+}
+
+// randomJSON writes a value of a random shape.
+func randomJSON(r *rand.Rand, b *strings.Builder, depth int) {
+	kind := r.IntN(6)
+	if depth == 0 {
+		kind = r.IntN(4)
+	}
+	switch kind {
+	case 0:
+		fmt.Fprint(b, r.IntN(1<<r.IntN(31)))
+	case 1:
+		b.WriteString([]string{"true", "false", "null", "-1.5e-3"}[r.IntN(4)])
+	case 2, 3:
+		text, _ := json.Marshal(strings.Repeat(`a"\<{[,:`, r.IntN(3)) + strings.Repeat("x", r.IntN(40)))
+		b.Write(text)
+	case 4:
+		b.WriteByte('[')
+		for i := range r.IntN(30) {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			randomJSON(r, b, depth-1)
+		}
+		b.WriteByte(']')
+	case 5:
+		b.WriteByte('{')
+		for i := range r.IntN(30) {
+			if i > 0 {
+				b.WriteString(",\n")
+			}
+			fmt.Fprintf(b, "%q : ", fmt.Sprint(strings.Repeat(`"{`, i%2), i))
+			randomJSON(r, b, depth-1)
+		}
+		b.WriteByte('}')
+	}
+}
+
+func TestTheEstimateHoldsForRandomShapes(t *testing.T) {
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var b strings.Builder
+		b.WriteByte('[')
+		for b.Len() < 1<<18 {
+			if b.Len() > 1 {
+				b.WriteByte(',')
+			}
+			randomJSON(r, &b, 4)
+		}
+		b.WriteByte(']')
+		if took, estimate := decoded(t, b.String()), DecodedSize([]byte(b.String())); estimate < took || estimate > 4*took {
+			t.Errorf("seed %d: %d bytes of text take %d, and the estimate is %d", seed, b.Len(), took, estimate)
+		}
+	}
+}
+
+func FuzzDecodedSize(f *testing.F) {
+	for _, text := range []string{`{"a":[1,{"b":"\""}]}`, `"`, `\`, `{{{`, `]]]`, `"\`, `[[[,,,:::`, "", `{"a"`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		size := DecodedSize(text)
+		if size < 0 || size > int64(len(text)+1)*512 {
+			t.Errorf("the estimate for %d bytes is %d", len(text), size)
+		}
+		if longer := DecodedSize(append(append([]byte("["), text...), ']')); json.Valid(text) && longer < size {
+			t.Errorf("in a list, the text takes %d, and by itself %d", longer, size)
+		}
+	})
+}

@@ -109,11 +109,11 @@ func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 
 func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 	t.Parallel()
-	container := only[appsv1.Deployment](t, render(t, "extraArgs={--max-in-flight=9,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]
-	if n := len(container.Args); !slices.Equal(container.Args[n-2:], []string{"--max-in-flight=9", "--templates=/more"}) {
+	container := only[appsv1.Deployment](t, render(t, "extraArgs={--config=more.yaml,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]
+	if n := len(container.Args); !slices.Equal(container.Args[n-2:], []string{"--config=more.yaml", "--templates=/more"}) {
 		t.Errorf("the arguments are %q", container.Args)
 	}
-	for _, set := range []string{"extraArgs={--log-level=loud}", "extraArgs={--max-in-flight=9,--log-level,debug}", "extraArgs={--library=fluent-bit}"} {
+	for _, set := range []string{"extraArgs={--log-level=loud}", "extraArgs={--config=more.yaml,--log-level,debug}", "extraArgs={--library=fluent-bit}"} {
 		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set, "--set", "library={environment}")
 		if err == nil || !strings.Contains(stderr, "the chart gives --l") {
 			t.Errorf("--set %s: %v", set, err)

@@ -30,6 +30,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":     {module},
+		"injector/bounds":     append(clients[1:], module),
 		"injector/policy":     append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/patch":      append(clients, module+"injector/policy", module+"injector/merge", module+"templates"),
 		"templates":           append(clients, module+"certs"),

@@ -97,15 +97,31 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if unreadable != nil {
-		way.out.Warnings = append([]string{"ignoring " + unreadable.Error()}, way.out.Warnings...)
-	}
+	way.warnOfRecord(unreadable)
 	if len(way.out.Refusals) == 0 && len(way.fragments) > 0 {
 		if err := way.apply(rec); err != nil {
 			return Outcome{}, err
 		}
 	}
 	return way.conclude(), nil
+}
+
+// DecideByMetadata answers a request by the pod's metadata alone, and reports whether
+// they suffice: where nothing is injected, or the pod is refused for what it asks. Then
+// the outcome is that of [Pipeline.Inject] for the whole pod, and Pod has what the
+// request has. A pod that nobody wants anything in costs no more than its metadata.
+func (p *Pipeline) DecideByMetadata(r Request) (Outcome, bool) {
+	rec, unreadable := record.Parse(r.Pod, p.statusKey)
+	if !rec.Empty() && r.RequiredHere() {
+		return Outcome{}, false // the plan says how far the record is believed
+	}
+	base := rec.Base(r.Pod)
+	w := &way{pipeline: p, request: r, base: base, seen: base}
+	if w.decide(); len(w.decision.Inject) > 0 {
+		return Outcome{}, false
+	}
+	w.warnOfRecord(unreadable)
+	return w.conclude(), true
 }
 
 // plan takes a request from the base pod to the plan: base, decide, render, plan.
@@ -119,7 +135,7 @@ func (p *Pipeline) Inject(r Request) (Outcome, error) {
 func (p *Pipeline) plan(r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
 	w, err := p.walk(r, base, base, verifying)
-	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !requiredHere(r) {
+	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !r.RequiredHere() {
 		return w, rec, err
 	}
 	proof := apply.Prove(rec, w.planned, r.Pod)
@@ -147,9 +163,9 @@ func (p *Pipeline) walk(r Request, base, seen map[string]any, verifying bool) (*
 	return w, w.plan()
 }
 
-// requiredHere reports whether a required template selects the pod's namespace,
-// whatever the pod's labels are.
-func requiredHere(r Request) bool {
+// RequiredHere reports whether a required template selects the pod's namespace, whatever
+// the pod's labels are.
+func (r Request) RequiredHere() bool {
 	for _, e := range r.Templates.All() {
 		if !e.Required() {
 			continue

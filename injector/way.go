@@ -64,6 +64,13 @@ func (w *way) decide() {
 	}
 }
 
+// warnOfRecord puts a record that cannot be read before the other warnings.
+func (w *way) warnOfRecord(unreadable error) {
+	if unreadable != nil {
+		w.out.Warnings = append([]string{"ignoring " + unreadable.Error()}, w.out.Warnings...)
+	}
+}
+
 // spares reports whether a template's failure refuses nothing: the verification
 // of a final pod is about required templates.
 func (w *way) spares(template string) bool {

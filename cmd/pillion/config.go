@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pillion-dev/pillion/templates"
@@ -35,8 +36,13 @@ type serveConfig struct {
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
-	MaxInFlight                int
+	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
+	ReviewTimeout time.Duration
+	MemoryLimit   int64
 }
+
+// leastMemory is the smallest --memory-limit, in bytes.
+const leastMemory = 96 << 20
 
 func serveFlags(f *pflag.FlagSet) {
 	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
@@ -56,7 +62,8 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("log-format", "text", "text or json")
 	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
-	f.Int("max-in-flight", 256, "how many reviews are answered at once; the API server retries the others")
+	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
+	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
 }
 
 // loadConfig reads the settings from flags, environment and file, in this order of
@@ -83,7 +90,10 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		MaxInFlight: v.GetInt("max-in-flight"),
+		ReviewTimeout: v.GetDuration("review-timeout"),
+	}
+	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
+		c.MemoryLimit = q.Value()
 	}
 	if err := c.validate(); err != nil {
 		return c, usageError{err}
@@ -165,8 +175,11 @@ func (c serveConfig) validate() error {
 	if c.ShutdownDelay < 0 || c.ShutdownMax <= 0 {
 		wrong("shutdown-timeout", c.ShutdownMax, "allowed are positive durations such as 20s, for --shutdown-delay also 0s")
 	}
-	if c.MaxInFlight < 1 {
-		wrong("max-in-flight", c.MaxInFlight, "allowed is 1 or more")
+	if c.ReviewTimeout < time.Second || c.ReviewTimeout > 30*time.Second {
+		wrong("review-timeout", c.ReviewTimeout, "allowed is what the API allows for timeoutSeconds, from 1s to 30s")
+	}
+	if c.MemoryLimit < leastMemory {
+		wrong("memory-limit", c.MemoryLimit, "allowed is a quantity of 96Mi at least, such as 256Mi")
 	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(problems...)

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,7 +128,7 @@ func (s surroundings) environment(container *corev1.Container) (map[string]strin
 	for _, v := range container.Env {
 		value, err := v.Value, literal(v.Value)
 		if v.ValueFrom != nil {
-			value, err = s.reference(v.ValueFrom)
+			value, err = s.reference(container, v.ValueFrom)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
@@ -137,9 +138,14 @@ func (s surroundings) environment(container *corev1.Container) (map[string]strin
 	return env, nil
 }
 
-func (s surroundings) reference(from *corev1.EnvVarSource) (string, error) {
+func (s surroundings) reference(container *corev1.Container, from *corev1.EnvVarSource) (string, error) {
+	if r := from.ResourceFieldRef; r != nil && r.Resource == "limits.memory" && r.Divisor.IsZero() {
+		if limit := container.Resources.Limits.Memory(); !limit.IsZero() {
+			return strconv.FormatInt(limit.Value(), 10), nil
+		}
+	}
 	if from.FieldRef == nil {
-		return "", fmt.Errorf("the ground resolves fieldRef only")
+		return "", fmt.Errorf("the ground resolves fieldRef, and limits.memory of the container itself, only")
 	}
 	switch from.FieldRef.FieldPath {
 	case "metadata.name":

@@ -32,7 +32,7 @@ func DecodedSize(text []byte) int64 {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; c {
 		case '{':
-			size += mapHeader + allocation
+			size += mapHeader
 			members = append(members, 0)
 		case '[':
 			size += boxedSlice + sliceElement
@@ -49,6 +49,7 @@ func DecodedSize(text []byte) int64 {
 			if len(members) == 0 || members[len(members)-1] < 0 {
 				continue
 			}
+			size -= boxedString // the text before was a key
 			n := members[len(members)-1]
 			// The first eight members share one group. Above, groups are at least
 			// mapGroupLeft members full, and the smaller map is kept until all is copied.

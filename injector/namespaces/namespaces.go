@@ -20,8 +20,8 @@ var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // Informer holds the metadata of all namespaces in a cache.
 type Informer struct {
-	client   metadata.Interface
 	informer cache.SharedIndexInformer
+	live     *liveReader
 
 	mu sync.Mutex
 	// lastError is the last error of the list or watch request.
@@ -30,7 +30,7 @@ type Informer struct {
 
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(client metadata.Interface) (*Informer, error) {
-	i := &Informer{client: client}
+	i := &Informer{live: newLiveReader(client)}
 	i.informer = metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	err := i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		i.mu.Lock()
@@ -65,7 +65,8 @@ func (i *Informer) Ready() error {
 }
 
 // Get returns the metadata of a namespace. It reads the namespace live if the cache does
-// not hold it.
+// not hold it. The error is NotFound if the namespace does not exist, and TooManyRequests
+// if too many namespaces are being read.
 func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
 	item, found, err := i.informer.GetStore().GetByKey(name)
 	if err != nil {
@@ -73,7 +74,7 @@ func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, e
 	}
 	object, ok := item.(*metav1.PartialObjectMetadata)
 	if !found || !ok {
-		object, err = i.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		object, err = i.live.get(ctx, name)
 		if err != nil {
 			return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 		}

@@ -1,29 +1,150 @@
 package webhook
 
 import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestTheMemoryOfBodiesIsBoundedInSumAndOrdinaryReviewsStillPass(t *testing.T) {
+// large is a review of a pod with an annotation of n bytes.
+func large(n int) string {
+	return reviewOf(v1Version, `,"annotations":{"example.com/large":"`+strings.Repeat("x", n)+`"}`, false)
+}
+
+// allFree fails the test if a body or a review still holds memory.
+func (f *fixture) allFree(t *testing.T) {
+	t.Helper()
+	if small, rest := f.bodies.free(); small != f.Memory.Bodies || rest != f.Memory.LargeBodies {
+		t.Errorf("bodies: %d and %d bytes are free, want %d and %d", small, rest, f.Memory.Bodies, f.Memory.LargeBodies)
+	}
+	if small, large := f.budget.Taken(); small != 0 || large != 0 {
+		t.Errorf("reviews: %d and %d bytes are taken", small, large)
+	}
+}
+
+func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
-	f.bodies.held.Store(maxBodies)
+	held := f.Memory.LargeBodies
+	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, progress: time.Now().Add(time.Hour)}, held); err != nil {
+		t.Fatal(err)
+	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
 	}
-	large := reviewOf(v1Version, `,"annotations":{"example.com/large":"`+strings.Repeat("x", 2*freeBody)+`"}`, false)
-	if w := f.post(t, large); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("a large review: %d %s", w.Code, w.Body)
 	}
-	if held := f.bodies.held.Load(); held != maxBodies {
-		t.Errorf("%d bytes are held, want %d: what was read is given back", held, maxBodies)
-	}
-	f.bodies.held.Store(0)
-	if w := f.post(t, large); w.Code != http.StatusOK {
+	f.bodies.rest.give(held)
+	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusOK {
 		t.Errorf("a large review beside none: %d %s", w.Code, w.Body)
 	}
-	if held := f.bodies.held.Load(); held != 0 {
-		t.Errorf("%d bytes are held after the answer", held)
+	f.allFree(t)
+}
+
+// Whatever size a body has, announced or not, it is read whole and its memory comes back.
+func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, size := range []int{0, 1, 4095, 4096, 4097, smallBody - 1, smallBody, smallBody + 1, 3 << 20, maxUnannounced, maxUnannounced + 1, maxBody - 1, maxBody, maxBody + 1} {
+		for _, announced := range []bool{true, false} {
+			text := strings.Repeat(" ", size)
+			r := httptest.NewRequest(http.MethodPost, "/mutate", strings.NewReader(text))
+			r.Header.Set("Content-Type", "application/json")
+			if !announced {
+				r.ContentLength = -1
+			}
+			body, release, err := f.bodies.read(httptest.NewRecorder(), r)
+			most := maxBody
+			if !announced {
+				most = maxUnannounced
+			}
+			if size > most != (err != nil) || err == nil && string(body) != text {
+				t.Errorf("%d bytes, announced %v: %d are read, %v", size, announced, len(body), err)
+			}
+			release()
+			f.allFree(t)
+		}
+	}
+}
+
+// connections are clients that begin a review of size bytes and do not finish it.
+func stall(t *testing.T, address string, clients, size int) {
+	t.Helper()
+	head := fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size+1)
+	for range clients {
+		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, head+strings.Repeat(" ", size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSendersThatPauseGiveWayToOthers(t *testing.T) {
+	f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * smallBody })
+	server := httptest.NewTLSServer(f.mutate)
+	t.Cleanup(server.Close)
+	stall(t, server.Listener.Addr().String(), 3, smallBody-2)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if small, _ := f.bodies.free(); small == smallBody {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the bodies are not held: %v", f.bodies)
+		}
+	}
+	sending := &bodyReader{progress: time.Now().Add(time.Hour)}
+	if err := f.bodies.small.take(sending, smallBody-100); err != nil {
+		t.Fatal(err)
+	}
+	var answer *http.Response
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // as an API server does after a 503
+		var err error
+		if answer, err = server.Client().Post(server.URL, "application/json", strings.NewReader(reviewOf(v1Version, "", false))); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a review beside three that pause: %s", answer.Status)
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if small, _ := f.bodies.free(); small >= smallBody { // one of them at least
+			break
+		}
+		if time.Now().After(deadline) {
+			small, _ := f.bodies.free()
+			t.Fatalf("the memory of the bodies that were given up does not come back: %d", small)
+		}
+	}
+}
+
+// A client that is told why gets the answer before its connection ends.
+func TestABodyThatIsTooLongIsRefusedBeforeItIsRead(t *testing.T) {
+	f := newFixture(t, nil)
+	server := httptest.NewServer(f.mutate)
+	defer server.Close()
+	c, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", maxBody+1)
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%v, %v", answer, err)
 	}
 }

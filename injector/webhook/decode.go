@@ -2,10 +2,11 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,17 +20,32 @@ const (
 
 // Review is the request of an AdmissionReview, as far as the webhooks read it. Its
 // JSON form is the same in v1 and v1beta1. A Review is for one goroutine.
+//
+// The objects are decoded when a webhook asks for them, and only then: that is where
+// the memory goes. Object and OldObject are parts of the review's body.
 type Review struct {
 	UID types.UID `json:"uid"`
 	Target
-	Operation string                    `json:"operation"`
-	UserInfo  authenticationv1.UserInfo `json:"userInfo"`
-	DryRun    bool                      `json:"dryRun"`
-	Object    json.RawMessage           `json:"object"`
-	OldObject json.RawMessage           `json:"oldObject"`
+	Operation string `json:"operation"`
+	DryRun    bool   `json:"dryRun"`
+	Object    part   `json:"object"`
+	OldObject part   `json:"oldObject"`
+	UserInfo  part   `json:"userInfo"`
 
-	// pod is the decoded object, once Pod has been called.
-	pod map[string]any
+	memory memory
+	// metadata and pod are the decoded object, once [Review.Metadata] and [Review.Pod]
+	// have been called.
+	metadata, pod map[string]any
+}
+
+// part is a part of a body, without a copy of it. It is valid as long as the body.
+type part []byte
+
+// UnmarshalJSON implements [json.Unmarshaler]. It keeps the text that [json.Unmarshal]
+// was given. (A [json.Decoder] would use the memory again.)
+func (p *part) UnmarshalJSON(text []byte) error {
+	*p = text
+	return nil
 }
 
 // Target says which object a review is about.
@@ -65,11 +81,21 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 	if review.Request == nil {
 		return "", nil, Malformed("the review has no request")
 	}
-	if review.Request.UID == "" {
+	r = review.Request
+	if r.UID == "" {
 		return "", nil, Malformed("the review's request has no uid")
 	}
-	return review.APIVersion, review.Request, nil
+	// All these texts are short; what is echoed and logged has to be.
+	for _, text := range []string{string(r.UID), r.Namespace, r.Name, r.Operation, r.SubResource} {
+		if len(text) > maxName {
+			return "", nil, Malformed("the review's request has a name of %d bytes; allowed are %d", len(text), maxName)
+		}
+	}
+	return review.APIVersion, r, nil
 }
+
+// maxName bounds names in a review, in bytes. A name in Kubernetes has 253 at most.
+const maxName = 512
 
 // aboutPod returns a [MalformedError] unless the review is about a v1 Pod or one of
 // its subresources.
@@ -83,11 +109,13 @@ func (r *Review) aboutPod() error {
 	return nil
 }
 
-// Pod returns the pod under review, with its numbers kept exact. The caller does not
-// modify it. Every error is a [MalformedError].
-func (r *Review) Pod() (map[string]any, error) {
-	if r.pod != nil {
-		return r.pod, nil
+// Metadata returns a pod that has nothing but the parts of its metadata that decide
+// about injection: labels, annotations, owners and names. It costs little memory, however
+// large the pod is. The caller does not modify it. The error is a [MalformedError], or
+// one of [bounds.Budget.Take].
+func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
+	if r.metadata != nil {
+		return r.metadata, nil
 	}
 	if err := r.aboutPod(); err != nil {
 		return nil, err
@@ -95,30 +123,137 @@ func (r *Review) Pod() (map[string]any, error) {
 	if isAbsent(r.Object) {
 		return nil, Malformed("the review's request has no object")
 	}
-	pod, err := injector.DecodePod(r.Object)
-	if err != nil {
+	var pod struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name            part `json:"name"`
+			GenerateName    part `json:"generateName"`
+			Labels          part `json:"labels"`
+			Annotations     part `json:"annotations"`
+			OwnerReferences part `json:"ownerReferences"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(r.Object, &pod); err != nil {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
 	// The API server always says what its object is.
-	if kind, version := pod["kind"], pod["apiVersion"]; kind != "Pod" || version != "v1" {
-		return nil, Malformed("the review's object is a %v of %v; this webhook is for v1 Pods", kind, version)
+	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
+		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", pod.Kind, pod.APIVersion)
+	}
+	parts := map[string]part{
+		"name": pod.Metadata.Name, "generateName": pod.Metadata.GenerateName,
+		"labels": pod.Metadata.Labels, "annotations": pod.Metadata.Annotations, "ownerReferences": pod.Metadata.OwnerReferences,
+	}
+	if err := r.memory.hold(ctx, r.Namespace, parts["name"], parts["generateName"], parts["labels"], parts["annotations"], parts["ownerReferences"]); err != nil {
+		return nil, err
+	}
+	metadata := map[string]any{}
+	for key, text := range parts {
+		if isAbsent(text) {
+			continue
+		}
+		value, err := decodeAny(text)
+		if err != nil {
+			return nil, Malformed("the review's object is not a pod: metadata.%s: %v", key, err)
+		}
+		metadata[key] = value
+	}
+	r.metadata = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+	return r.metadata, nil
+}
+
+// Pod returns the pod under review, with its numbers kept exact. The caller does not
+// modify it. Pod waits until there is memory for the decoded pod. The error is a
+// [MalformedError], or one of [bounds.Budget.Take].
+func (r *Review) Pod(ctx context.Context) (map[string]any, error) {
+	if r.pod != nil {
+		return r.pod, nil
+	}
+	if _, err := r.Metadata(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.memory.hold(ctx, r.Namespace, r.Object); err != nil {
+		return nil, err
+	}
+	pod, err := injector.DecodePod(r.Object)
+	if err != nil {
+		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
 	r.pod = pod
 	return pod, nil
 }
 
-// OldPod returns the pod before an update. Every error is a [MalformedError].
+// OldPod returns what of the pod before an update the pipeline compares: labels, and of
+// each container its name, image and resources. Every error is a [MalformedError].
 func (r *Review) OldPod() (map[string]any, error) {
-	pod, err := injector.DecodePod(r.OldObject)
-	if err != nil {
+	type container struct {
+		Name      string `json:"name"`
+		Image     string `json:"image,omitempty"`
+		Resources part   `json:"resources,omitempty"`
+	}
+	var old struct {
+		Metadata struct {
+			Labels map[string]string `json:"labels"`
+		} `json:"metadata"`
+		Spec struct {
+			InitContainers      []container `json:"initContainers"`
+			Containers          []container `json:"containers"`
+			EphemeralContainers []container `json:"ephemeralContainers"`
+		} `json:"spec"`
+	}
+	if isAbsent(r.OldObject) {
+		return nil, Malformed("the review's request has no oldObject")
+	}
+	if err := json.Unmarshal(r.OldObject, &old); err != nil {
 		return nil, Malformed("the review's old object is not a pod: %v", err)
 	}
-	return pod, nil
+	labels := map[string]any{}
+	for key, value := range old.Metadata.Labels {
+		labels[key] = value
+	}
+	spec := map[string]any{}
+	for list, containers := range map[string][]container{"initContainers": old.Spec.InitContainers, "containers": old.Spec.Containers, "ephemeralContainers": old.Spec.EphemeralContainers} {
+		items := make([]any, len(containers))
+		for i, c := range containers {
+			item := map[string]any{"name": c.Name}
+			if c.Image != "" {
+				item["image"] = c.Image
+			}
+			if !isAbsent(c.Resources) {
+				resources, err := decodeAny(c.Resources)
+				if err != nil {
+					return nil, Malformed("the review's old object is not a pod: %v", err)
+				}
+				item["resources"] = resources
+			}
+			items[i] = item
+		}
+		spec[list] = items
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": labels}, "spec": spec}, nil
 }
 
 // FromNode reports whether a kubelet sent the request: only nodes are in the group
-// system:nodes.
-func (r *Review) FromNode() bool { return slices.Contains(r.UserInfo.Groups, "system:nodes") }
+// system:nodes. The error is a [MalformedError].
+func (r *Review) FromNode() (bool, error) {
+	if isAbsent(r.UserInfo) {
+		return false, nil
+	}
+	if len(r.UserInfo) > maxUserInfo {
+		return false, Malformed("the review's userInfo has %d bytes; allowed are %d", len(r.UserInfo), maxUserInfo)
+	}
+	var user struct {
+		Groups []string `json:"groups"`
+	}
+	if err := json.Unmarshal(r.UserInfo, &user); err != nil {
+		return false, Malformed("the review's userInfo cannot be read: %v", err)
+	}
+	return slices.Contains(user.Groups, "system:nodes"), nil
+}
+
+// maxUserInfo bounds the JSON of a review's user, in bytes: thousands of groups.
+const maxUserInfo = 256 << 10
 
 // objectName names the object in the log. A controller's pod has no name yet, only
 // the beginning of one.
@@ -126,12 +261,12 @@ func (r *Review) objectName() string {
 	if r.Name != "" {
 		return r.Name
 	}
-	meta, _ := r.pod["metadata"].(map[string]any)
+	meta, _ := r.metadata["metadata"].(map[string]any)
 	if name, ok := meta["generateName"].(string); ok && name != "" {
-		return name + "…"
+		return fmt.Sprintf("%.253s…", name)
 	}
 	return "(no name yet)"
 }
 
-// isAbsent reports whether a review leaves an object out.
-func isAbsent(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
+// isAbsent reports whether a review leaves a part out.
+func isAbsent(raw []byte) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }

@@ -12,7 +12,7 @@
 // [Middleware] serves all of them, and no webhook sees HTTP. The [Server] owns the
 // listeners and the order of stopping.
 //
-// May import: injector, effects, patch, policy, reason, templates, net/http and
+// May import: injector, bounds, effects, patch, policy, reason, templates, net/http and
 // Prometheus. Knows nothing of certificates beyond a function that returns one,
 // and has no client of a cluster.
 package webhook

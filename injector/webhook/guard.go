@@ -44,9 +44,12 @@ func NewGuard(o GuardOptions) Webhook {
 
 func (guard) Name() string { return "guard" }
 
-func (g guard) Review(_ context.Context, r *Review) (Response, error) {
+func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
+	}
+	if err := r.memory.hold(ctx, "", r.Object, r.OldObject); err != nil {
+		return Response{}, err
 	}
 	switch r.Operation {
 	case "CREATE", "UPDATE":
@@ -66,7 +69,7 @@ type sidecarTemplate struct {
 	Spec json.RawMessage `json:"spec"`
 }
 
-func readTemplate(raw json.RawMessage) (*sidecarTemplate, error) {
+func readTemplate(raw []byte) (*sidecarTemplate, error) {
 	if isAbsent(raw) {
 		return nil, Malformed("the review's request has no object")
 	}
@@ -133,7 +136,7 @@ func sameJSON(a, b json.RawMessage) (bool, error) {
 	return reflect.DeepEqual(x, y), nil
 }
 
-func decodeAny(raw json.RawMessage) (any, error) {
+func decodeAny(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}

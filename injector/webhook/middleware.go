@@ -3,12 +3,12 @@ package webhook
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"time"
 
+	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -19,8 +19,7 @@ type Recorder interface {
 	Record(effects.Event)
 }
 
-// Options are what a [Middleware] works with. All fields are required but Ready and
-// MaxInFlight.
+// Options are what a [Middleware] works with. All fields are required but Ready.
 type Options struct {
 	Effects Recorder
 	Metrics *Metrics
@@ -28,9 +27,10 @@ type Options struct {
 	// Ready returns what is missing before reviews can be answered well, and nil if
 	// nothing is. Nil is always ready.
 	Ready func() error
-	// MaxInFlight bounds how many reviews are worked on at once; others get 503.
-	// Default: 256.
-	MaxInFlight int
+	// Timeout is the longest time that an API server waits for an answer. A review may
+	// ask for less time, not for more.
+	Timeout time.Duration
+	Memory  Memory
 }
 
 // Middleware does for every webhook what has to do with HTTP: readiness, bounds,
@@ -38,19 +38,16 @@ type Options struct {
 // one Middleware serves share its bounds.
 type Middleware struct {
 	options Options
-	slots   chan struct{}
-	bodies  bodies
+	bodies  *bodies
+	budget  *bounds.Budget
 }
 
 // NewMiddleware returns a middleware.
 func NewMiddleware(o Options) *Middleware {
-	if o.MaxInFlight <= 0 {
-		o.MaxInFlight = 256
-	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	return &Middleware{options: o, slots: make(chan struct{}, o.MaxInFlight)}
+	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies, o.Memory.LargeBodies), budget: bounds.NewBudget(o.Memory.Decoded)}
 }
 
 // exchange is what is known so far of one review and its answer.
@@ -91,14 +88,9 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webho
 	if err != nil {
 		return err
 	}
-	// Only after the body: a client that never finishes sending must not hold a slot.
-	// The server's read timeout ends it.
-	free, err := m.slot()
-	if err != nil {
-		return err
-	}
-	defer free()
-	ctx, cancel, err := withTimeout(r)
+	done := bounds.Work(r.Context())
+	defer func() { done(e.review != nil) }()
+	ctx, cancel, err := m.withTimeout(r)
 	if err != nil {
 		return err
 	}
@@ -107,9 +99,15 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webho
 	if err != nil {
 		return err
 	}
+	review.memory.budget = m.budget
+	defer review.memory.free()
 	e.review = review
 	if e.response, err = webhook.Review(ctx, review); err != nil {
-		return err
+		refusal, ok := refuseForMemory(review, err)
+		if !ok {
+			return err
+		}
+		e.response = refusal
 	}
 	answer, err := encodeReview(version, review.UID, e.response)
 	if err != nil {
@@ -121,30 +119,19 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webho
 	return nil
 }
 
-// slot takes one of the reviews that may be worked on at once. The caller gives it
-// back with free.
-func (m *Middleware) slot() (free func(), err error) {
-	select {
-	case m.slots <- struct{}{}:
-		return func() { <-m.slots }, nil
-	default:
-		return nil, &unavailableError{fmt.Errorf("%d reviews are being answered, which is the limit", m.options.MaxInFlight)}
-	}
-}
-
 // withTimeout bounds the work by the time that the API server is willing to wait,
-// which it says in the query: ?timeout=2s.
-func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
-	const most = 30 * time.Second // the API's own limit of timeoutSeconds
-	timeout := most
+// which it says in the query: ?timeout=2s. A tenth of it, and half a second at most, is
+// for the way of the answer.
+func (m *Middleware) withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
+	timeout := m.options.Timeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return nil, nil, Malformed("timeout %q; allowed is a positive duration such as 2s", text)
+			return nil, nil, Malformed("timeout %.32q; allowed is a positive duration such as 2s", text)
 		}
-		timeout = min(d, most)
+		timeout = min(d, timeout)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, 500*time.Millisecond))
 	return ctx, cancel, nil
 }
 
@@ -166,8 +153,12 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	var unavailable *unavailableError
 	var malformed *MalformedError
 	var panicked *panicError
+	var busy *bounds.BusyError
+	if errors.As(err, &busy) {
+		unavailable = &unavailableError{err}
+	}
 	switch {
-	case errors.As(err, &unavailable):
+	case unavailable != nil || errors.As(err, &unavailable):
 		// The API server tries again, on another connection and so perhaps at another
 		// replica.
 		m.options.Metrics.unavailable(e.webhook)
@@ -177,11 +168,11 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 		return
 	case errors.As(err, &malformed):
 		m.options.Metrics.observe(e.webhook, "malformed", "", e.dryRun(), time.Since(e.start))
-		http.Error(w, "pillion: "+printable(malformed.text), malformed.status)
+		http.Error(w, "pillion: "+boundMessage([]string{malformed.text}), malformed.status)
 		return
 	}
 	m.options.Metrics.observe(e.webhook, "error", reason.InternalError, e.dryRun(), time.Since(e.start))
-	log, text := m.log(e).With("error", err), printable(err.Error())
+	log, text := m.log(e).With("error", err), boundMessage([]string{err.Error()})
 	if errors.As(err, &panicked) {
 		log, text = log.With("stack", string(panicked.stack)), "a panic while answering the review; pillion's log says where"
 	}

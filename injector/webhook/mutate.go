@@ -16,13 +16,22 @@ func NewMutate(p Pods) Webhook { return mutate{p} }
 func (mutate) Name() string { return "mutate" }
 
 func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
-	request, err := m.pods.request(ctx, r, m.pods.Templates())
+	request, err := m.pods.request(ctx, r)
 	if err != nil {
 		return Response{}, err
 	}
-	out, err := m.pods.Pipeline.Inject(request)
-	if err != nil {
+	// Where the metadata say enough, the pod is never decoded.
+	if request.Pod, err = r.Metadata(ctx); err != nil {
 		return Response{}, err
+	}
+	out, decided := m.pods.Pipeline.DecideByMetadata(request)
+	if !decided {
+		if request.Pod, err = r.Pod(ctx); err != nil {
+			return Response{}, err
+		}
+		if out, err = m.pods.Pipeline.Inject(request); err != nil {
+			return Response{}, err
+		}
 	}
 	response := Unchanged(out.Code)
 	switch {

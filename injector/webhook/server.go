@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pillion-dev/pillion/injector/bounds"
 )
 
 // Check is one condition of readiness.
@@ -37,6 +39,15 @@ type ServerOptions struct {
 	ShutdownDelay, ShutdownTimeout time.Duration
 	Logger                         *slog.Logger
 }
+
+// Bounds of connections. Each takes some 20 to 40 KiB of memory, with TLS and a goroutine.
+const (
+	// maxReviewConnections is more than API servers open: each review in flight has one.
+	maxReviewConnections = 1024
+	maxAdminConnections  = 64
+	// maxHeader bounds a request's header, in bytes. An API server's has a few hundred.
+	maxHeader = 8 << 10
+)
 
 // Server owns the two listeners.
 type Server struct {
@@ -65,8 +76,8 @@ func (s *Server) Run(ctx context.Context) error {
 // serve is Run on open listeners. It closes them.
 func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	o := s.options
-	reviews := s.reviewServer()
-	probes := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
+	reviews, probes := s.reviewServer(), s.adminServer()
+	webhook, admin = bounds.NewListener(webhook, maxReviewConnections), bounds.NewListener(admin, maxAdminConnections)
 	defer func() { _, _ = reviews.Close(), probes.Close() }()
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
@@ -100,15 +111,34 @@ func (s *Server) reviewServer() *http.Server {
 	for path, handler := range s.options.Webhooks {
 		mux.Handle(path, handler)
 	}
+	// API servers call a Service over HTTP/1.1. In HTTP/2 one connection could bring
+	// hundreds of requests at once.
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:   s.closeWhileStopping(mux),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
+		Handler:     s.closeWhileStopping(mux),
+		Protocols:   &protocols,
+		ConnContext: bounds.Context,
+		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
 		// An API server sends a review at once; its longest timeout is 30 s.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      45 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+func (s *Server) adminServer() *http.Server {
+	return &http.Server{
+		Handler:           s.adminHandler(),
+		ConnContext:       bounds.Context,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      15 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.options.Logger.Handler(), slog.LevelDebug),
 	}
 }
@@ -151,6 +181,9 @@ func (s *Server) adminHandler() http.Handler {
 		}
 		_, _ = fmt.Fprintln(w, "ok")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{}))
-	return mux
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer bounds.Work(r.Context())(true)
+		mux.ServeHTTP(w, r)
+	})
 }

@@ -19,12 +19,14 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if err := r.aboutPod(); err != nil {
 		return Response{}, err
 	}
-	set := v.pods.Templates()
-	if !slices.ContainsFunc(set.All(), templates.Entry.Required) {
+	if !slices.ContainsFunc(v.pods.Templates().All(), templates.Entry.Required) {
 		return Allowed(), nil
 	}
-	request, err := v.pods.request(ctx, r, set)
-	if err != nil {
+	request, err := v.pods.request(ctx, r)
+	if err != nil || !request.RequiredHere() {
+		return Allowed(), err
+	}
+	if request.Pod, err = r.Pod(ctx); err != nil {
 		return Response{}, err
 	}
 	if r.Operation == "UPDATE" {

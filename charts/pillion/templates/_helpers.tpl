@@ -76,6 +76,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
+- --review-timeout={{ max .Values.webhook.requested.timeoutSeconds .Values.webhook.enforced.timeoutSeconds .Values.webhook.templates.timeoutSeconds }}s
 - --shutdown-delay={{ .Values.shutdown.delaySeconds }}s
 - --shutdown-timeout={{ .Values.shutdown.timeoutSeconds }}s
 {{- end -}}

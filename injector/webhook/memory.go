@@ -1,0 +1,93 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/pillion-dev/pillion/injector/bounds"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Memory is what reviews may take of the process, in bytes.
+type Memory struct {
+	// Bodies is for the bodies of ordinary reviews and for the first part of each other,
+	// LargeBodies for the rest of those.
+	Bodies, LargeBodies int64
+	// Decoded is for decoded objects and the work on them. A pod that takes more than
+	// Decoded.Large is refused.
+	Decoded bounds.BudgetOptions
+}
+
+// MemoryFor divides the memory that a process may use, in bytes, for a number of CPUs.
+// A quarter is left to the process itself: templates, namespaces, connections.
+func MemoryFor(limit int64, cpus int) Memory {
+	return Memory{
+		Bodies:      limit / 16,
+		LargeBodies: max(limit/8, maxBody+1),
+		Decoded: bounds.BudgetOptions{
+			Small: max(limit/16, bounds.Small), SmallWorkers: max(2*cpus, 4),
+			// One large pod keeps a CPU busy. Others have to have one, too.
+			Large: limit * 15 / 32, LargeWorkers: max(cpus/2, 1),
+		},
+	}
+}
+
+// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
+// byte of it: copies of what it changes, the patch, and garbage not yet collected.
+const workPerByte = 0.25
+
+// memory is what one review holds of the budget.
+type memory struct {
+	budget *bounds.Budget
+	// release gives back what is held; nil if nothing is.
+	release func()
+}
+
+// hold waits for the memory to decode the parts and to work on them. It gives back first
+// what the review held until now: who holds some and waits for more could wait for ever.
+func (m *memory) hold(ctx context.Context, namespace string, parts ...part) error {
+	m.free()
+	var bytes int64
+	for _, p := range parts {
+		size := bounds.DecodedSize(p)
+		bytes += size + int64(workPerByte*float64(size)) + decoderBuffer*int64(len(p))
+	}
+	release, err := m.budget.Take(ctx, namespace, bytes)
+	m.release = release
+	return err
+}
+
+// decoderBuffer is how many times its input a json.Decoder holds at most.
+const decoderBuffer = 2
+
+func (m *memory) free() {
+	if m.release != nil {
+		m.release()
+		m.release = nil
+	}
+}
+
+// refuseForMemory returns the answer to a review that cannot be worked on for lack of
+// memory, and false for every other error. Webhooks ask for memory where they have a
+// say only. So letting the object through would let everybody past them by its size.
+func refuseForMemory(r *Review, err error) (Response, bool) {
+	var tooLarge *bounds.TooLargeError
+	var busy *bounds.BusyError
+	var why string
+	switch {
+	case errors.As(err, &tooLarge):
+		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes about %d MiB of memory, of which Pillion has %d for one object. "+
+			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
+			len(r.Object)>>10, tooLarge.Bytes>>20, tooLarge.Most>>20)
+	case errors.As(err, &busy) && busy.Large:
+		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for all of the time that the API server waits. Try again, or make the object smaller",
+			len(r.Object)>>10)
+	default:
+		return Response{}, false
+	}
+	response := Denied(reason.TemplateTooExpensive, why+" ("+string(reason.TemplateTooExpensive)+")")
+	response.Events = []effects.Event{{Pod: r.metadata, Code: reason.TemplateTooExpensive, Message: why}}
+	return response, true
+}

@@ -1,0 +1,210 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/injector/bounds"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// variables is a review of a pod with n variables, the form that takes most memory for
+// its bytes.
+func variables(n int, annotations string) string {
+	env := strings.TrimSuffix(strings.Repeat(`{"name":"a"},`, n), ",")
+	return strings.Replace(reviewOf(v1Version, annotations, false), `"image":"nginx"`, `"image":"nginx","env":[`+env+`]`, 1)
+}
+
+// etcd stores objects of 1.5 MiB. A variable with a name of one letter takes 7 bytes
+// there, so a stored pod has 224,000 at most. Such a pod fits into the memory that the
+// chart gives, and one with twice as many is refused, not let through.
+func TestTheLargestPodThatCanBeStoredIsInjectedAndALargerOneIsRefused(t *testing.T) {
+	f := newFixture(t, nil)
+	if r := decodeAnswer(t, f.post(t, strings.Replace(variables(224_000, ""), `"a"`, `"b"`, 1))).Response; !r.Allowed || r.Patch == nil {
+		t.Errorf("224,000 variables: %+v", r.Result)
+	}
+	r := decodeAnswer(t, f.post(t, variables(450_000, ""))).Response
+	if r.Allowed || r.UID != "42" || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") || !strings.Contains(r.Result.Message, "resources.limits.memory") {
+		t.Errorf("450,000 variables: %+v", r)
+	}
+	if n := len(f.effects.outcomes); n != 1 || f.effects.outcomes[0].Pod["metadata"] == nil {
+		t.Errorf("events %+v, want one about the refusal", f.effects.outcomes)
+	}
+	if !strings.Contains(f.log.String(), "TemplateTooExpensive") {
+		t.Errorf("the log does not tell: %s", f.log)
+	}
+	f.allFree(t)
+}
+
+// Go writes '<' as six bytes, so a review can be six times what an API server was sent.
+func TestAPodIsNotLetThroughForTheBytesOfItsReview(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, n := range []int{13 * 100_000, 3 << 20} {
+		text := strings.Repeat(`\u003c`, n)
+		body := strings.Replace(reviewOf(v1Version, "", false), `"image":"nginx"`, `"image":"nginx","args":["`+text+`"]`, 1)
+		if r := decodeAnswer(t, f.post(t, body)).Response; !r.Allowed || r.Patch == nil {
+			t.Errorf("%d characters: %+v", n, r.Result)
+		}
+	}
+	f.allFree(t)
+}
+
+// Where Pillion has no say, the size of a pod is not its affair.
+func TestALargePodThatNobodyWantsAnythingInPasses(t *testing.T) {
+	f := newFixture(t, nil)
+	if r := decodeAnswer(t, f.post(t, variables(450_000, `,"annotations":{"pillion.dev/inject":"false"}`))).Response; !r.Allowed || r.Patch != nil {
+		t.Errorf("a pod that opts out: %+v", r.Result)
+	}
+	f = newFixture(t, func(o *parts) { o.Namespaces = oneNamespace{namespace: templates.Namespace{Name: "shop"}} })
+	if r := decodeAnswer(t, f.post(t, variables(450_000, ""))).Response; !r.Allowed || r.Patch != nil {
+		t.Errorf("a namespace that never asked: %+v", r.Result)
+	}
+}
+
+func TestALargePodIsVerifiedOrRefused(t *testing.T) {
+	f := newFixture(t, withAudit(t))
+	r := decodeAnswer(t, postTo(t, f.verify, variables(450_000, ""))).Response
+	if r.Allowed || !strings.Contains(r.Result.Message, "TemplateTooExpensive") {
+		t.Errorf("a new pod: %+v", r.Result)
+	}
+	image := func(pod, image string) string {
+		return strings.Replace(pod, `"containers":`, `"initContainers":[{"name":"audit","image":"`+image+`","restartPolicy":"Always"}],"containers":`, 1)
+	}
+	before := variables(224_000, "")
+	old := before[strings.Index(before, `"object":`)+len(`"object":`) : len(before)-2]
+	update := strings.Replace(image(before, "evil:1"), `"CREATE"`, `"UPDATE"`, 1)
+	update = update[:len(update)-2] + `,"oldObject":` + image(old, "registry.example.com/audit:1") + "}}"
+	if r = decodeAnswer(t, postTo(t, f.verify, update)).Response; r.Allowed || !strings.Contains(r.Result.Message, "evil:1") {
+		t.Errorf("another image in a pod of the largest size: %+v", r.Result)
+	}
+	f.allFree(t)
+}
+
+// An API server gives up after its timeout, and lets the pod through where failures are
+// ignored. A large pod that had to wait is refused just before.
+func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
+	f := newFixture(t, func(o *parts) { o.Timeout = 300 * time.Millisecond })
+	release, err := f.budget.Take(t.Context(), "other", f.Memory.Decoded.Large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := decodeAnswer(t, f.post(t, variables(50_000, ""))).Response
+	if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
+		t.Errorf("%+v", r.Result)
+	}
+	if r := decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false))).Response; !r.Allowed || r.Patch == nil {
+		t.Errorf("a small pod meanwhile: %+v", r.Result)
+	}
+	release()
+	f.allFree(t)
+}
+
+func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
+	f := newFixture(t, func(o *parts) { o.Timeout = 100 * time.Millisecond })
+	for range f.Memory.Decoded.SmallWorkers {
+		release, err := f.budget.Take(t.Context(), "other", bounds.Small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+	}
+	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("HTTP %d: %s", w.Code, w.Body)
+	}
+}
+
+// No part of a review but the objects has a size worth naming; what has is refused.
+func TestTheRestOfAReviewIsBoundedToo(t *testing.T) {
+	f := newFixture(t, nil)
+	good, long := reviewOf(v1Version, "", false), strings.Repeat("x", 1<<20)
+	for name, body := range map[string]string{
+		"uid":       strings.Replace(good, `"uid":"42"`, `"uid":"`+long+`"`, 1),
+		"namespace": strings.Replace(good, `"namespace":"shop"`, `"namespace":"`+long+`"`, 1),
+		"operation": strings.Replace(good, `"CREATE"`, `"`+long+`"`, 1),
+		"kind":      strings.Replace(good, `"kind":"Pod"},"resource"`, `"kind":"`+long+`"},"resource"`, 1),
+		"resource":  strings.Replace(good, `"resource":"pods"`, `"resource":"`+long+`"`, 1),
+		"user":      strings.Replace(good, `"operation"`, `"userInfo":{"groups":["`+strings.Repeat(`a","`, 1<<20)+`"]},"operation"`, 1),
+		"version":   strings.Replace(good, v1Version, long, 1),
+	} {
+		w := f.post(t, body)
+		if w.Code != http.StatusBadRequest || w.Body.Len() > maxMessage+100 {
+			t.Errorf("%s of %d bytes: HTTP %d, an answer of %d bytes: %.200s", name, len(long), w.Code, w.Body.Len(), w.Body)
+		}
+	}
+	if f.log.Len() > 64<<10 {
+		t.Errorf("the log has %d bytes", f.log.Len())
+	}
+}
+
+// namespacesThatHang are those of an API server that does not answer.
+type namespacesThatHang struct{ asked, most atomic.Int64 }
+
+func (n *namespacesThatHang) Get(ctx context.Context, name string) (templates.Namespace, error) {
+	if name == "shop" {
+		return templates.Namespace{Name: name}, nil
+	}
+	n.most.Store(max(n.most.Load(), n.asked.Add(1)))
+	defer n.asked.Add(-1)
+	<-ctx.Done()
+	return templates.Namespace{}, ctx.Err()
+}
+
+func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T) {
+	hanging := &namespacesThatHang{}
+	f := newFixture(t, func(o *parts) { o.Namespaces = hanging; o.Timeout = 5 * time.Second })
+	ended := make(chan bool)
+	forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
+	for range 320 {
+		go func() { f.post(t, forged); ended <- true }()
+	}
+	for hanging.asked.Load() < 300 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 10 {
+		decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
+	}
+	for range 320 {
+		<-ended
+	}
+	f.allFree(t)
+}
+
+func TestAnUnknownNamespaceIsTheSendersMistakeAndABusyReaderIsNot(t *testing.T) {
+	for want, err := range map[int]error{
+		http.StatusBadRequest:         apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "none"),
+		http.StatusServiceUnavailable: apierrors.NewTooManyRequests("too many", 1),
+	} {
+		f := newFixture(t, func(o *parts) { o.Namespaces = oneNamespace{err: fmt.Errorf("reading: %w", err)} })
+		if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != want {
+			t.Errorf("%v: HTTP %d, want %d", err, w.Code, want)
+		}
+	}
+}
+
+// A client may ask for less time than the admin registered, and not for more.
+func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
+	f := newFixture(t, func(o *parts) { o.Timeout = 2 * time.Second })
+	for query, want := range map[string]time.Duration{"": 1800 * time.Millisecond, "?timeout=30s": 1800 * time.Millisecond, "?timeout=1s": 900 * time.Millisecond} {
+		r, err := http.NewRequest(http.MethodPost, "/mutate"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel, err := f.withTimeout(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deadline, _ := ctx.Deadline()
+		if left := time.Until(deadline); left > want || left < want-time.Second/2 {
+			t.Errorf("%q: %s are left, want %s", query, left, want)
+		}
+		cancel()
+	}
+}

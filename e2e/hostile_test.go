@@ -58,7 +58,7 @@ func TestHostileReviewsGetAReasonAndTheServerGoesOn(t *testing.T) {
 		{name: "no object", body: change(`"object":{`, `"ignored":{`), status: 400, say: "object"},
 		{name: "a wrong content type", contentType: "text/yaml", body: text(goodReview), status: 415, say: "application/json"},
 		{name: "a GET", method: http.MethodGet, body: http.NoBody, status: 405, say: "POST"},
-		{name: "8 MiB", body: bytes.NewReader(bytes.Repeat([]byte(" "), 8<<20)), status: 413, say: "larger"},
+		{name: "40 MiB", body: bytes.NewReader(bytes.Repeat([]byte(" "), 40<<20)), status: 413, say: "larger"},
 		{name: "no end", body: endless{}, status: 413, say: "larger"},
 		{name: "a control character in what is told back", contentType: "a/b\tc", body: text(goodReview), status: 415, say: "application/json"},
 	}

@@ -159,7 +159,7 @@ func (n *namespacesThatHang) Get(ctx context.Context, name string) (templates.Na
 
 func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T) {
 	hanging := &namespacesThatHang{}
-	f := newFixture(t, func(o *parts) { o.Namespaces = hanging; o.Timeout = 5 * time.Second })
+	f := newFixture(t, func(o *parts) { o.Namespaces = hanging; o.Timeout = time.Second })
 	ended := make(chan bool)
 	forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
 	for range 320 {

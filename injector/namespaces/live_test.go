@@ -1,0 +1,90 @@
+package namespaces
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// Everybody who reaches the port can name namespaces that do not exist.
+func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
+	client := newClient(t)
+	var reads atomic.Int64
+	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		reads.Add(1)
+		return false, nil, nil
+	})
+	i, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notFound := 0
+	for n := range 2000 {
+		_, err := i.Get(t.Context(), fmt.Sprint("none-", n))
+		switch {
+		case apierrors.IsNotFound(err):
+			notFound++
+		case !apierrors.IsTooManyRequests(err):
+			t.Fatalf("%v, want NotFound or TooManyRequests", err)
+		}
+	}
+	if notFound < 1 || reads.Load() > liveBurst+livePerSecond*10 {
+		t.Errorf("%d reads for 2000 names, %d not found", reads.Load(), notFound)
+	}
+	if n := len(i.live.absent); n > absentNames {
+		t.Errorf("%d names are remembered", n)
+	}
+}
+
+func TestANameThatDoesNotExistIsNotAskedForTwiceAtOnce(t *testing.T) {
+	client := newClient(t)
+	var reads atomic.Int64
+	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		reads.Add(1)
+		return false, nil, nil
+	})
+	i, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Get(t.Context(), "none"); !apierrors.IsNotFound(err) {
+		t.Fatalf("%v, want NotFound", err)
+	}
+	// It may have been made since: the caller tries again, and does not take no for an answer.
+	if _, err := i.Get(t.Context(), "none"); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("%v, want TooManyRequests", err)
+	}
+	if reads.Load() != 1 {
+		t.Errorf("%d reads, want 1", reads.Load())
+	}
+	i.live.mu.Lock()
+	i.live.absent["none"] = time.Now()
+	i.live.mu.Unlock()
+	if _, err := i.Get(t.Context(), "none"); !apierrors.IsNotFound(err) {
+		t.Errorf("a second later: %v, want NotFound", err)
+	}
+}
+
+func TestAReadNeverWaitsForOtherReads(t *testing.T) {
+	i, err := New(newClient(t, namespace("shop", "a")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range liveReads { // reads that an API server does not answer
+		i.live.slots <- struct{}{}
+	}
+	if _, err := i.Get(t.Context(), "shop"); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("%v, want TooManyRequests", err)
+	}
+	for range liveReads {
+		<-i.live.slots
+	}
+	if ns, err := i.Get(t.Context(), "shop"); err != nil || ns.Name != "shop" || len(i.live.slots) != 0 {
+		t.Errorf("afterwards: %+v, %v, and %d reads run", ns, err, len(i.live.slots))
+	}
+}

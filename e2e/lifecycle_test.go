@@ -387,18 +387,21 @@ func TestPillionStartsFastAndStaysSmall(t *testing.T) {
 }
 
 // residentMiB is a process's resident memory.
-func residentMiB(t *testing.T, pid int) int {
+func residentMiB(t *testing.T, pid int) int { return statusMiB(t, pid, "VmRSS") }
+
+// statusMiB is one line of what the kernel says of a process's memory.
+func statusMiB(t *testing.T, pid int, line string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(status)) {
+	for text := range strings.Lines(string(status)) {
 		var kib int
-		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+		if _, err := fmt.Sscanf(text, line+": %d kB", &kib); err == nil {
 			return kib >> 10
 		}
 	}
-	t.Fatalf("no VmRSS in\n%s", status)
+	t.Fatalf("no %s in\n%s", line, status)
 	return 0
 }

@@ -197,7 +197,7 @@ func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel, err := f.withTimeout(r)
+		ctx, cancel, err := f.withTimeout(r, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

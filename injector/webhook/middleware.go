@@ -90,7 +90,7 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webho
 	}
 	done := bounds.Work(r.Context())
 	defer func() { done(e.review != nil) }()
-	ctx, cancel, err := m.withTimeout(r)
+	ctx, cancel, err := m.withTimeout(r, e.start)
 	if err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webho
 }
 
 // withTimeout bounds the work by the time that the API server is willing to wait,
-// which it says in the query: ?timeout=2s. A tenth of it, and half a second at most, is
-// for the way of the answer.
-func (m *Middleware) withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
+// which it says in the query: ?timeout=2s. A tenth of it is for the ways of the review and
+// of the answer: a large review takes time to write and to send.
+func (m *Middleware) withTimeout(r *http.Request, start time.Time) (context.Context, context.CancelFunc, error) {
 	timeout := m.options.Timeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
 		d, err := time.ParseDuration(text)
@@ -131,7 +131,7 @@ func (m *Middleware) withTimeout(r *http.Request) (context.Context, context.Canc
 		}
 		timeout = min(d, timeout)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout-min(timeout/10, 500*time.Millisecond))
+	ctx, cancel := context.WithDeadline(r.Context(), start.Add(timeout-timeout/10))
 	return ctx, cancel, nil
 }
 

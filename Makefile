@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static test image up down demo rotate fuzz bench clean ground
+.PHONY: help build check static test image up down demo rotate attacks fuzz bench clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -56,6 +56,11 @@ demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out,
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
 	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
 	@.cache/rotate
+
+ATTACK ?= 4s
+attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a line for each attack
+	@$(E2E) ATTACK=$(ATTACK) GROUND=controlplane HELM=3 go test . -count=1 -v -timeout=20m -run '^TestNoLoadTakesTheProcessPastItsMemory$$' \
+	  | sed -nE 's/^=== ATTR +[^ ]+ attack /ATTACK /p; /^ +[a-z_]+\.go:|^(---|FAIL|ok)/p'
 
 fuzz: ## every fuzz target for FUZZTIME (1m)
 	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz

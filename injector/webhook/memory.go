@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/injector/effects"
@@ -54,6 +55,13 @@ func (m *memory) hold(ctx context.Context, namespace string, parts ...part) erro
 		size := bounds.DecodedSize(p)
 		bytes += size + int64(workPerByte*float64(size)) + decoderBuffer*int64(len(p))
 	}
+	if deadline, ok := ctx.Deadline(); ok && bytes > bounds.Small {
+		// The other half is for the work, and for a refusal that arrives in time however
+		// busy the API server is.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
 	release, err := m.budget.Take(ctx, namespace, bytes)
 	m.release = release
 	return err
@@ -82,7 +90,7 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
 			len(r.Object)>>10, tooLarge.Bytes>>20, tooLarge.Most>>20)
 	case errors.As(err, &busy) && busy.Large:
-		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for all of the time that the API server waits. Try again, or make the object smaller",
+		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for half of the time that the API server waits. Try again, or make the object smaller",
 			len(r.Object)>>10)
 	default:
 		return Response{}, false

@@ -36,6 +36,8 @@ type serveConfig struct {
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
+	OwnerEvents                bool
+	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
 	MemoryLimit   int64
@@ -62,6 +64,8 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("log-format", "text", "text or json")
 	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
+	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
+	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
 }
@@ -90,6 +94,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
+		OwnerEvents: v.GetBool("owner-events"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
@@ -156,6 +161,7 @@ func (c serveConfig) validate() error {
 		wrong("annotation-prefix", c.AnnotationPrefix, "allowed is a DNS name of lower case letters, digits, dashes and dots")
 	}
 	c.certsConfig.validate(wrong)
+	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {
 		if !slices.Contains(library.Names(), name) {
 			wrong("library", name, "allowed are "+strings.Join(library.Names(), ", "))

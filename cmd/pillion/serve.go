@@ -139,7 +139,14 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return fmt.Errorf("setting up certificates: %w", err)
 	}
 	registry.MustRegister(certs.NewCollector(source))
-	events := effects.NewEvents(client.CoreV1())
+	peers, err := c.peers()
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
+	}
+	events := effects.NewEvents(effects.Options{
+		Client: client.EventsV1(), Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
+		Instance: instance(), Logger: log.With("component", "events"),
+	})
 	defer events.Close()
 
 	loaded := func() error { return errors.Join(ns.Ready(), set.Ready()) }
@@ -154,7 +161,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	}
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List}
 	server := webhook.NewServer(webhook.ServerOptions{
-		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Gatherer: registry,
+		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: map[string]http.Handler{
 			"/mutate":                    middleware.Handler(webhook.NewMutate(pods)),
 			"/verify":                    middleware.Handler(webhook.NewVerify(pods)),
@@ -178,6 +185,15 @@ func limitMemory(limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit * 5 / 8)
 	}
+}
+
+// instance returns the name of this replica: a pod's host name is the pod's name.
+func instance() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "pillion"
+	}
+	return name
 }
 
 // runAll runs the server together with the watches. The watches run until the server has

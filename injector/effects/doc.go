@@ -1,8 +1,13 @@
 // Package effects writes the side effects of an admission: Kubernetes events. No other
 // package has side effects, and this package has none on a dry run, as KEP-576 requires.
 //
-// In: outcomes. Out: events on the pod's owner, or on the namespace of a pod without an
-// owner, written in the background through a bounded queue.
+// In: outcomes. Out: events on the pod's owner or on its namespace, written in the
+// background through a bounded queue.
+//
+// A review can be forged by whoever reaches the webhook's port. So an event is written about
+// an object only after the API server, or the informer's cache, has confirmed that the object
+// exists with the UID that the event names. Equal events are written once in some minutes,
+// and each namespace has a bounded rate.
 //
 // May import: reason, client-go. No other package of this module.
 package effects

@@ -24,7 +24,7 @@ type Check struct {
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All fields are required.
+// ServerOptions are what a [Server] works with. All fields are required but Peers.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
 	// /readyz and /metrics (plain).
@@ -32,8 +32,10 @@ type ServerOptions struct {
 	// Webhooks has the handlers of admission reviews by their paths.
 	Webhooks       map[string]http.Handler
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	Gatherer       prometheus.Gatherer
-	Checks         []Check
+	// Peers are the clients that may send reviews. They do not limit AdminListen.
+	Peers    Peers
+	Gatherer prometheus.Gatherer
+	Checks   []Check
 	// ShutdownDelay is how long the server still takes reviews after readiness has been
 	// withdrawn, until no API server sends any. ShutdownTimeout bounds the rest.
 	ShutdownDelay, ShutdownTimeout time.Duration
@@ -111,6 +113,8 @@ func (s *Server) reviewServer() *http.Server {
 	for path, handler := range s.options.Webhooks {
 		mux.Handle(path, handler)
 	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate}
+	s.options.Peers.require(config)
 	// API servers call a Service over HTTP/1.1. In HTTP/2 one connection could bring
 	// hundreds of requests at once.
 	var protocols http.Protocols
@@ -119,7 +123,7 @@ func (s *Server) reviewServer() *http.Server {
 		Handler:     s.closeWhileStopping(mux),
 		Protocols:   &protocols,
 		ConnContext: bounds.Context,
-		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate},
+		TLSConfig:   config,
 		// An API server sends a review at once; its longest timeout is 30 s.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/pillion-dev/pillion/injector/webhook"
+)
+
+// peersConfig are the settings of 'pillion serve' about the clients that may send reviews.
+type peersConfig struct {
+	ClientCAFile string
+	ClientNames  []string
+}
+
+func peersFlags(f *pflag.FlagSet) {
+	f.String("client-ca-file", "", "PEM file with the CAs of the API servers' client certificates: only their clients may send reviews (default: everybody may)")
+	f.StringSlice("client-names", nil, "names of which a client's certificate must have one, as common name or DNS name (default: any); only with --client-ca-file")
+}
+
+func readPeersConfig(v *viper.Viper) peersConfig {
+	return peersConfig{ClientCAFile: v.GetString("client-ca-file"), ClientNames: list(v, "client-names")}
+}
+
+func (c peersConfig) validate(wrong func(setting string, value any, allowed string)) {
+	if c.ClientCAFile == "" && len(c.ClientNames) > 0 {
+		wrong("client-names", c.ClientNames, "required with it is --client-ca-file")
+	}
+	if _, err := c.peers(); err != nil {
+		wrong("client-ca-file", c.ClientCAFile, fmt.Sprintf("required is a PEM file of CA certificates: %v", err))
+	}
+}
+
+// peers reads the file.
+func (c peersConfig) peers() (webhook.Peers, error) {
+	if c.ClientCAFile == "" {
+		return webhook.Peers{}, nil
+	}
+	file, err := os.ReadFile(c.ClientCAFile)
+	if err != nil {
+		return webhook.Peers{}, err
+	}
+	return webhook.ReadPeers(file, c.ClientNames)
+}

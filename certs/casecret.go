@@ -83,7 +83,7 @@ func (s *caSecret) keep(ctx context.Context) error {
 		return err
 	}
 	log := s.options.Logger
-	if exists && broken != nil {
+	if exists && broken != nil && (len(secret.Data) > 0 || remembered.current != nil) {
 		log.Warn("the CA's secret is damaged; it is made again", "secret", s.secret.key, "damage", broken)
 	}
 	written, err := s.store(ctx, secret, want)
@@ -111,6 +111,8 @@ func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want author
 			return false, err
 		}
 		_, err = secrets.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	} else if s.options.SecretGiven {
+		return false, fmt.Errorf("the secret does not exist, and rbac.createSecrets=false takes the permission to make it: kubectl -n %s create secret generic %s", s.options.Namespace, s.options.SecretName)
 	} else {
 		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.options.Namespace, Name: s.options.SecretName,

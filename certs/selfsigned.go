@@ -17,6 +17,10 @@ type SelfSignedOptions struct {
 	// SecretName is the Secret that holds the CA. It is made when it is absent.
 	SecretName string
 
+	// SecretGiven says that somebody else makes the Secret, empty, and that the process has
+	// no permission to make one. An absent Secret is then a problem.
+	SecretGiven bool
+
 	// CADuration is how long a new CA is valid (default 8760h, a year). A CA is
 	// replaced when a third of its validity is left.
 	CADuration time.Duration
@@ -76,8 +80,12 @@ func (o *SelfSignedOptions) complete() error {
 
 // permissions returns the permissions that the provider needs.
 func (o *SelfSignedOptions) permissions() []permission {
+	verbs := []string{"get", "list", "watch", "update"}
+	if !o.SecretGiven {
+		verbs = append(verbs, "create")
+	}
 	return append(
-		secretPermissions(o.Namespace, o.SecretName, "certs.secretName", "get", "list", "watch", "update", "create"),
+		secretPermissions(o.Namespace, o.SecretName, "certs.secretName", verbs...),
 		configurationPermissions(o.WebhookConfigurations, "certs.provider=self-signed", "list", "watch", "patch")...)
 }
 
@@ -135,7 +143,7 @@ func (s *selfSigned) missing() error {
 			return fmt.Errorf("secret %s: %w", followed.key, err)
 		}
 	}
-	if _, ok := followed.get(); !ok {
+	if _, ok := followed.get(); !ok && !s.options.SecretGiven {
 		return fmt.Errorf("secret %s: not found; the first replica with the permission creates it", followed.key)
 	}
 	return errors.New("the certificate is being signed")

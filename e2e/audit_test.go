@@ -10,7 +10,7 @@ import (
 // auditEvent is what these tests read of an event of audit.k8s.io.
 type auditEvent struct {
 	ObjectRef struct {
-		Namespace, Subresource string
+		Namespace, Resource, Subresource string
 	} `json:"objectRef"`
 	Annotations map[string]string `json:"annotations"`
 }
@@ -26,7 +26,7 @@ func auditEvents(t *testing.T, namespace string) []auditEvent {
 	for line := range strings.Lines(string(log)) {
 		var e auditEvent
 		// The last line may be half written.
-		if json.Unmarshal([]byte(line), &e) == nil && e.ObjectRef.Namespace == namespace && e.ObjectRef.Subresource == "" {
+		if json.Unmarshal([]byte(line), &e) == nil && e.ObjectRef.Namespace == namespace && e.ObjectRef.Resource == "pods" && e.ObjectRef.Subresource == "" {
 			events = append(events, e)
 		}
 	}

@@ -218,17 +218,23 @@ func (i issuer) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.cert.Raw})
 }
 
-// sign makes what a Secret of type kubernetes.io/tls holds.
+// sign makes what a Secret of type kubernetes.io/tls holds, for Pillion's Service.
 func (i issuer) sign(t *testing.T) map[string][]byte {
+	t.Helper()
+	return i.signFor(t, "pillion."+ground.Namespace+".svc")
+}
+
+// signFor is sign for another name, of a server and of a client.
+func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{"pillion." + ground.Namespace + ".svc"},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, i.cert, key.Public(), i.key)
 	if err != nil {
@@ -416,7 +422,7 @@ func (g *certsGround) renewLeafAndCA(ctx context.Context) error {
 }
 
 func (g *certsGround) testCainjector(t *testing.T) {
-	g.install(t, true, "certs.provider=cert-manager")
+	g.install(t, true, "certs.provider=cert-manager", "rbac.hardened=true")
 	for _, r := range []right{
 		{verb: "update", resource: "secrets", namespace: ground.Namespace, name: servingSecret},
 		{verb: "create", resource: "secrets", namespace: ground.Namespace},
@@ -425,6 +431,11 @@ func (g *certsGround) testCainjector(t *testing.T) {
 	} {
 		if mayAt(t, g.client, "pillion", r) {
 			t.Errorf("with cainjector Pillion may %+v, and has no need to", r)
+		}
+	}
+	for _, r := range hardenedDenies("pillion") {
+		if mayAt(t, g.client, "pillion", r) {
+			t.Errorf("hardened, with cainjector, Pillion may %+v", r)
 		}
 	}
 	g.under(t, g.renewLeafAndCA)

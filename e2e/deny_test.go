@@ -78,7 +78,7 @@ spec:
 			return err
 		}
 		for _, e := range events.Items {
-			if e.Source.Component == "pillion" && e.Reason == "BadParameter" && e.InvolvedObject.Kind == "Job" && e.InvolvedObject.Name == "refused" {
+			if e.ReportingController == "pillion" && e.Reason == "BadParameter" && e.InvolvedObject.Kind == "Job" && e.InvolvedObject.Name == "refused" {
 				return nil
 			}
 		}

@@ -33,6 +33,7 @@ type certsConfig struct {
 	WebhookConfigurations              []string
 	ValidatingWebhookConfigurations    []string
 	CASecret, KeyAlgorithm             string
+	CreateCASecret                     bool
 	CADuration, LeafDuration, CASettle time.Duration
 	ServingSecret                      string
 	PublishCA                          bool
@@ -45,6 +46,7 @@ func certsFlags(f *pflag.FlagSet) {
 	f.String("certs-provider", selfSigned, "where the serving certificate comes from: "+strings.Join(providers, ", "))
 	f.Duration("ca-settle", 5*time.Minute, "how long a new CA must have been in every caBundle before a certificate that it signed is served")
 	f.String("ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; it is made if it is absent")
+	f.Bool("create-ca-secret", true, "self-signed: make the Secret if it is absent; without it somebody else makes it, empty")
 	f.Duration("ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of that time is left")
 	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of that time is left")
 	f.String("key-algorithm", string(certs.ECDSA), "self-signed: algorithm of new private keys: "+strings.Join(keyAlgorithms, ", "))
@@ -60,7 +62,8 @@ func readCerts(v *viper.Viper) certsConfig {
 		WebhookConfigurations:           list(v, "webhook-configuration"),
 		ValidatingWebhookConfigurations: list(v, "validating-webhook-configuration"),
 		CASecret:                        v.GetString("ca-secret"), KeyAlgorithm: v.GetString("key-algorithm"),
-		CADuration: v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"), CASettle: v.GetDuration("ca-settle"),
+		CreateCASecret: v.GetBool("create-ca-secret"),
+		CADuration:     v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"), CASettle: v.GetDuration("ca-settle"),
 		ServingSecret: v.GetString("serving-secret"), PublishCA: v.GetBool("publish-ca"),
 		CertFile: v.GetString("cert-file"), KeyFile: v.GetString("key-file"),
 	}
@@ -126,7 +129,7 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Sour
 		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile})
 	default:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
-			Options: options, SecretName: c.CASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
+			Options: options, SecretName: c.CASecret, SecretGiven: !c.CreateCASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
 			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
 		})
 	}

@@ -161,6 +161,9 @@ func (g *cluster) kubeconfigOf(s subject) string {
 
 // credentials writes the certificates and the kubeconfigs of everybody.
 func (g *cluster) credentials(subjects ...subject) error {
+	if err := g.webhookClient(); err != nil {
+		return err
+	}
 	pki, err := newPKI(g.path("pki"))
 	if err != nil {
 		return err
@@ -206,13 +209,15 @@ func (g *cluster) startEtcd(ctx context.Context, clientPort, peerPort int) error
 }
 
 // auditPolicy has kube-apiserver record who created which pod, with the annotations that
-// admission webhooks gave, who wrote the status of which SidecarTemplate, and nothing else.
+// admission webhooks gave, who wrote the status of which SidecarTemplate, what Pillion itself
+// asked for, and nothing else.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods]}]}
 - {level: Metadata, resources: [{group: pillion.dev, resources: [sidecartemplates/status]}]}
+- {level: Metadata, users: ["system:serviceaccount:` + Namespace + `:` + Release + `"]}
 - {level: None}
 `
 
@@ -255,6 +260,7 @@ func (g *cluster) apiServerFlags(etcdPort, port int) []string {
 		"--service-account-key-file=" + pki("service-accounts.pub"),
 		"--service-account-signing-key-file=" + pki("service-accounts.key"),
 		"--allow-privileged=true",
+		"--admission-control-config-file=" + g.admissionConfiguration(),
 	}
 }
 

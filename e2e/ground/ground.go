@@ -23,8 +23,12 @@ type Ground interface {
 	// webhook listens.
 	Host() netip.Addr
 	// AuditLog is the path of kube-apiserver's audit log: a line of JSON for each pod that
-	// somebody created, or tried to.
+	// somebody created, or tried to, and for each request of Pillion.
 	AuditLog() string
+	// WebhookClient is a folder with the client certificate that kube-apiserver shows to
+	// webhooks (WebhookClientName.crt and .key), with one for somebody-else, and with the CA
+	// that signed both (ca.crt).
+	WebhookClient() string
 	// Rollout waits until the Pillion that runs is the one that the chart's Deployment
 	// in namespace asks for, in as many replicas as Scale said, each of them ready. If Scale
 	// never said, a node has what the Deployment asks for, a control plane one. Without such a Deployment, it waits until none runs.

@@ -55,6 +55,7 @@ one: the text is read by the same Go function as in Pillion.
 - --ca-settle={{ $certs.settle }}
 {{- if eq $certs.provider "self-signed" }}
 - --ca-secret={{ $certs.secretName }}
+- --create-ca-secret={{ .Values.rbac.createSecrets }}
 - --key-algorithm={{ $certs.keyAlgorithm }}
 {{- else if eq $certs.provider "cert-manager" }}
 - --serving-secret={{ $certs.certManager.secretName }}
@@ -74,11 +75,17 @@ one: the text is read by the same Go function as in Pillion.
   resources: [secrets]
   resourceNames: [{{ $certs.secretName }}]
   verbs: [get, list, watch, update]
+{{- if .Values.rbac.createSecrets }}
+{{- if eq .Release.Namespace "kube-system" }}
+{{- fail "rbac.createSecrets: in kube-system whoever may create Secrets can make bootstrap tokens, and log in with them: install into a namespace of Pillion's own, or set rbac.createSecrets=false" }}
+{{- end }}
 # Whichever replica comes first makes it. `create` cannot be limited by name: a request
-# to create carries no name that authorization could look at.
+# to create carries no name that authorization could look at. So the release's namespace
+# is to be its own, or rbac.createSecrets false: then the chart makes the Secret.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create]
+{{- end }}
 {{- else if eq $certs.provider "cert-manager" -}}
 {{- if $certs.certManager.publish -}}
 # The serving certificate. Pillion keeps the CAs that were replaced in a key of its own.
@@ -92,9 +99,23 @@ one: the text is read by the same Go function as in Pillion.
 {{- end -}}
 {{- end -}}
 
+{{/* Whether Pillion writes the CA into the webhook configurations: text if so. */}}
+{{- define "pillion.publishes" -}}
+{{- if or (eq .Values.certs.provider "self-signed") (and (eq .Values.certs.provider "cert-manager") .Values.certs.certManager.publish) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Fails where the hardened installation would need a right that it must not have. */}}
+{{- define "pillion.checkHardened" -}}
+{{- if and .Values.rbac.hardened (include "pillion.publishes" .) -}}
+{{- $why := "the right to patch webhook configurations, with which a stolen token can do what a cluster admin can" -}}
+{{- $set := "set certs.provider=files and certs.files.secretName, or certs.provider=cert-manager with certs.certManager.cainjector=true and certs.certManager.publish=false" -}}
+{{- fail (printf "rbac.hardened=true: certs.provider=%s%s needs %s; %s" .Values.certs.provider (eq .Values.certs.provider "cert-manager" | ternary " with certs.certManager.publish=true" "") $why $set) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What Pillion may do with webhook configurations. */}}
 {{- define "pillion.configurationRules" -}}
-{{- $publish := or (eq .Values.certs.provider "self-signed") (and (eq .Values.certs.provider "cert-manager") .Values.certs.certManager.publish) -}}
+{{- $publish := include "pillion.publishes" . -}}
 {{- if $publish -}}
 # The CA goes into the caBundle fields of these configurations, by a JSON patch that
 # changes nothing else.

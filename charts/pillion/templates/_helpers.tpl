@@ -65,6 +65,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - --annotation-prefix={{ .Values.annotationPrefix }}
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
+- --owner-events={{ not .Values.rbac.hardened }}
+{{- if .Values.webhook.clientCA }}
+- --client-ca-file=/etc/pillion/client-ca/ca.crt
+{{- with .Values.webhook.clientNames }}
+- --client-names={{ join "," . }}
+{{- end }}
+{{- else if .Values.webhook.clientNames }}
+{{- fail "webhook.clientNames: names mean something with webhook.clientCA only, which signs the certificates that carry them" }}
+{{- end }}
 {{- with .Values.library }}
 - --library={{ join "," . }}
 {{- end }}

@@ -107,6 +107,11 @@ func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want author
 	if secret != nil {
 		verb = "update"
 		next := secret.DeepCopy()
+		if s.options.SecretGiven {
+			// Helm deletes what a release has no more. Somebody may have made this Secret
+			// again by hand, and the chart renders none that another one made.
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, "helm.sh/resource-policy", "keep")
+		}
 		if next.Data, err = want.write(secret.Data); err != nil {
 			return false, err
 		}

@@ -30,6 +30,9 @@ func TestAGivenSecretIsFilledWithoutTheRightToCreateOne(t *testing.T) {
 	if c.secret().Labels["of"] != "the chart" {
 		t.Error("the Secret was replaced, not filled")
 	}
+	if c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Error("Helm may delete the Secret")
+	}
 	if problems := s.Status().Problems; len(problems) > 0 {
 		t.Errorf("there are problems: %v", problems)
 	}

@@ -80,6 +80,15 @@ func (g *certsGround) testRotation(t *testing.T) {
 		}
 		return err
 	})
+	used, refused := requests(t, g.AuditLog())
+	for _, right := range rare {
+		if !used[right] {
+			t.Errorf("Pillion has not used the right to %s", right)
+		}
+	}
+	if len(refused) > 0 {
+		t.Errorf("Pillion tries what it may not: %q", refused)
+	}
 	g.testStatus(t)
 }
 
@@ -433,7 +442,7 @@ func (g *certsGround) testCainjector(t *testing.T) {
 			t.Errorf("with cainjector Pillion may %+v, and has no need to", r)
 		}
 	}
-	for _, r := range hardenedDenies("pillion") {
+	for _, r := range hardenedDenies(ground.Namespace, configuration) {
 		if mayAt(t, g.client, "pillion", r) {
 			t.Errorf("hardened, with cainjector, Pillion may %+v", r)
 		}

@@ -26,10 +26,16 @@ func may(t *testing.T, account string, r right) bool {
 // mayAt is may for the cluster of an admin's client.
 func mayAt(t *testing.T, admin kubernetes.Interface, account string, r right) bool {
 	t.Helper()
+	return mayAs(t, admin, system(ground.Namespace, account), ground.Namespace, r)
+}
+
+// mayAs is mayAt for the account of a user name, which is in that namespace.
+func mayAs(t *testing.T, admin kubernetes.Interface, user, namespace string, r right) bool {
+	t.Helper()
 	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:   "system:serviceaccount:" + ground.Namespace + ":" + account,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + ground.Namespace, "system:authenticated"},
+			User:   user,
+			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
 			},
@@ -65,6 +71,8 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "watch", group: "pillion.dev", resource: "sidecartemplates"},
 		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", subresource: "status", name: "any"},
 		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
+		{verb: "create", group: "events.k8s.io", resource: "events", namespace: "default"},
+		{verb: "get", group: "apps", resource: "replicasets", namespace: "default", name: "any"},
 	}
 	denied := []right{
 		{verb: "list", resource: "secrets"},
@@ -95,6 +103,13 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "update", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
 		{verb: "delete", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
+		{verb: "create", resource: "events", namespace: "default"},
+		{verb: "patch", resource: "events", namespace: "default", name: "any"},
+		{verb: "patch", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
+		{verb: "list", group: "apps", resource: "replicasets"},
+		{verb: "get", group: "apps", resource: "deployments", namespace: "default", name: "any"},
+		{verb: "update", group: registration, resource: "validatingadmissionpolicies", name: "pillion-pillion-system-cabundle"},
+		{verb: "delete", group: registration, resource: "validatingadmissionpolicybindings", name: "pillion-pillion-system-cabundle"},
 		{verb: "create", group: rbac, resource: "clusterrolebindings"},
 		{verb: "escalate", group: rbac, resource: "clusterroles"},
 		{verb: "bind", group: rbac, resource: "clusterroles"},

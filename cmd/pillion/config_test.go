@@ -56,6 +56,25 @@ func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
 	}
 }
 
+func TestClientsAreLimitedByAFileOfCAsOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--client-ca-file is \"" + file: {"--client-ca-file", file},
+		"no such file":                  {"--client-ca-file", file + ".none"},
+		"--client-names":                {"--client-names", "kube-apiserver"},
+	} {
+		if _, err := parse(t, append(args, "--namespace", "own")...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error is %v, want %s", args, err, want)
+		}
+	}
+	if c, err := parse(t, "--namespace", "own"); err != nil || c.ClientCAFile != "" || !c.OwnerEvents || !c.CreateCASecret {
+		t.Errorf("the defaults are %+v, %v", c, err)
+	}
+}
+
 func TestAnUnknownKeyOfTheFileIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pillion.yaml")
 	if err := os.WriteFile(file, []byte("log-levle: debug\n"), 0o600); err != nil {

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// With rbac.createSecrets=false the chart makes the CA's Secret, and Helm never touches what
+// Pillion wrote into it. Not in parallel: it installs a second Pillion.
+func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
+	const release = "given"
+	home := newNamespace(t, nil, nil).name
+	helm := func(verb string, sets ...string) {
+		t.Helper()
+		args := append([]string{verb, release, checkout.Chart(), "-n", home}, flags(append([]string{
+			"annotationPrefix=given.example.com", "webhook.name=given", "clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "library={fluent-bit}",
+		}, sets...))...)
+		must(t, "", "helm", args...)
+	}
+	installed := false
+	uninstall := func() {
+		t.Helper()
+		if _, err := ground.Run(context.Background(), shared, "helm", "uninstall", release, "-n", home); err != nil {
+			t.Error(err)
+		}
+		installed = false
+	}
+	t.Cleanup(func() {
+		if installed {
+			uninstall()
+		}
+		if err := shared.Rollout(context.Background(), home); err != nil {
+			t.Error(err)
+		}
+	})
+	secrets := client.CoreV1().Secrets(home)
+	secret := func() *corev1.Secret {
+		t.Helper()
+		s, err := secrets.Get(t.Context(), caSecret, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	keeps := func(what string, want *corev1.Secret) {
+		t.Helper()
+		if got := secret(); got.UID != want.UID || !reflect.DeepEqual(got.Data, want.Data) || len(got.Data) == 0 {
+			t.Errorf("%s: the Secret was changed", what)
+		}
+	}
+
+	// The chart makes it, Pillion fills it.
+	helm("install", "rbac.createSecrets=false")
+	installed = true
+	if made := secret(); len(made.Data) != 0 || made.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Fatalf("the chart's Secret is\n%s", pretty(made))
+	}
+	if err := shared.Rollout(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	filled := secret()
+	if len(filled.Data) == 0 {
+		t.Fatal("Pillion is ready, and the Secret is empty")
+	}
+	if mayAs(t, client, system(home, release+"-pillion"), home, right{verb: "create", resource: "secrets", namespace: home}) {
+		t.Error("Pillion may create Secrets")
+	}
+
+	// Helm leaves its data, however the release is changed.
+	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=b")
+	keeps("an upgrade", filled)
+	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=c", "nameOverride=")
+	keeps("another upgrade", filled)
+
+	// Deleted, it is Pillion's problem by name; made again, it is filled by the same replica.
+	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	replica := shared.Replicas(home)[0]
+	command := fmt.Sprintf("kubectl -n %s create secret generic %s", home, caSecret)
+	eventually(t, soon, func() error {
+		return logged(replica, command)
+	})
+	if said, err := readyz(replica.Admin.String()); err != nil || said != "ok\n" {
+		t.Errorf("without the Secret /readyz says %q, %v", said, err)
+	}
+	must(t, "", "kubectl", "-n", home, "create", "secret", "generic", caSecret)
+	eventually(t, soon, func() error {
+		if len(secret().Data) == 0 {
+			return errors.New("the Secret that was made again is empty")
+		}
+		return nil
+	})
+	foreign := secret()
+
+	// This one Helm did not make: it is used as it is, and so is one that Pillion made.
+	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=d")
+	helm("upgrade", "rbac.createSecrets=true")
+	helm("upgrade", "rbac.createSecrets=false")
+	got := secret()
+	if got.UID != foreign.UID || got.Annotations["meta.helm.sh/release-name"] != "" {
+		t.Errorf("Helm took over or replaced the Secret:\n%s", pretty(got.ObjectMeta))
+	}
+
+	// The chart's own stays when the release goes, and the next install finds it.
+	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=e")
+	eventually(t, soon, func() error {
+		if len(secret().Data) == 0 {
+			return errors.New("the Secret that an upgrade made again is empty")
+		}
+		return nil
+	})
+	uninstall()
+	if err := shared.Rollout(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	kept := secret()
+	helm("install", "rbac.createSecrets=false")
+	installed = true
+	keeps("another install", kept)
+}
+
+// logged is nil if the replica's log has the text.
+func logged(r ground.Replica, text string) error {
+	log, err := os.ReadFile(r.Log)
+	if err == nil && !strings.Contains(string(log), text) {
+		err = fmt.Errorf("the log of %s does not say %q", r.Name, text)
+	}
+	return err
+}

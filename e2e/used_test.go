@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// requests are the requests of Pillion in an audit log, as "verb group/resource", and those
+// that its rights did not allow.
+func requests(t *testing.T, log string) (used map[string]bool, refused []string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used = map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		var e struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef struct{ APIGroup, Resource, Subresource, Name string }
+			// ImpersonatedUser is set where a test asks in Pillion's name.
+			ImpersonatedUser *struct{}
+			Annotations      map[string]string
+		}
+		if json.Unmarshal([]byte(line), &e) != nil || e.User.Username != system(ground.Namespace, "pillion") || e.ImpersonatedUser != nil || e.ObjectRef.Resource == "" {
+			continue
+		}
+		resource := e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			resource += "/" + e.ObjectRef.Subresource
+		}
+		if e.ObjectRef.APIGroup == "authorization.k8s.io" {
+			continue // everybody may ask about their own rights
+		}
+		request := e.Verb + " " + e.ObjectRef.APIGroup + "/" + resource
+		used[request] = true
+		if e.Annotations["authorization.k8s.io/decision"] == "forbid" {
+			refused = append(refused, request+" "+e.ObjectRef.Name)
+		}
+	}
+	return used, refused
+}
+
+// granted are the rights of Pillion's own account in the rendered chart, as requests has them.
+func granted(t *testing.T, objects rendered) []string {
+	t.Helper()
+	all := map[string]bool{}
+	for role, rules := range roles(t, objects) {
+		if strings.HasSuffix(role, "-view") || strings.HasSuffix(role, "-test") {
+			continue // for others
+		}
+		for _, rule := range rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						all[verb+" "+group+"/"+resource] = true
+					}
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// rare are rights that are used where a CA is replaced. TestCertificates sees them used.
+var rare = []string{"get /secrets", "update /secrets"}
+
+// fallback reports whether the right is one that stands in for another one in use: client-go
+// watches with sendInitialEvents, and lists where an API server cannot stream a list.
+func fallback(right string, used map[string]bool) bool {
+	resource, ok := strings.CutPrefix(right, "list ")
+	return ok && used["watch "+resource]
+}
+
+// Every right that the chart grants is used, and nothing is tried that it does not grant. The
+// audit log of the API server tells. The owners of refused pods get an event each, which takes
+// the rights to read them.
+func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), nil)
+	kinds := map[string]string{"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1", "ReplicationController": "v1"}
+	for kind, version := range kinds {
+		spec := fmt.Sprintf(`"template": {"metadata": {"labels": {"app": %q}, "annotations": {"%s.pillion.dev/log-level": "loud"}}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}`, strings.ToLower(kind), name)
+		switch kind {
+		case "Job":
+			spec = strings.Replace(spec, `"spec": {`, `"spec": {"restartPolicy": "Never", `, 1)
+		case "ReplicationController":
+			spec += `, "replicas": 1, "selector": {"app": "replicationcontroller"}`
+		default:
+			spec += fmt.Sprintf(`, "selector": {"matchLabels": {"app": %q}}`, strings.ToLower(kind))
+		}
+		must(t, fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": "refused"}, "spec": {%s}}`, version, kind, spec), "kubectl", "-n", n.name, "apply", "-f", "-")
+	}
+	delete(kinds, "DaemonSet") // it creates no pods where there are no nodes
+	eventually(t, soon, func() error {
+		list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		told := map[string]bool{}
+		for _, e := range list.Items {
+			told[e.Regarding.Kind] = told[e.Regarding.Kind] || e.ReportingController == "pillion" && e.Regarding.Name == "refused" && e.Regarding.UID != ""
+		}
+		for kind := range kinds {
+			if !told[kind] {
+				return fmt.Errorf("no event of Pillion on the %s:\n%s", kind, pretty(list.Items))
+			}
+		}
+		return nil
+	})
+	// A namespace that the informer does not know is read live. So is a DaemonSet that a
+	// review names: as the API server would send it from a cluster with nodes.
+	daemons, err := client.AppsV1().DaemonSets(n.name).Get(t.Context(), "refused", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
+	owned := fmt.Sprintf(`"metadata":{"annotations":{"pillion.dev/inject":""},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"refused","uid":%q,"controller":true}],`, daemons.UID)
+	for _, review := range []string{
+		strings.Replace(goodReview, `"namespace":"default"`, `"namespace":"there-is-none"`, 1),
+		strings.Replace(strings.Replace(goodReview, `"metadata":{`, owned, 1), `"namespace":"default"`, `"namespace":"`+n.name+`"`, 1),
+	} {
+		response, err := r.client.Post(r.url, "application/json", strings.NewReader(review))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode == http.StatusBadRequest {
+			t.Errorf("the review is answered with %s", response.Status)
+		}
+	}
+	eventually(t, soon, func() error {
+		used, refused := requests(t, shared.AuditLog())
+		if len(refused) > 0 {
+			return fmt.Errorf("Pillion tries what it may not: %q", refused)
+		}
+		var unused []string
+		for _, right := range granted(t, render(t)) {
+			if !used[right] && !slices.Contains(rare, right) && !fallback(right, used) {
+				unused = append(unused, right)
+			}
+		}
+		if len(unused) > 0 {
+			return fmt.Errorf("Pillion has never used these rights: %q", unused)
+		}
+		return nil
+	})
+}

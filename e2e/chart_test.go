@@ -87,6 +87,8 @@ func TestTheChartLints(t *testing.T) {
 		{"annotationPrefix=side.example.com", "webhook.name=second", "crds.install=false"},
 		{"replicas=5", "podDisruptionBudget.enabled=false", "metrics.service.enabled=false", "rbac.create=false"},
 		{"values.cluster=blue", "image.digest=sha256:" + strings.Repeat("0", 64)},
+		{"rbac.hardened=true", "certs.provider=cert-manager", "networkPolicy.enabled=true"},
+		{"rbac.createSecrets=false", "rbac.admissionPolicy=false", "webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}"},
 	} {
 		must(t, "", "helm", append([]string{"lint", "--strict", checkout.Chart()}, flags(sets)...)...)
 	}
@@ -94,7 +96,7 @@ func TestTheChartLints(t *testing.T) {
 
 func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "webhook.requested=null", "log.level=null"} {
+	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "webhook.requested=null", "log.level=null", "rbac.hardend=true", "rbac.hardened=1", "rbac.createSecrets=null", "webhook.clientCA=file.crt", "networkPolicy.enabled=yes"} {
 		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set)
 		if err == nil {
 			t.Errorf("--set %s is accepted", set)
@@ -124,7 +126,7 @@ func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 // A null takes a value of the chart away, as helm's documentation says.
 func TestAListThatIsNullIsEmpty(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{"library", "excludedNamespaces", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs"} {
+	for _, list := range []string{"library", "excludedNamespaces", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs", "webhook.clientNames", "networkPolicy.apiServers", "networkPolicy.metrics"} {
 		empty := must(t, "", "helm", "template", "x", checkout.Chart(), "--set-json", list+"=[]")
 		if null := must(t, "", "helm", "template", "x", checkout.Chart(), "--set", list+"=null"); null != empty {
 			t.Errorf("%s=null renders\n%s\nand empty\n%s", list, null, empty)

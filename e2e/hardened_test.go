@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -128,6 +129,35 @@ func TestAHardenedInstallThatWouldNeedMoreIsRefused(t *testing.T) {
 				t.Errorf("%q: %v, want an error with %s", sets, err, want)
 			}
 		}
+	}
+}
+
+// A Secret in kube-system can be a bootstrap token.
+func TestTheChartGrantsNoCreationOfSecretsInKubeSystem(t *testing.T) {
+	t.Parallel()
+	_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "-n", "kube-system")
+	if err == nil || !strings.Contains(stderr, "rbac.createSecrets") {
+		t.Errorf("%v, want an error that names the value", err)
+	}
+	must(t, "", "helm", "template", "x", checkout.Chart(), "-n", "kube-system", "--set", "rbac.createSecrets=false")
+}
+
+func TestNamesOfClientsWithoutACAAreRefused(t *testing.T) {
+	t.Parallel()
+	if _, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", "webhook.clientNames={a}"); err == nil || !strings.Contains(stderr, "webhook.clientCA") {
+		t.Errorf("%v, want an error that names webhook.clientCA", err)
+	}
+	args := only[appsv1.Deployment](t, render(t, "webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"), "Deployment").Spec.Template.Spec.Containers[0].Args
+	for _, want := range []string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("the arguments %q lack %s", args, want)
+		}
+	}
+	checksum := func(ca string) string {
+		return only[appsv1.Deployment](t, render(t, "webhook.clientCA="+ca), "Deployment").Spec.Template.Annotations["checksum/files"]
+	}
+	if one := checksum("-----BEGIN CERTIFICATE-----a"); one == "" || one == checksum("-----BEGIN CERTIFICATE-----b") {
+		t.Error("another CA does not replace the pods")
 	}
 }
 

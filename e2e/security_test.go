@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+var update = flag.Bool("update", false, "write the lists of rights in docs/security.md anew")
+
+// reasons say why Pillion has the rights on a resource.
+var reasons = map[string]string{
+	"namespaces":                      "labels and annotations of namespaces decide what is injected; `get` for one that is newer than the cache",
+	"sidecartemplates":                "the templates of the cluster (`clusterTemplates`)",
+	"sidecartemplates/status":         "says in a template's status whether it compiles (`clusterTemplates`)",
+	"secrets pillion-ca":              "the CA of self-signed certificates, which the replicas share",
+	"secrets":                         "the first replica makes that Secret. Not with `rbac.createSecrets=false`",
+	"secrets pillion-serving":         "the serving certificate that cert-manager issues",
+	"mutatingwebhookconfigurations":   "the caBundle: to see that API servers verify Pillion; `patch` to write it, held to that field by a policy",
+	"validatingwebhookconfigurations": "the same",
+	"events":                          "tell a workload's owner why a pod was not injected",
+	"daemonsets":                      "an event is on a pod's owner only if a read confirms that the owner exists",
+	"replicasets":                     "the same: it is read whether the owner exists",
+	"statefulsets":                    "the same: it is read whether the owner exists",
+	"jobs":                            "the same: it is read whether the owner exists",
+	"replicationcontrollers":          "it is read whether a pod's owner exists, for an event",
+}
+
+// installations are the columns of the table.
+var installations = []struct {
+	name string
+	sets []string
+}{
+	{"default", nil},
+	{"hardened, `cert-manager`", hardened["cert-manager"]},
+	{"hardened, `files`", hardened["files"]},
+}
+
+// rightsOf are the rules of Pillion's own account, with the verbs by "scope|resource".
+func rightsOf(t *testing.T, objects rendered) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for role, rules := range roles(t, objects) {
+		kind, name, _ := strings.Cut(role, " ")
+		if strings.HasSuffix(name, "-view") || strings.HasSuffix(name, "-test") {
+			continue
+		}
+		scope := "the cluster"
+		if kind == "Role" {
+			scope = "its own namespace"
+		}
+		for _, rule := range rules {
+			for _, resource := range rule.Resources {
+				object := resource
+				if len(rule.ResourceNames) > 0 {
+					object += " " + strings.Join(rule.ResourceNames, ", ")
+				}
+				key := scope + "|" + rule.APIGroups[0] + "|" + object
+				all[key] = append(all[key], rule.Verbs...)
+			}
+		}
+	}
+	return all
+}
+
+// rightsTable is the table of docs/security.md.
+func rightsTable(t *testing.T) string {
+	t.Helper()
+	var columns []map[string][]string
+	every := map[string]bool{}
+	header := "| where | object | why |"
+	rule := "| --- | --- | --- |"
+	for _, i := range installations {
+		rights := rightsOf(t, render(t, i.sets...))
+		columns = append(columns, rights)
+		for key := range rights {
+			every[key] = true
+		}
+		header += " " + i.name + " |"
+		rule += " --- |"
+	}
+	table := header + "\n" + rule + "\n"
+	for _, key := range slices.Sorted(maps.Keys(every)) {
+		parts := strings.Split(key, "|")
+		why := reasons[parts[2]]
+		if why == "" {
+			resource, _, _ := strings.Cut(parts[2], " ")
+			why = reasons[resource]
+		}
+		if why == "" {
+			t.Errorf("nothing says why Pillion has rights on %s", parts[2])
+		}
+		object := parts[2]
+		if parts[1] != "" {
+			resource, names, named := strings.Cut(object, " ")
+			if object = resource + "." + parts[1]; named {
+				object += " " + names
+			}
+		}
+		table += fmt.Sprintf("| %s | `%s` | %s |", parts[0], object, why)
+		for _, column := range columns {
+			verbs := strings.Join(column[key], " ")
+			if verbs == "" {
+				verbs = "none"
+			}
+			table += " " + verbs + " |"
+		}
+		table += "\n"
+	}
+	return table
+}
+
+// rightsList are all rules of all roles, a line each.
+func rightsList(t *testing.T, sets []string) string {
+	t.Helper()
+	command := "helm template pillion charts/pillion -n pillion-system"
+	for _, set := range sets {
+		command += " --set " + set
+	}
+	text := "    $ " + command + "   # every rule of every Role and ClusterRole\n"
+	all := roles(t, render(t, sets...))
+	for _, role := range slices.Sorted(maps.Keys(all)) {
+		text += "    " + role + "\n"
+		for _, rule := range all[role] {
+			text += "      " + oneLine(rule) + "\n"
+		}
+	}
+	return text
+}
+
+func oneLine(rule rbacv1.PolicyRule) string {
+	object := strings.Join(rule.Resources, ", ")
+	if group := strings.Join(rule.APIGroups, ", "); group != "" {
+		object += " of " + group
+	}
+	if len(rule.ResourceNames) > 0 {
+		object += ", only " + strings.Join(rule.ResourceNames, ", ")
+	}
+	return object + ": " + strings.Join(rule.Verbs, ", ")
+}
+
+// The lists of rights in docs/security.md are those of the chart.
+func TestTheDocumentationListsEveryRightThatTheChartGrants(t *testing.T) {
+	t.Parallel()
+	path := checkout.Path("docs", "security.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"table":                      rightsTable(t),
+		"hardened with cert-manager": rightsList(t, hardened["cert-manager"]),
+		"hardened with files":        rightsList(t, hardened["files"]),
+	} {
+		begin, end := "<!-- rights: "+name+" -->\n", "<!-- end -->"
+		before, rest, found := strings.Cut(string(text), begin)
+		got, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s has no block %q", path, begin)
+		}
+		if want = "\n" + want + "\n"; got == want {
+			continue
+		}
+		if !*update {
+			t.Errorf("the block %q is\n%s\nwant\n%s\n(go test -run %s -update writes it)", name, got, want, t.Name())
+			continue
+		}
+		text = []byte(before + begin + want + end + after)
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -23,7 +23,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	helm := func(verb string, sets ...string) {
 		t.Helper()
 		args := append([]string{verb, release, checkout.Chart(), "-n", home}, flags(append([]string{
-			"annotationPrefix=given.example.com", "webhook.name=given", "clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "library={fluent-bit}",
+			"annotationPrefix=given.example.com", "webhook.name=given", "clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1", "library={fluent-bit}",
 		}, sets...))...)
 		must(t, "", "helm", args...)
 	}
@@ -79,6 +79,9 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	// Helm leaves its data, however the release is changed.
 	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=b")
 	keeps("an upgrade", filled)
+	if err := shared.Rollout(t.Context(), home); err != nil { // on a node an upgrade replaces the pod
+		t.Fatal(err)
+	}
 
 	// Deleted, it is Pillion's problem by name; made again, it is filled by the same replica.
 	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {

@@ -204,7 +204,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	args := append([]string{"install", release, checkout.Chart(), "-n", home, "--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
 		"annotationPrefix=" + prefix, "webhook.name=" + webhooks, "rbac.hardened=true", "certs.provider=files", "certs.files.secretName=" + secret.Name,
 		"webhook.clientNames={" + ground.WebhookClientName + "}", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=" + shared.Host().String() + "/32",
-		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0",
+		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1",
 	})...)
 	must(t, "", "helm", args...)
 	t.Cleanup(func() {

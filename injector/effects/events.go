@@ -83,7 +83,7 @@ func NewEvents(o Options) *Events {
 
 // Record queues one event. It does nothing on a dry run, and never blocks.
 func (e *Events) Record(o Event) {
-	if o.DryRun || len(validation.IsDNS1123Label(o.Namespace)) > 0 {
+	if o.DryRun || len(o.Namespace) > validation.DNS1123LabelMaxLength || len(validation.IsDNS1123Label(o.Namespace)) > 0 {
 		return
 	}
 	n := noteOf(o, e.options.Now())

@@ -45,7 +45,7 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			made := 0
 			got, err := c.stored.step(circumstances{
-				now: now, remembered: c.remembered, keep: time.Hour,
+				now: now, remembered: c.remembered, terms: terms{time.Hour, time.Minute},
 				settled: func(cert *x509.Certificate) bool { return c.settled != nil && cert.Equal(c.settled.cert) },
 				make:    func() (*ca, error) { made++; return fresh, nil },
 			})
@@ -64,7 +64,7 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 				t.Error("the current CA is not trusted")
 			}
 			again, err := got.step(circumstances{
-				now: now, remembered: got, keep: time.Hour, settled: func(*x509.Certificate) bool { return false },
+				now: now, remembered: got, terms: terms{time.Hour, time.Minute}, settled: func(*x509.Certificate) bool { return false },
 				make: func() (*ca, error) { return nil, errors.New("made another one") },
 			})
 			if err != nil || !again.same(got) {
@@ -130,7 +130,7 @@ func TestTheBundleDoesNotGrowWithoutBound(t *testing.T) {
 	for i := range 2 * maxTrusted {
 		stored = append(stored, trusted{yearCA(t).cert, now.Add(time.Duration(i+1) * time.Minute)})
 	}
-	got := remember(stored, current, nil, now, time.Hour)
+	got := remember(stored, current, nil, now, terms{time.Hour, time.Minute})
 	if len(got) != maxTrusted || !got[0].cert.Equal(current) {
 		t.Fatalf("%d CAs are remembered, the current one first: %t", len(got), got[0].cert.Equal(current))
 	}

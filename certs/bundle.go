@@ -62,27 +62,62 @@ func encodeTrusted(list []trusted) []byte {
 	return out.Bytes()
 }
 
+// terms are how long a CA that does not sign any more stays trusted.
+type terms struct {
+	// keep is for the CA that another CA replaced: until no leaf that it signed can be in
+	// use, on any replica, whether or not the replica reaches the API server.
+	keep time.Duration
+
+	// brief is for all others: CAs that somebody put into the Secret and took out again, or
+	// put beside the CA that signs. A replica that serves a leaf of such a CA, and reaches
+	// the API server, extends the time while it does.
+	brief time.Duration
+}
+
+// termsOf returns the terms for the options of a provider.
+func termsOf(settle, leafDuration time.Duration) terms {
+	settle = max(settle, 0)
+	keep := settle + leafDuration + backdate(leafDuration)
+	return terms{keep: keep, brief: min(keep, settle+clockSkew)}
+}
+
 // remember returns the CAs that the Secret should remember, the current CA first.
 //
-// inUse is the CA of the valid leaf that this replica serves, or nil. If the Secret does
-// not know that CA, because somebody deleted or rewrote the Secret, it is added as a CA
-// that was replaced just now: otherwise API servers could not verify this replica until
-// it serves another leaf. A replaced CA is trusted for keep from the moment when a
-// replica first finds it replaced, and never past its own end.
-func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, keep time.Duration) []trusted {
+// inUse is the CA of the valid leaf that this replica serves, or nil. Whatever somebody does
+// to the Secret, that CA is remembered: otherwise API servers could not verify this replica
+// until it serves another leaf.
+//
+// The CA that signed before has no end yet. It is a replaced CA if the current CA is new to
+// the list. If the list knows the current CA already, somebody has put that CA back, and the
+// other one was an intruder or a mistake. An end never lies past the CA's own.
+func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, t terms) []trusted {
 	list := []trusted{{cert: current}}
-	if inUse != nil && !contains(stored, inUse) {
-		stored = append(stored[:len(stored):len(stored)], trusted{cert: inUse})
+	end := func(cert *x509.Certificate, after time.Duration) time.Time {
+		return earlier(now.Add(after), cert.NotAfter).Truncate(time.Second)
 	}
-	for _, t := range stored {
-		if t.cert.Equal(current) {
+	unended := t.brief
+	if !contains(stored, current) {
+		unended = t.keep
+	}
+	if inUse != nil && !contains(stored, inUse) {
+		stored = append(stored[:len(stored):len(stored)], trusted{inUse, end(inUse, t.brief)})
+	}
+	for _, s := range stored {
+		if s.cert.Equal(current) {
 			continue
 		}
-		if t.until.IsZero() {
-			t.until = earlier(now.Add(keep), t.cert.NotAfter).Truncate(time.Second)
+		switch {
+		case s.until.IsZero():
+			s.until = end(s.cert, unended)
+			unended = t.brief // one CA signed before
+		case s.until.After(now.Add(t.keep + clockSkew)): // nobody keeps a CA for so long
+			s.until = end(s.cert, t.keep)
 		}
-		if now.Before(t.until) {
-			list = append(list, t)
+		if inUse != nil && s.cert.Equal(inUse) && s.until.Before(now.Add(t.brief/2)) {
+			s.until = end(s.cert, t.brief)
+		}
+		if now.Before(s.until) {
+			list = append(list, s)
 		}
 	}
 	return latest(list)
@@ -127,12 +162,6 @@ func contains(list []trusted, cert *x509.Certificate) bool {
 		}
 	}
 	return false
-}
-
-// trustDuration returns how long a replaced CA stays trusted: until no leaf that it
-// signed can be in use, on any replica.
-func trustDuration(settle, leafDuration time.Duration) time.Duration {
-	return max(settle, 0) + leafDuration + backdate(leafDuration)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
@@ -43,7 +44,11 @@ type ca struct {
 }
 
 // makeCA makes a CA that is valid for duration from now, and from a little before now.
-func makeCA(algorithm KeyAlgorithm, now time.Time, duration time.Duration) (*ca, error) {
+//
+// The CA can sign for the names only, and only certificates of servers: with a stolen key
+// nobody impersonates anything else to those who trust the CA. The constraints are critical.
+// A constraint for one type of name leaves the other types free, so each type has one.
+func makeCA(algorithm KeyAlgorithm, names []string, now time.Time, duration time.Duration) (*ca, error) {
 	key, err := algorithm.generate()
 	if err != nil {
 		return nil, fmt.Errorf("making the key of a CA: %w", err)
@@ -56,12 +61,25 @@ func makeCA(algorithm KeyAlgorithm, now time.Time, duration time.Duration) (*ca,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+
+		PermittedDNSDomainsCritical: true,
+		PermittedDNSDomains:         names,
+		PermittedURIDomains:         names,
+		PermittedEmailAddresses:     names,
+		ExcludedIPRanges:            everyAddress,
 	}
 	_, cert, err := pki.SignCertificate(template, template, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("making a CA: %w", err)
 	}
 	return &ca{cert: cert, key: key}, nil
+}
+
+// everyAddress are all IPv4 and IPv6 addresses.
+var everyAddress = []*net.IPNet{
+	{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+	{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
 }
 
 // sign makes a leaf for the names, with a key of its own. The leaf ends after duration,

@@ -8,7 +8,7 @@ import (
 func TestLeafAndCAAreAcceptedByAClockFiveMinutesBehind(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []KeyAlgorithm{ECDSA, RSA} {
-		issuer, err := makeCA(algorithm, time.Now(), 365*24*time.Hour)
+		issuer, err := makeCA(algorithm, []string{testDNSName}, time.Now(), 365*24*time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 		{7 * 24 * time.Hour, time.Minute},
 	} {
 		now := time.Now()
-		issuer, err := makeCA(ECDSA, now, c.caLeft)
+		issuer, err := makeCA(ECDSA, []string{testDNSName}, now, c.caLeft)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ type caSecret struct {
 	client      kubernetes.Interface
 	secret      *followed[*corev1.Secret]
 	permissions *permissions
+	problems    *problems
 	serving     *serving
 	counters    *counters
 	now         func() time.Time
@@ -59,24 +60,23 @@ func (s *caSecret) keep(ctx context.Context) error {
 		version = secret.ResourceVersion
 		stored, broken = readAuthorities(secret.Data)
 	}
+	s.noteRevocations(secret)
 	if s.wrote.pending(version, now) {
 		return nil
 	}
 	remembered := s.known
-	if stored.current != nil {
-		s.known = stored.completedBy(remembered)
-	}
+	s.remember(stored.completedBy(remembered).permitted(now))
 	s.serving.confirmed.forget(now)
 	if stored.next != nil {
 		s.serving.observe(stored.next, now)
 	}
 	made := 0
 	want, err := stored.step(circumstances{
-		now: now, remembered: remembered, inUse: s.serving.inUse(), keep: trustDuration(s.options.Settle, s.options.LeafDuration),
+		now: now, remembered: remembered, inUse: s.serving.inUse(), terms: termsOf(s.options.Settle, s.options.LeafDuration),
 		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
 		make: func() (*ca, error) {
 			made++
-			return makeCA(s.options.KeyAlgorithm, now, s.options.CADuration)
+			return makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
 		},
 	})
 	if err != nil || exists && broken == nil && stored.same(want) {
@@ -91,11 +91,38 @@ func (s *caSecret) keep(ctx context.Context) error {
 		return errors.Join(broken, err)
 	}
 	if written {
-		s.wrote, s.known = write{over: version, at: now}, want
+		s.wrote = write{over: version, at: now}
+		s.remember(want)
 		s.counters.made.Add(int64(made))
 		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
 	}
 	return nil
+}
+
+// noteRevocations records what is wrong with the Secret's list of revoked CAs.
+func (s *caSecret) noteRevocations(secret *corev1.Secret) {
+	var misread error
+	if secret != nil {
+		_, misread = parseRevocations(secret.Data[secretRevokedKey])
+	}
+	s.problems.note(subject(s.secret)+", key "+secretRevokedKey, failedSecret, misread)
+}
+
+// remember takes the authorities for those in force. If they have no CA that signs, the
+// known ones stay in force without the revoked CAs: a Secret that cannot be repaired costs no
+// admission.
+func (s *caSecret) remember(a authorities) {
+	if a.current == nil {
+		current := s.known.current
+		revoked := a.revoked
+		a = s.known
+		a.revoked = revoked
+		if a = a.permitted(s.now()); a.current == nil {
+			a.current = current
+		}
+	}
+	s.known = a
+	s.serving.revoked = a.revoked
 }
 
 // store writes the authorities into the Secret, or creates the Secret if it is nil. It
@@ -156,8 +183,10 @@ func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle(), nil
 	}
-	stored = stored.completedBy(s.known)
-	if used := s.serving.inUse(); used != nil && !stored.trusts(used) {
+	if stored = stored.completedBy(s.known).permitted(s.now()); stored.current == nil {
+		return s.bundle(), nil
+	}
+	if used := s.serving.inUse(); used != nil && !stored.revoked.leaves(used) && !stored.trusts(used) {
 		return nil, nil
 	}
 	return stored.bundle(), nil

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,8 +89,10 @@ type certManager struct {
 	// candidate is the last sound leaf of the Secret.
 	candidate *leaf
 
-	// trusted are the CAs that the Secret remembered last.
+	// trusted are the CAs that the Secret remembered last, and revoked those that it
+	// revoked.
 	trusted []trusted
+	revoked revocations
 }
 
 func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
@@ -151,32 +154,73 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	if next.issuer == nil && m.options.Publish {
 		return fmt.Errorf("key %s has no CA that signed the certificate in %s, so that there is nothing to publish", secretCAKey, corev1.TLSCertKey)
 	}
-	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
-		m.candidate = next
-	}
 	if !m.options.Publish {
+		m.take(next)
 		return nil
 	}
-	stored := parseTrusted(secret.Data[secretTrustedKey])
-	if len(stored) > 0 {
+	now := m.now()
+	list, misread := parseRevocations(secret.Data[secretRevokedKey])
+	m.problems.note(subject(m.secret)+", key "+secretRevokedKey, failedSecret, misread)
+	list = list.union(m.revoked)
+	m.revoked, m.serving.revoked = list, list
+	if list.denySigning(next.issuer, now) {
+		return fmt.Errorf("key %s: the CA %s signed the certificate and is revoked; have cert-manager issue another CA and certificate", corev1.TLSCertKey, FingerprintOf(next.issuer))
+	}
+	m.take(next)
+	if stored := parseTrusted(secret.Data[secretTrustedKey]); len(stored) > 0 {
 		m.trusted = stored
 	}
-	keep := trustDuration(m.options.Settle, m.options.LeafDuration)
-	text := encodeTrusted(remember(m.trusted, next.issuer, m.serving.inUse(), m.now(), keep))
-	if bytes.Equal(text, secret.Data[secretTrustedKey]) {
-		return nil
-	}
 	changed := secret.DeepCopy()
-	changed.Data[secretTrustedKey] = text
-	_, err = m.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
-	if err != nil && !overtaken(err) {
-		return fmt.Errorf("writing the key %s: %w", secretTrustedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
+	m.writeState(changed.Data, next.issuer, now)
+	if !maps.EqualFunc(secret.Data, changed.Data, bytes.Equal) {
+		_, err = m.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		if err != nil && !overtaken(err) {
+			return fmt.Errorf("writing the keys %s and %s: %w", secretTrustedKey, secretRevokedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
+		}
+	}
+	if m.revoked.leaves(next.issuer) {
+		return fmt.Errorf("the CA %s signed the certificate and is revoked: it stays published until cert-manager has issued a certificate by another CA", FingerprintOf(next.issuer))
 	}
 	return nil
 }
 
+// take makes the leaf the candidate.
+func (m *certManager) take(next *leaf) {
+	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
+		m.candidate = next
+	}
+}
+
+// writeState puts into the data of the Secret what it should remember: the CAs that issuer
+// replaced, and the revoked ones. A revoked CA that signed the served leaf stays trusted for
+// a moment.
+func (m *certManager) writeState(data map[string][]byte, issuer *x509.Certificate, now time.Time) {
+	inUse := m.serving.inUse()
+	var list revocations
+	for _, r := range m.revoked {
+		if r.from.IsZero() && r.fingerprint == FingerprintOf(issuer) {
+			list = append(list, r) // nothing else signs yet
+			continue
+		}
+		list = append(list, revocations{r}.decided(inUse, now)...)
+	}
+	trusts := m.trusted
+	if list.leaves(inUse) {
+		if !contains(trusts, inUse) {
+			trusts = append(trusts[:len(trusts):len(trusts)], trusted{cert: inUse})
+		}
+		inUse = nil
+	}
+	m.trusted = remember(list.permitted(trusts, now), issuer, inUse, now, termsOf(m.options.Settle, m.options.LeafDuration))
+	m.revoked, m.serving.revoked = list, list
+	data[secretTrustedKey] = encodeTrusted(m.trusted)
+	writeRevocations(data, list)
+}
+
 // bundle implements bundles.
-func (m *certManager) bundle() []byte { return bundle(m.candidate.issuer, m.trusted) }
+func (m *certManager) bundle() []byte {
+	return bundle(m.candidate.issuer, m.revoked.permitted(m.trusted, m.now()))
+}
 
 // newestBundle implements bundles. An absent or broken Secret leaves the last good one
 // in force. The bundle is nil if the Secret does not remember the CA of the served leaf
@@ -193,14 +237,19 @@ func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil || next.issuer == nil {
 		return m.bundle(), nil
 	}
+	list, _ := parseRevocations(secret.Data[secretRevokedKey])
+	list, now := list.union(m.revoked), m.now()
+	if list.denySigning(next.issuer, now) {
+		return m.bundle(), nil
+	}
 	stored := parseTrusted(secret.Data[secretTrustedKey])
 	if len(stored) == 0 {
 		stored = m.trusted
 	}
-	if used := m.serving.inUse(); used != nil && !used.Equal(next.issuer) && !contains(stored, used) {
+	if used := m.serving.inUse(); used != nil && !list.leaves(used) && !used.Equal(next.issuer) && !contains(stored, used) {
 		return nil, nil
 	}
-	return bundle(next.issuer, stored), nil
+	return bundle(next.issuer, list.permitted(stored, now)), nil
 }
 
 // leafFromSecret reads the leaf from a Secret, and finds its CA in ca.crt.

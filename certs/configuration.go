@@ -42,6 +42,13 @@ type service struct{ namespace, name string }
 // dnsName returns the name for which API servers verify the serving certificate.
 func (s service) dnsName() string { return s.name + "." + s.namespace + ".svc" }
 
+// dnsNames returns all names of the serving certificate. No other name is permitted to the
+// CA's certificates.
+func (s service) dnsNames() []string {
+	host := s.name + "." + s.namespace
+	return []string{s.dnsName(), host + ".svc.cluster.local", host}
+}
+
 // entry is one webhook of a configuration.
 type entry struct {
 	// index is the entry's place in the list of webhooks.

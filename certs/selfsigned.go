@@ -110,7 +110,7 @@ func newSelfSigned(o SelfSignedOptions, client kubernetes.Interface, now func() 
 	if err != nil {
 		return nil, err
 	}
-	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, serving: s.serving, counters: s.counters, now: now}
+	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, counters: s.counters, now: now}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems, now: now}
 	s.watches = append(s.watches, followed.run)
 	return s, nil
@@ -155,9 +155,7 @@ func (s *selfSigned) renew() error {
 	if s.candidate != nil && !s.candidate.outlived(current, now) {
 		return nil
 	}
-	host := s.options.Service + "." + s.options.Namespace
-	names := []string{s.options.service().dnsName(), host + ".svc.cluster.local", host}
-	next, err := current.sign(s.options.KeyAlgorithm, names, now, s.options.LeafDuration)
+	next, err := current.sign(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.LeafDuration)
 	if err != nil {
 		return err
 	}

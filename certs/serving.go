@@ -18,6 +18,9 @@ type serving struct {
 	counters  *counters
 	log       *slog.Logger
 	now       func() time.Time
+
+	// revoked are the revoked CAs. A leaf of such a CA is replaced soon.
+	revoked revocations
 }
 
 // GetCertificate returns the served leaf. It fails while there is none.
@@ -59,7 +62,11 @@ func (s *serving) offer(candidate *leaf) {
 	accepts := func(l *leaf) bool { return s.verifier.accepts(l, now) }
 	s.confirmed.observe(candidate.trustAnchor(), accepts(candidate), now)
 	before := s.leaf()
-	if !s.handover.offer(candidate, now, accepts, func(l *leaf) bool { return s.settled(l.trustAnchor(), now) }) {
+	settle := s.settle
+	if before != nil && s.revoked.leaves(before.issuer) {
+		settle = min(settle, revokedSettle)
+	}
+	if !s.handover.offer(candidate, now, accepts, func(l *leaf) bool { return s.confirmed.settled(l.trustAnchor(), settle, now) }) {
 		return
 	}
 	otherCA := before != nil && !before.trustAnchor().Equal(candidate.trustAnchor())

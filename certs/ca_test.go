@@ -1,8 +1,13 @@
 package certs
 
 import (
+	"crypto/x509"
+	"net"
+	"net/url"
 	"testing"
 	"time"
+
+	"github.com/cert-manager/cert-manager/pkg/util/pki"
 )
 
 func TestLeafAndCAAreAcceptedByAClockFiveMinutesBehind(t *testing.T) {
@@ -67,5 +72,66 @@ func TestAnExpiredCASignsNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := newCA(t, time.Now().Add(-time.Second)).sign(ECDSA, []string{testDNSName}, time.Now(), time.Hour); err == nil {
 		t.Error("an expired CA signed a leaf")
+	}
+}
+
+// Whoever has stolen the key of a CA impersonates nothing but the Service.
+func TestACASignsForTheNamesOfItsServiceOnly(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, algorithm := range []KeyAlgorithm{ECDSA, RSA} {
+		issuer, err := makeCA(algorithm, service{testNamespace, testService}.dnsNames(), now, 365*24*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !issuer.cert.PermittedDNSDomainsCritical {
+			t.Error("the name constraints are not critical")
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(issuer.cert)
+		verify := func(change func(*x509.Certificate), options x509.VerifyOptions) error {
+			key, err := algorithm.generate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			template := &x509.Certificate{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
+			change(template)
+			_, cert, err := pki.SignCertificate(template, issuer.cert, key.Public(), issuer.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			options.Roots = roots
+			_, err = cert.Verify(options)
+			return err
+		}
+		for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
+			server := func(c *x509.Certificate) { c.DNSNames = []string{name} }
+			if err := verify(server, x509.VerifyOptions{DNSName: name}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, change := range map[string]func(*x509.Certificate){
+			"another Service":      func(c *x509.Certificate) { c.DNSNames = []string{"other." + testNamespace + ".svc"} },
+			"another namespace":    func(c *x509.Certificate) { c.DNSNames = []string{testService + ".other.svc"} },
+			"the API server":       func(c *x509.Certificate) { c.DNSNames = []string{"kubernetes.default.svc"} },
+			"a longer name":        func(c *x509.Certificate) { c.DNSNames = []string{"x" + testDNSName} },
+			"its own and one more": func(c *x509.Certificate) { c.DNSNames = []string{testDNSName, "example.com"} },
+			"every name":           func(c *x509.Certificate) { c.DNSNames = []string{"*.svc"} },
+			"an IPv4 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 96, 0, 1)} },
+			"an IPv6 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv6loopback} },
+			"a mail address":       func(c *x509.Certificate) { c.EmailAddresses = []string{"a@example.com"} },
+			"a URI, as SPIFFE has": func(c *x509.Certificate) {
+				c.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/a"}}
+			},
+			"a client, not a server": func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} },
+		} {
+			usages := []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
+			if name == "a client, not a server" {
+				usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+			}
+			if err := verify(change, x509.VerifyOptions{KeyUsages: usages}); err == nil {
+				t.Errorf("%s: a certificate for %s verifies", algorithm, name)
+			}
+		}
 	}
 }

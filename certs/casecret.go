@@ -23,6 +23,7 @@ type caSecret struct {
 	problems    *problems
 	serving     *serving
 	counters    *counters
+	trusted     *trustLog
 	now         func() time.Time
 
 	// known are the CAs that the Secret held when it was last sound. They stay in force
@@ -70,13 +71,16 @@ func (s *caSecret) keep(ctx context.Context) error {
 	if stored.next != nil {
 		s.serving.observe(stored.next, now)
 	}
-	made := 0
+	var own []*ca
 	want, err := stored.step(circumstances{
 		now: now, remembered: remembered, inUse: s.serving.inUse(), terms: termsOf(s.options.Settle, s.options.LeafDuration),
 		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
 		make: func() (*ca, error) {
-			made++
-			return makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
+			made, err := makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
+			if err == nil {
+				own = append(own, made)
+			}
+			return made, err
 		},
 	})
 	if err != nil || exists && broken == nil && stored.same(want) {
@@ -93,8 +97,11 @@ func (s *caSecret) keep(ctx context.Context) error {
 	if written {
 		s.wrote = write{over: version, at: now}
 		s.remember(want)
-		s.counters.made.Add(int64(made))
-		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
+		s.counters.made.Add(int64(len(own)))
+		for _, made := range own {
+			s.trusted.made[FingerprintOf(made.cert)] = true
+		}
+		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", len(own), "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
 	}
 	return nil
 }

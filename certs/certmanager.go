@@ -136,6 +136,25 @@ func (m *certManager) missing() error {
 	return errors.New("the secret is being read")
 }
 
+// trust implements provider.
+func (m *certManager) trust() trust {
+	if !m.options.Publish {
+		return m.serving.verifier.publishedTrust(m.serving.leaf())
+	}
+	t := trust{origin: fromSecret, revoked: m.revoked}
+	if m.candidate != nil && m.candidate.issuer != nil {
+		t.signing = m.candidate.issuer
+		t.cas = []trusted{{cert: t.signing}}
+		t.add(m.revoked.permitted(m.trusted, m.now()))
+	}
+	return t
+}
+
+// status implements provider.
+func (m *certManager) status() ProviderStatus {
+	return ProviderStatus{Name: "cert-manager", Secret: m.options.SecretName, Publishes: m.options.Publish}
+}
+
 // absent returns an error if there is no Secret. The error says who makes it.
 func (m *certManager) absent() error {
 	if _, ok := m.secret.get(); ok {

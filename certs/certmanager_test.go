@@ -158,3 +158,55 @@ func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
 		return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
 	})
 }
+
+func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old, first, second := yearCA(t), yearCA(t), yearCA(t)
+		week := 7 * 24 * time.Hour
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, old, testDNSName, week)))
+		var replicas []*source
+		for range 2 {
+			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 10*time.Second }).(*source))
+		}
+		for _, s := range replicas {
+			eventually(t, s.Ready)
+		}
+		c.reissue(newLeaf(t, first, testDNSName, week))
+		eventually(t, func() error { return verifies(replicas[1], pemOf(first), time.Now()) })
+
+		// The CA that was replaced, and is trusted for a week.
+		eventually(t, func() error { return c.published(pemOf(first, old)) })
+		c.revoke(old)
+		eventually(t, func() error { return c.published(pemOf(first)) })
+		admitted(t, c, replicas, 2*time.Second)
+
+		// The CA that signs stays until cert-manager has issued another one.
+		c.revoke(first)
+		eventually(t, func() error {
+			return mentions(replicas[0].problems.of("secret pillion-system/pillion-ca"), "is revoked", FingerprintOf(first.cert).String())
+		})
+		admitted(t, c, replicas, 10*time.Second)
+		c.reissue(newLeaf(t, second, testDNSName, week))
+		admitted(t, c, replicas, 6*time.Second)
+		if err := errors.Join(c.published(pemOf(second)), verifies(replicas[0], pemOf(second), time.Now())); err != nil {
+			t.Error(err)
+		}
+
+		// Somebody puts both back: the trusted ones, and the CA that signs.
+		for range 2 {
+			c.editSecret(func(data map[string][]byte) {
+				data[secretTrustedKey] = pemOf(second, old, first)
+				delete(data, secretRevokedKey)
+			})
+			for range 200 {
+				if err := errors.Join(c.without(old), c.without(first)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			admitted(t, c, replicas, time.Second)
+			c.reissue(newLeaf(t, first, testDNSName, week))
+		}
+	})
+}

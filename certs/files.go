@@ -47,6 +47,7 @@ func (o *FilesOptions) permissions() []permission {
 type files struct {
 	options  FilesOptions
 	problems *problems
+	serving  *serving
 	now      func() time.Time
 
 	// candidate is the last sound pair.
@@ -58,7 +59,7 @@ func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time)
 	if err != nil {
 		return nil, err
 	}
-	s.provider = &files{options: o, problems: s.problems, now: now}
+	s.provider = &files{options: o, problems: s.problems, serving: s.serving, now: now}
 	return s, nil
 }
 
@@ -88,6 +89,12 @@ func (f *files) missing() error {
 	}
 	return errors.New("not read yet")
 }
+
+// trust implements provider.
+func (f *files) trust() trust { return f.serving.verifier.publishedTrust(f.serving.leaf()) }
+
+// status implements provider.
+func (f *files) status() ProviderStatus { return ProviderStatus{Name: "files"} }
 
 // read reads the pair. If the files are replaced between the two reads, the pair does
 // not match, and the next round reads the new pair.

@@ -3,6 +3,7 @@ package certs
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +13,7 @@ import (
 type metrics struct {
 	status func() Status
 
-	expires, caExpires, published, problem, rotations, handovers, made, failures *prometheus.Desc
+	expires, caExpires, provider, authority, published, problem, rotations, handovers, made, failures *prometheus.Desc
 }
 
 // NewCollector returns the collector of a source's metrics.
@@ -24,6 +25,8 @@ func NewCollector(source Source) prometheus.Collector {
 		status:    source.Status,
 		expires:   desc("expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none."),
 		caExpires: desc("authority_expiry_timestamp_seconds", "When the CA of the serving certificate expires, in seconds since 1970; 0 while it is not known."),
+		provider:  desc("provider_info", "1, with the provider of the certificates, the name of its Secret, and whether Pillion writes the caBundles.", "provider", "secret", "publishes"),
+		authority: desc("authority_until_timestamp_seconds", "Until when a CA is trusted, by fingerprint (SHA-256) and state (signing, next, trusted); for a CA that is revoked, since when it is not.", "fingerprint", "state"),
 		published: desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration"),
 		problem:   desc("problem", "1 for each thing that fails at present, by what it is about and by operation (as in failures_total); the log says why.", "object", "operation"),
 		rotations: desc("rotations_total", "Serving certificates that took the place of another one."),
@@ -35,7 +38,7 @@ func NewCollector(source Source) prometheus.Collector {
 
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.published, m.problem, m.rotations, m.handovers, m.made, m.failures} {
+	for _, d := range []*prometheus.Desc{m.expires, m.caExpires, m.provider, m.authority, m.published, m.problem, m.rotations, m.handovers, m.made, m.failures} {
 		out <- d
 	}
 }
@@ -51,6 +54,12 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(m.expires, seconds(status.Expires))
 	gauge(m.caExpires, seconds(status.CAExpires))
+	if p := status.Provider; p.Name != "" {
+		gauge(m.provider, 1, p.Name, p.Secret, strconv.FormatBool(p.Publishes))
+	}
+	for _, a := range status.Authorities {
+		gauge(m.authority, seconds(a.Until), a.Fingerprint.String(), string(a.State))
+	}
 	for _, c := range status.Configurations {
 		value := 0.0
 		if c.Err == nil {

@@ -50,7 +50,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
 				var replicas []*source
-				for range 3 {
+				for range 2 {
 					replicas = append(replicas, c.run(func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, time.Hour }))
 				}
 				readyAndPublished(t, c, replicas[0])
@@ -100,7 +100,11 @@ func restoreAll(c *cluster, before map[string][]byte) {
 // verify the leaf of a replica.
 func admitted(t testing.TB, c *cluster, replicas []*source, d time.Duration) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < d; time.Sleep(250 * time.Millisecond) {
+	tick := 50 * time.Millisecond
+	for began := time.Now(); time.Since(began) < d; time.Sleep(tick) {
+		if time.Since(began) > 5*time.Second {
+			tick = time.Second
+		}
 		for i, s := range replicas {
 			for _, entry := range c.configuration().Webhooks {
 				if err := verifies(s, entry.ClientConfig.CABundle, time.Now()); err != nil {

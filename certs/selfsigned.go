@@ -110,7 +110,7 @@ func newSelfSigned(o SelfSignedOptions, client kubernetes.Interface, now func() 
 	if err != nil {
 		return nil, err
 	}
-	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, counters: s.counters, now: now}
+	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, counters: s.counters, trusted: s.trusted, now: now}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems, now: now}
 	s.watches = append(s.watches, followed.run)
 	return s, nil
@@ -147,6 +147,14 @@ func (s *selfSigned) missing() error {
 		return fmt.Errorf("secret %s: not found; the first replica with the permission creates it", followed.key)
 	}
 	return errors.New("the certificate is being signed")
+}
+
+// trust implements provider.
+func (s *selfSigned) trust() trust { return s.secret.known.trust() }
+
+// status implements provider.
+func (s *selfSigned) status() ProviderStatus {
+	return ProviderStatus{Name: "self-signed", Secret: s.options.SecretName, Publishes: true}
 }
 
 // renew signs the next leaf if one is needed.

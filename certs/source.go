@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -37,6 +38,12 @@ type provider interface {
 
 	// missing says why there is no leaf yet. Any goroutine may call it.
 	missing() error
+
+	// trust returns the trusted CAs. Only the loop calls trust.
+	trust() trust
+
+	// status describes the provider.
+	status() ProviderStatus
 }
 
 // source is the [Source] of every provider: it puts the parts together.
@@ -49,6 +56,11 @@ type source struct {
 	publisher   *publisher
 	problems    *problems
 	counters    *counters
+	trusted     *trustLog
+	now         func() time.Time
+
+	// authorities are the CAs after the last round, for Status.
+	authorities atomic.Pointer[[]Authority]
 
 	// watches follow the objects that the provider needs, each until its context ends.
 	watches []func(context.Context)
@@ -57,7 +69,8 @@ type source struct {
 // newSource makes a source without a provider. needed are the permissions without
 // which it does not start.
 func newSource(o Options, needed []permission, client kubernetes.Interface, now func() time.Time) (*source, error) {
-	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}}
+	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}, now: now}
+	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
 	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
 		followed, err := followConfiguration(client, c, o.service(), s.loop.changed)
@@ -107,6 +120,10 @@ func (s *source) round(ctx context.Context) time.Duration {
 	if candidate := s.provider.newest(ctx); candidate != nil {
 		s.serving.offer(candidate)
 	}
+	trust := s.provider.trust()
+	s.trusted.note(trust, s.now())
+	authorities := trust.authorities()
+	s.authorities.Store(&authorities)
 	s.readiness.logChanges()
 	if s.serving.leaf() == nil {
 		return startInterval
@@ -125,8 +142,12 @@ func (s *source) Ready() error {
 // Status implements [Source].
 func (s *source) Status() Status {
 	status := Status{
+		Provider:  s.provider.status(),
 		Rotations: int(s.counters.rotations.Load()), Handovers: int(s.counters.handovers.Load()), AuthoritiesMade: int(s.counters.made.Load()),
 		Failures: s.problems.counts(), Problems: s.problems.list(), Configurations: s.readiness.configurations(),
+	}
+	if list := s.authorities.Load(); list != nil {
+		status.Authorities = *list
 	}
 	if served := s.serving.leaf(); served != nil {
 		status.Expires = served.tls.Leaf.NotAfter

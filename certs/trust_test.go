@@ -1,0 +1,136 @@
+package certs
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// logged is a log that tests read.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// line returns an error unless a line has all the words.
+func (l *logged) line(words ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if mentions(errors.New(line), words...) == nil {
+			return nil
+		}
+	}
+	return errors.New("no line has " + strings.Join(words, ", ") + " in\n" + l.text.String())
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func TestEveryReplicaLogsEachChangeOfTheTrustedCAs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		var logs [2]logged
+		for i := range logs {
+			s := c.run(func(o *SelfSignedOptions) {
+				o.Settle, o.LeafDuration, o.Logger = time.Second, 10*time.Second, logs[i].logger()
+			})
+			eventually(t, s.Ready)
+		}
+		stored, err := c.authorities()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := func(words ...string) {
+			t.Helper()
+			for i := range logs {
+				eventually(t, func() error { return logs[i].line(words...) })
+			}
+		}
+		first := FingerprintOf(stored.current.cert).String()
+		all("level=INFO", "a CA is trusted\"", first)
+		eventually(t, func() error {
+			return errors.Join(logs[0].line(first, "made by this replica"), logs[1].line(first, "source=secret"))
+		})
+
+		foreign, other := yearCA(t), yearCA(t)
+		c.editSecret(func(data map[string][]byte) {
+			data[secretTrustedKey] = append(data[secretTrustedKey], pemOf(foreign, other)...)
+		})
+		all("level=WARN", "a CA is trusted\"", FingerprintOf(foreign.cert).String(), "source=secret")
+		c.revoke(foreign)
+		all("level=WARN", "a CA is trusted no more", FingerprintOf(foreign.cert).String(), "source=revocation")
+		time.Sleep(20 * time.Second)
+		all("level=INFO", "a CA is trusted no more", FingerprintOf(other.cert).String(), "its time is over")
+
+		third := yearCA(t)
+		c.editSecret(func(data map[string][]byte) { data[secretTrustedKey] = append(data[secretTrustedKey], pemOf(third)...) })
+		all("a CA is trusted\"", FingerprintOf(third.cert).String())
+		c.editSecret(func(data map[string][]byte) { data[secretTrustedKey] = pemOf(stored.current) })
+		all("level=WARN", "a CA is trusted no more", FingerprintOf(third.cert).String(), "source=secret")
+	})
+}
+
+func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := yearCA(t), yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
+		var log logged
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Logger = log.logger() })
+		c.inject(first)
+		eventually(t, s.Ready)
+		c.inject(second)
+		eventually(t, func() error {
+			return log.line("WARN", "a CA is trusted\"", FingerprintOf(second.cert).String(), "source=caBundle")
+		})
+		eventually(t, func() error {
+			return log.line("WARN", "a CA is trusted no more", FingerprintOf(first.cert).String(), "source=caBundle")
+		})
+		if status := s.Status(); status.Provider != (ProviderStatus{"cert-manager", testSecret, false}) || len(status.Authorities) != 1 {
+			t.Errorf("the status is %+v", status)
+		}
+	})
+}
+
+func TestTheStatusHasTheStateOfEachCA(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, beside, gone := dueCA(t), yearCA(t), yearCA(t)
+		secret := secretOf(t, first)
+		secret.Data[secretTrustedKey] = pemOf(first, beside)
+		c := newCluster(t, newConfiguration(), secret)
+		c.revoke(gone)
+		s := c.run(func(o *SelfSignedOptions) { o.Settle = time.Hour })
+		eventually(t, s.Ready)
+		time.Sleep(2 * time.Second)
+		stored, err := c.authorities()
+		if err != nil || stored.next == nil {
+			t.Fatalf("no CA is staged (%v)", err)
+		}
+		want := map[Fingerprint]AuthorityState{
+			FingerprintOf(first.cert): SigningAuthority, FingerprintOf(stored.next.cert): NextAuthority,
+			FingerprintOf(beside.cert): TrustedAuthority, FingerprintOf(gone.cert): RevokedAuthority,
+		}
+		got := s.Status().Authorities
+		for _, a := range got {
+			if want[a.Fingerprint] != a.State || a.Until.IsZero() {
+				t.Errorf("%+v, want the state %s", a, want[a.Fingerprint])
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d CAs, want %d", len(got), len(want))
+		}
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -30,8 +31,7 @@ const ownContainer = "pillion"
 const statusTimeout = 5 * time.Second
 
 func newStatusCommand() *cobra.Command {
-	var kubeconfig, namespace, selector string
-	var urls []string
+	var where installation
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of Pillion in a cluster: what is missing, and when certificates expire",
@@ -49,31 +49,53 @@ configurations that the replicas name, and all others that call the same Service
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clusterConfig(kubeconfig)
+			client, replicas, err := where.open(cmd.Context(), cmd.OutOrStdout())
 			if err != nil {
 				return err
 			}
-			client, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				return fmt.Errorf("making a client: %w", err)
-			}
-			var replicas []replica
-			for _, url := range urls {
-				replicas = append(replicas, replica{name: url, get: getURL(strings.TrimSuffix(url, "/"))})
-			}
-			if len(urls) == 0 {
-				if replicas, err = podsOf(cmd.Context(), cmd.OutOrStdout(), client, namespace, selector); err != nil {
-					return err
-				}
-			}
-			return status(cmd.Context(), cmd.OutOrStdout(), client, namespace, replicas)
+			return status(cmd.Context(), cmd.OutOrStdout(), client, where.namespace, replicas)
 		},
 	}
-	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "label selector of the pods (default: all pods with a container called "+ownContainer+")")
-	cmd.Flags().StringSliceVar(&urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
+	where.flags(cmd.Flags())
 	return cmd
+}
+
+// installation says where to find Pillion in a cluster.
+type installation struct {
+	kubeconfig, namespace, selector string
+
+	// urls are the admin ports of replicas, to ask instead of the pods.
+	urls []string
+}
+
+func (i *installation) flags(f *pflag.FlagSet) {
+	f.StringVar(&i.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVarP(&i.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
+	f.StringVarP(&i.selector, "selector", "l", "", "label selector of the pods (default: all pods with a container called "+ownContainer+")")
+	f.StringSliceVar(&i.urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
+}
+
+// open returns a client with the user's own rights, and the replicas. It prints a line for
+// each pod of Pillion that does not run. If only the pods cannot be listed, the client is
+// there beside the error.
+func (i *installation) open(ctx context.Context, w io.Writer) (kubernetes.Interface, []replica, error) {
+	config, err := clusterConfig(i.kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
+	if len(i.urls) == 0 {
+		replicas, err := podsOf(ctx, w, client, i.namespace, i.selector)
+		return client, replicas, err
+	}
+	var replicas []replica
+	for _, url := range i.urls {
+		replicas = append(replicas, replica{name: url, get: getURL(strings.TrimSuffix(url, "/"))})
+	}
+	return client, replicas, nil
 }
 
 // replica is one running Pillion.

@@ -43,7 +43,7 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 	fmt.Fprintln(table, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY")
 	complete := len(configurations) > 0
 	for _, c := range configurations {
-		name := strings.ToLower(c.kind) + "/" + c.name
+		name := c.String()
 		verified, of := c.verified(replicas)
 		complete = complete && verified == of
 		switch {
@@ -65,7 +65,11 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 	if len(configurations) == 0 {
 		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", namespace)
 	}
-	return complete, table.Flush()
+	if err := table.Flush(); err != nil {
+		return false, err
+	}
+	fmt.Fprintln(w)
+	return complete, printAuthorities(w, authoritiesOf(configurations, replicas))
 }
 
 // problems returns the present failures of the replica. The replica may be ready all the
@@ -106,6 +110,9 @@ type configuration struct {
 	exists     bool
 	entries    []webhookEntry
 }
+
+// String names the configuration as kubectl does.
+func (c configuration) String() string { return strings.ToLower(c.kind) + "/" + c.name }
 
 // webhookEntry is one webhook of a configuration.
 type webhookEntry struct {

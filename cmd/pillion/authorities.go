@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pillion-dev/pillion/certs"
+)
+
+// The metrics in which a replica says what it knows of the CAs.
+const (
+	authorityMetric = "pillion_certificate_authority_until_timestamp_seconds"
+	providerMetric  = "pillion_certificate_provider_info"
+)
+
+// authority is a CA that a replica or a caBundle has.
+type authority struct {
+	fingerprint string
+
+	// states are what the replicas say, each once.
+	states []string
+
+	// until is the time that goes with the state; zero if no replica says one.
+	until time.Time
+
+	// cert is nil if no caBundle has the CA.
+	cert *x509.Certificate
+
+	// entries are the entries of webhook configurations whose caBundle has the CA.
+	entries []string
+}
+
+// is reports whether a replica says that the CA is in the state.
+func (a *authority) is(state certs.AuthorityState) bool {
+	return slices.Contains(a.states, string(state))
+}
+
+// authoritiesOf returns the CAs that the replicas and the caBundles have: the CA that signs
+// first, the revoked ones last.
+func authoritiesOf(configurations []configuration, replicas []answers) []*authority {
+	var list []*authority
+	of := func(fingerprint string) *authority {
+		for _, a := range list {
+			if a.fingerprint == fingerprint {
+				return a
+			}
+		}
+		a := &authority{fingerprint: fingerprint}
+		list = append(list, a)
+		return a
+	}
+	for _, r := range replicas {
+		for _, m := range r.metrics[authorityMetric].GetMetric() {
+			var fingerprint, state string
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "fingerprint":
+					fingerprint = l.GetValue()
+				case "state":
+					state = l.GetValue()
+				}
+			}
+			a := of(fingerprint)
+			if !slices.Contains(a.states, state) {
+				a.states = append(a.states, state)
+			}
+			if seconds := m.GetGauge().GetValue() + m.GetUntyped().GetValue(); seconds > 0 {
+				a.until = time.Unix(int64(seconds), 0).UTC()
+			}
+		}
+	}
+	for _, c := range configurations {
+		for _, e := range c.entries {
+			for _, cert := range trustedCAs(e.client.CABundle) {
+				a := of(certs.FingerprintOf(cert).String())
+				a.cert = cert
+				a.entries = append(a.entries, c.String()+", entry "+e.name)
+			}
+		}
+	}
+	order := []certs.AuthorityState{certs.SigningAuthority, certs.NextAuthority, certs.TrustedAuthority, certs.RevokedAuthority}
+	rank := func(a *authority) int {
+		for i, state := range order {
+			if a.is(state) {
+				return i
+			}
+		}
+		return len(order) - 1
+	}
+	slices.SortStableFunc(list, func(a, b *authority) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.fingerprint, b.fingerprint))
+	})
+	return list
+}
+
+// printAuthorities prints a table of the CAs.
+func printAuthorities(w io.Writer, list []*authority) error {
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "CA (SHA-256)\tSTATE\tUNTIL\tIN CABUNDLES\tSUBJECT\tVALID")
+	for _, a := range list {
+		subject, valid, until := "unknown", "unknown", "unknown"
+		if a.cert != nil {
+			subject = a.cert.Subject.String()
+			valid = a.cert.NotBefore.UTC().Format(time.RFC3339) + " to " + a.cert.NotAfter.UTC().Format(time.RFC3339)
+		}
+		if !a.until.IsZero() {
+			until = a.until.Format(time.RFC3339)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", a.fingerprint, a.state(), until, len(a.entries), subject, valid)
+	}
+	return table.Flush()
+}
+
+// state returns the states for people.
+func (a *authority) state() string {
+	switch {
+	case len(a.states) == 0:
+		return "in a caBundle only"
+	case a.is(certs.RevokedAuthority) && len(a.entries) > 0:
+		return "revoked, leaving"
+	}
+	return strings.Join(a.states, ", ")
+}
+
+// providerOf returns what the replicas say of their provider. It is empty if no replica says
+// anything, or if they differ.
+func providerOf(replicas []answers) certs.ProviderStatus {
+	var said []certs.ProviderStatus
+	for _, r := range replicas {
+		for _, m := range r.metrics[providerMetric].GetMetric() {
+			var p certs.ProviderStatus
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "provider":
+					p.Name = l.GetValue()
+				case "secret":
+					p.Secret = l.GetValue()
+				case "publishes":
+					p.Publishes = l.GetValue() == "true"
+				}
+			}
+			if !slices.Contains(said, p) {
+				said = append(said, p)
+			}
+		}
+	}
+	if len(said) != 1 {
+		return certs.ProviderStatus{}
+	}
+	return said[0]
+}

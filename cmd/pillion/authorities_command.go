@@ -1,0 +1,304 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/certs"
+)
+
+// shortestPrefix is how many digits of a fingerprint name a CA at least.
+const shortestPrefix = 8
+
+// revokeInterval is how often revoke looks at the caBundles.
+const revokeInterval = 250 * time.Millisecond
+
+func newCertsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "certs",
+		Short: "List the CAs that API servers trust for Pillion, and revoke one",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCertsListCommand(), newCertsRevokeCommand())
+	return cmd
+}
+
+func newCertsListCommand() *cobra.Command {
+	var where installation
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the CAs with fingerprint, state and validity",
+		Long: `List asks every replica, and reads the caBundles of the webhook configurations. You
+need the permissions that 'pillion status' needs. The states of a CA:
+
+  signing   the replicas serve certificates that this CA signed
+  next      staged: in every caBundle, and signs when it has been there long enough
+  trusted   replaced; certificates that it signed may be in use until the time shown
+  revoked   in no caBundle since the time shown; it never comes back
+
+A CA in a caBundle that no replica knows is listed as "in a caBundle only".`,
+		Example: `  pillion certs list
+  pillion certs list -n sidecars`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			client, replicas, err := where.open(ctx, out)
+			if err != nil {
+				return err
+			}
+			found, err := look(ctx, client, where.namespace, replicas)
+			if err != nil {
+				return err
+			}
+			for _, a := range found.answers {
+				if a.metrics == nil {
+					fmt.Fprintf(out, "no answer: %s: %s\n", a.name, a.missing)
+				}
+			}
+			return printAuthorities(out, found.authorities)
+		},
+	}
+	where.flags(cmd.Flags())
+	return cmd
+}
+
+func newCertsRevokeCommand() *cobra.Command {
+	var r revocation
+	cmd := &cobra.Command{
+		Use:   "revoke FINGERPRINT",
+		Short: "Take a CA out of every caBundle, and keep it out",
+		Long: `Revoke writes the CA's fingerprint into the Secret of Pillion's certificates. Every
+replica then refuses the CA, whatever is put into the Secret afterwards. Revoke waits
+until no caBundle has the CA. The exit code is 1 if a caBundle still has it.
+
+The fingerprint is the SHA-256 of the certificate, as 'pillion certs list' prints it
+or 'openssl x509 -noout -fingerprint -sha256'. Eight digits are enough if they name
+one CA.
+
+If the CA signs, another CA takes over. Both are in the caBundles for four seconds.
+An API server that sees a change later than a second may refuse Pillion for a moment.
+
+You need the permissions to get and update the Secret, and those of 'pillion status'.
+With --secret the replicas need not answer.`,
+		Example: `  pillion certs revoke 3f5a90c1
+  pillion certs revoke --secret pillion-ca 3F:5A:90:C1:…`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%s takes one fingerprint, got %q", cmd.CommandPath(), args)}
+			}
+			digits, err := certs.FingerprintDigits(args[0])
+			if err == nil && len(digits) < shortestPrefix {
+				err = fmt.Errorf("%q is too short: give at least %d digits of the fingerprint", args[0], shortestPrefix)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			r.digits = digits
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			client, replicas, err := r.where.open(ctx, out)
+			if err != nil && (client == nil || r.secret == "") {
+				return err
+			}
+			if err != nil {
+				fmt.Fprintf(out, "no replica is asked: %v\n", err)
+			}
+			return r.run(ctx, out, client, replicas)
+		},
+	}
+	f := cmd.Flags()
+	r.where.flags(f)
+	f.StringVar(&r.secret, "secret", "", "name of the Secret, if no replica answers (self-signed: certs.secretName; cert-manager with publish: certs.certManager.secretName)")
+	f.DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until no caBundle has the CA")
+	return cmd
+}
+
+// found is what replicas and webhook configurations say at one moment.
+type found struct {
+	answers        []answers
+	configurations []configuration
+	authorities    []*authority
+}
+
+// look asks the replicas and reads the webhook configurations.
+func look(ctx context.Context, client kubernetes.Interface, namespace string, replicas []replica) (found, error) {
+	var f found
+	for _, r := range replicas {
+		f.answers = append(f.answers, r.ask(ctx))
+	}
+	var err error
+	if f.configurations, err = configurationsOf(ctx, client, namespace, f.answers); err != nil {
+		return f, err
+	}
+	f.authorities = authoritiesOf(f.configurations, f.answers)
+	return f, nil
+}
+
+// authority returns the CA with the fingerprint; nil if nothing has it.
+func (f found) authority(fingerprint certs.Fingerprint) *authority {
+	i := slices.IndexFunc(f.authorities, func(a *authority) bool { return a.fingerprint == fingerprint.String() })
+	if i < 0 {
+		return nil
+	}
+	return f.authorities[i]
+}
+
+// revocation is one call of revoke.
+type revocation struct {
+	where   installation
+	digits  string
+	secret  string
+	timeout time.Duration
+}
+
+func (r revocation) run(ctx context.Context, out io.Writer, client kubernetes.Interface, replicas []replica) error {
+	now, err := look(ctx, client, r.where.namespace, replicas)
+	if err != nil {
+		return err
+	}
+	fingerprint, err := r.resolve(now.authorities)
+	if err != nil {
+		return err
+	}
+	provider := providerOf(now.answers)
+	switch {
+	case r.secret != "":
+		provider = certs.ProviderStatus{Name: provider.Name, Secret: r.secret, Publishes: true}
+	case provider.Name == "":
+		return fmt.Errorf("no replica in namespace %s says which Secret has its CA, or they differ: name the Secret with --secret (the chart's default is pillion-ca)", r.where.namespace)
+	case !provider.Publishes:
+		return elsewhere(out, r.where.namespace, provider, now.authority(fingerprint))
+	}
+	if err := certs.Revoke(ctx, client, r.where.namespace, provider.Secret, fingerprint); err != nil {
+		return fmt.Errorf("revoking the CA %s: %w", fingerprint, err)
+	}
+	fmt.Fprintf(out, "revoked %s in secret %s/%s\n", fingerprint, r.where.namespace, provider.Secret)
+	known := now.authority(fingerprint)
+	if known == nil {
+		fmt.Fprintln(out, "no caBundle has this CA, and no replica knows it: it is refused from now on")
+	}
+	if provider.Name == certManager && known != nil && known.is(certs.SigningAuthority) {
+		fmt.Fprint(out, "this CA signs: it stays in the caBundles until cert-manager has issued a certificate by another one\n"+renewal(r.where.namespace, provider.Secret))
+	}
+	return r.wait(ctx, out, client, replicas, fingerprint)
+}
+
+// resolve returns the fingerprint with the digits. A whole fingerprint may be unknown: a CA
+// can be revoked before somebody puts it back.
+func (r revocation) resolve(list []*authority) (certs.Fingerprint, error) {
+	if whole, err := certs.ParseFingerprint(r.digits); err == nil {
+		return whole, nil
+	}
+	var names []string
+	for _, a := range list {
+		if strings.HasPrefix(a.fingerprint, r.digits) {
+			names = append(names, a.fingerprint)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return certs.Fingerprint{}, fmt.Errorf("no CA has a fingerprint that begins with %s; see 'pillion certs list', or give the whole fingerprint", r.digits)
+	case 1:
+		return certs.ParseFingerprint(names[0])
+	}
+	return certs.Fingerprint{}, fmt.Errorf("%d CAs have a fingerprint that begins with %s: %s", len(names), r.digits, strings.Join(names, ", "))
+}
+
+// wait returns when no caBundle has the CA and every replica that answers refuses it.
+func (r revocation) wait(ctx context.Context, out io.Writer, client kubernetes.Interface, replicas []replica, fingerprint certs.Fingerprint) error {
+	start := time.Now()
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	for {
+		var still []string
+		now, err := look(limited, client, r.where.namespace, replicas)
+		if err == nil {
+			still = now.still(fingerprint, r.secret == "")
+			if len(still) == 0 {
+				fmt.Fprintf(out, "after %s no caBundle has it: %d webhook configurations, %d replicas\n", time.Since(start).Round(time.Millisecond), len(now.configurations), len(replicas))
+				return nil
+			}
+		}
+		select {
+		case <-limited.Done():
+			for _, line := range still {
+				fmt.Fprintln(out, line)
+			}
+			if err != nil && ctx.Err() == nil && limited.Err() == nil {
+				return err
+			}
+			return fmt.Errorf("the CA %s is revoked, and after %s it is not gone everywhere; the replicas take it out when they can: see 'pillion status' and their log", fingerprint, time.Since(start).Round(time.Second))
+		case <-time.After(revokeInterval):
+		}
+	}
+}
+
+// still names the caBundles that have the CA, and the replicas that do not refuse it. all
+// says that every replica has to answer.
+func (f found) still(fingerprint certs.Fingerprint, all bool) []string {
+	var lines []string
+	if a := f.authority(fingerprint); a != nil {
+		for _, entry := range a.entries {
+			lines = append(lines, "still in the caBundle: "+entry)
+		}
+	}
+	for _, a := range f.answers {
+		_, refuses := a.value(authorityMetric, "fingerprint="+fingerprint.String(), "state="+string(certs.RevokedAuthority))
+		switch {
+		case a.metrics == nil && !all:
+		case a.metrics == nil:
+			lines = append(lines, "no answer: "+a.name+": "+a.missing)
+		case !refuses:
+			lines = append(lines, "has not seen the revocation: "+a.name)
+		}
+	}
+	return lines
+}
+
+// elsewhere says what to do where Pillion does not write the caBundles.
+func elsewhere(out io.Writer, namespace string, provider certs.ProviderStatus, a *authority) error {
+	if a == nil || len(a.entries) == 0 {
+		fmt.Fprintln(out, "no caBundle has this CA; Pillion does not write the caBundles, so it cannot keep the CA out of them")
+		return nil
+	}
+	for _, entry := range a.entries {
+		fmt.Fprintln(out, "in the caBundle: "+entry)
+	}
+	if provider.Name == certManager {
+		fmt.Fprint(out, "cainjector writes the caBundles, and has one CA in them. Replace that CA, with its key:\n"+renewal(namespace, provider.Secret))
+		return errors.New("the CA is not revoked: cainjector writes the caBundles, not Pillion")
+	}
+	fmt.Fprint(out, `You write the caBundles. Put another CA beside this one, then a certificate by that CA into
+the mounted Secret. When 'pillion status' finds that every caBundle verifies every replica,
+take this CA out of the entries above:
+`)
+	var objects []string
+	for _, entry := range a.entries {
+		object, _, _ := strings.Cut(entry, ",")
+		if !slices.Contains(objects, object) {
+			objects = append(objects, object)
+			fmt.Fprintln(out, "    kubectl edit "+object)
+		}
+	}
+	return errors.New("the CA is not revoked: with certs.provider=files Pillion does not write the caBundles")
+}
+
+// renewal returns the commands by which cert-manager issues another CA and a certificate of
+// it, for the chart's own CA.
+func renewal(namespace, secret string) string {
+	return fmt.Sprintf(`    kubectl -n %[1]s delete secret %[2]s-ca    # the chart's CA; of an issuer of yours, replace the CA
+    kubectl -n %[1]s wait --for=create secret/%[2]s-ca --timeout=1m
+    kubectl -n %[1]s delete secret %[2]s
+`, namespace, secret)
+}

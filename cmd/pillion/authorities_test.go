@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/certs"
+)
+
+// knowing returns a replica that says what it knows of a CA.
+func knowing(name string, provider certs.ProviderStatus, fingerprint string, state func() certs.AuthorityState) replica {
+	return replica{name: name, get: func(_ context.Context, path string) ([]byte, error) {
+		if path != "/metrics" {
+			return nil, nil
+		}
+		var out bytes.Buffer
+		fmt.Fprintf(&out, "%s{provider=%q,secret=%q,publishes=\"%t\"} 1\n", providerMetric, provider.Name, provider.Secret, provider.Publishes)
+		fmt.Fprintln(&out, `pillion_certificate_published{configuration="pillion",kind="MutatingWebhookConfiguration"} 1`)
+		if s := state(); s != "" {
+			fmt.Fprintf(&out, "%s{fingerprint=%q,state=%q} 1.9e9\n", authorityMetric, fingerprint, s)
+		}
+		return out.Bytes(), nil
+	}}
+}
+
+func always(state certs.AuthorityState) func() certs.AuthorityState {
+	return func() certs.AuthorityState { return state }
+}
+
+func ownSecret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "pillion-ca"}, Data: map[string][]byte{"note": []byte("mine")}}
+}
+
+var ownProvider = certs.ProviderStatus{Name: selfSigned, Secret: "pillion-ca", Publishes: true}
+
+func fingerprintIn(t *testing.T, bundle []byte) string {
+	t.Helper()
+	cas := trustedCAs(bundle)
+	if len(cas) != 1 {
+		t.Fatalf("%d CAs", len(cas))
+	}
+	return certs.FingerprintOf(cas[0]).String()
+}
+
+// Revoke writes the fingerprint, and waits for every caBundle and every replica.
+func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
+	bundle := aBundle()
+	fingerprint := fingerprintIn(t, bundle)
+	for name, digits := range map[string]string{"whole": fingerprint, "eight digits": fingerprint[:8]} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(ownConfiguration(bundle), ownSecret())
+			var seen atomic.Bool
+			client.PrependReactor("update", "secrets", func(action k8stesting.Action) (bool, runtime.Object, error) {
+				secret := action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret)
+				if string(secret.Data["revoked"]) != fingerprint+"\n" || string(secret.Data["note"]) != "mine" {
+					t.Errorf("written: %q", secret.Data)
+				}
+				time.AfterFunc(300*time.Millisecond, func() {
+					seen.Store(true)
+					_ = client.Tracker().Update(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}, ownConfiguration([]byte("x")), "")
+				})
+				return false, nil, nil
+			})
+			state := func() certs.AuthorityState {
+				if seen.Load() {
+					return certs.RevokedAuthority
+				}
+				return certs.SigningAuthority
+			}
+			var out bytes.Buffer
+			r := revocation{where: installation{namespace: "own"}, digits: digits, timeout: 10 * time.Second}
+			err := r.run(t.Context(), &out, client, []replica{knowing("a", ownProvider, fingerprint, state), knowing("b", ownProvider, fingerprint, state)})
+			if err != nil || !seen.Load() || !strings.Contains(out.String(), "no caBundle has it: 1 webhook configurations, 2 replicas") {
+				t.Errorf("got %v after the caBundle was written: %t\n%s", err, seen.Load(), &out)
+			}
+		})
+	}
+}
+
+func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
+	bundle := aBundle()
+	fingerprint := fingerprintIn(t, bundle)
+	signing := func(p certs.ProviderStatus) []replica {
+		return []replica{knowing("a", p, fingerprint, always(certs.SigningAuthority))}
+	}
+	forbid := func(verb string) func(*fake.Clientset) {
+		return func(c *fake.Clientset) {
+			c.PrependReactor(verb, "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "pillion-ca", errors.New("no"))
+			})
+		}
+	}
+	for _, test := range []struct {
+		name     string
+		digits   string
+		secret   string
+		replicas []replica
+		change   func(*fake.Clientset)
+		want     []string // in output or error
+	}{
+		{"the caBundle keeps the CA", fingerprint, "", signing(ownProvider), nil,
+			[]string{"still in the caBundle: mutatingwebhookconfiguration/pillion, entry requested.pillion.dev", "has not seen the revocation: a", "not gone everywhere"}},
+		{"no replica answers", fingerprint, "", []replica{{name: "gone", get: getURL("http://127.0.0.1:1")}}, nil, []string{"--secret"}},
+		{"no replica answers, and the Secret is named", fingerprint, "pillion-ca", []replica{{name: "gone", get: getURL("http://127.0.0.1:1")}}, nil, []string{"revoked " + fingerprint, "still in the caBundle"}},
+		{"an unknown prefix", "00000000", "", signing(ownProvider), nil, []string{"no CA has a fingerprint that begins with 00000000"}},
+		{"no permission to get", fingerprint, "", signing(ownProvider), forbid("get"), []string{`missing permission: get secrets "pillion-ca" in namespace "own"`}},
+		{"no permission to update", fingerprint, "", signing(ownProvider), forbid("update"), []string{`missing permission: update secrets "pillion-ca" in namespace "own"`}},
+		{"no Secret", fingerprint, "other", signing(ownProvider), nil, []string{"secret own/other", "not found"}},
+		{"cainjector", fingerprint, "", signing(certs.ProviderStatus{Name: certManager, Secret: "pillion-serving"}), nil,
+			[]string{"kubectl -n own delete secret pillion-serving-ca", "in the caBundle: mutatingwebhookconfiguration/pillion", "is not revoked"}},
+		{"files", fingerprint, "", signing(certs.ProviderStatus{Name: files}), nil, []string{"    kubectl edit mutatingwebhookconfiguration/pillion\n", "is not revoked"}},
+		{"cert-manager, and the CA signs", fingerprint, "", signing(certs.ProviderStatus{Name: certManager, Secret: "pillion-ca", Publishes: true}), nil,
+			[]string{"until cert-manager has issued", "kubectl -n own delete secret pillion-ca-ca", "revoked " + fingerprint}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			client := fake.NewClientset(ownConfiguration(bundle), ownSecret())
+			if test.change != nil {
+				test.change(client)
+			}
+			var out bytes.Buffer
+			r := revocation{where: installation{namespace: "own"}, digits: test.digits, secret: test.secret, timeout: 400 * time.Millisecond}
+			err := r.run(t.Context(), &out, client, test.replicas)
+			if err == nil {
+				t.Error("revoke succeeds")
+			}
+			for _, want := range test.want {
+				if text := out.String() + fmt.Sprint(err); !strings.Contains(text, want) {
+					t.Errorf("%q is not in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestAPrefixOfTwoFingerprintsIsRefused(t *testing.T) {
+	r := revocation{digits: "abcdef01"}
+	_, err := r.resolve([]*authority{{fingerprint: "abcdef01" + strings.Repeat("0", 56)}, {fingerprint: "abcdef01" + strings.Repeat("1", 56)}})
+	if err == nil || !strings.Contains(err.Error(), "2 CAs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRevokeRefusesWhatIsNoFingerprintAsWrongUsage(t *testing.T) {
+	for _, args := range [][]string{{}, {"abc"}, {"xyz-1234567"}, {strings.Repeat("a", 65)}, {"aaaaaaaa", "bbbbbbbb"}} {
+		var stderr bytes.Buffer
+		if code := run(t.Context(), append([]string{"pillion", "certs", "revoke"}, args...), nil, io.Discard, &stderr); code != exitUsage {
+			t.Errorf("%q: exit code %d, want %d: %s", args, code, exitUsage, &stderr)
+		}
+	}
+}
+
+func TestStatusListsTheCAsWithTheirStates(t *testing.T) {
+	bundle := aBundle()
+	fingerprint := fingerprintIn(t, bundle)
+	for state, want := range map[certs.AuthorityState]string{
+		certs.SigningAuthority: fingerprint + "  signing  2030-03-17T17:46:40Z  1 ",
+		certs.RevokedAuthority: fingerprint + "  revoked, leaving  2030-03-17T17:46:40Z  1 ",
+		"":                     fingerprint + "  in a caBundle only  unknown  1 ",
+	} {
+		var out bytes.Buffer
+		err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(bundle)), "own", []replica{knowing("a", ownProvider, fingerprint, always(state))})
+		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "O=Acme Co") {
+			t.Errorf("%q: %v, want %q in\n%s", state, err, want, &out)
+		}
+	}
+}

@@ -101,9 +101,6 @@ func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, dura
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	if algorithm == RSA {
-		template.KeyUsage |= x509.KeyUsageKeyEncipherment // TLS 1.2 without forward secrecy
-	}
 	_, cert, err := pki.SignCertificate(template, c.cert, key.Public(), c.key)
 	if err != nil {
 		return nil, fmt.Errorf("signing a serving certificate: %w", err)

@@ -113,7 +113,7 @@ func (s *Server) reviewServer() *http.Server {
 	for path, handler := range s.options.Webhooks {
 		mux.Handle(path, handler)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.options.GetCertificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites, GetCertificate: s.options.GetCertificate}
 	s.options.Peers.require(config)
 	// API servers call a Service over HTTP/1.1. In HTTP/2 one connection could bring
 	// hundreds of requests at once.

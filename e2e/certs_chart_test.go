@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
@@ -104,6 +106,21 @@ func TestCertificateValuesReachPillion(t *testing.T) {
 	}
 	if got := annotated() + annotated("certs.provider=cert-manager", "certs.certManager.cainjector=false"); got != "" {
 		t.Errorf("cainjector is asked for by %q where nobody wants it", got)
+	}
+	for value, want := range map[string]int{"true": 1, "false": 0} {
+		constrained := 0
+		for _, object := range render(t, "certs.provider=cert-manager", "certs.certManager.nameConstraints="+value) {
+			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "nameConstraints", "permitted", "dnsDomains")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(names, "pillion."+ground.Namespace+".svc") {
+				constrained++
+			}
+		}
+		if constrained != want {
+			t.Errorf("with nameConstraints=%s the chart constrains %d CAs, want %d", value, constrained, want)
+		}
 	}
 	own := render(t, "certs.provider=cert-manager", "certs.certManager.issuerRef.name=corporate", "certs.certManager.issuerRef.kind=ClusterIssuer")
 	if own.has("Issuer") {

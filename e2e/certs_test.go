@@ -6,12 +6,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -35,6 +37,7 @@ import (
 func TestCertificates(t *testing.T) {
 	g := newCertsGround(t)
 	t.Run("self-signed: rotations cost no admission, damage heals within a second", g.testRotation)
+	t.Run("self-signed: a revoked CA is gone within seconds, under load", g.testRevoked)
 	t.Run("self-signed: a process that slept past the end of its certificate recovers", g.testSleep)
 	t.Run("self-signed: RSA keys and TLS 1.2 at least", g.testRSA)
 	t.Run("files: replaced under load", g.testFiles)
@@ -259,6 +262,19 @@ func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
 	}
 }
 
+// keys is the issuer as the CA's Secret holds the CA that signs.
+func (i issuer) keys(t *testing.T) map[string][]byte {
+	t.Helper()
+	key, err := x509.MarshalECPrivateKey(i.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{
+		corev1.TLSCertKey: i.pem(), "ca.crt": i.pem(),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
+	}
+}
+
 // signed is whether a certificate is one of the issuer's.
 func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatureFrom(i.cert) }
 
@@ -452,6 +468,12 @@ func (g *certsGround) testCainjector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(ca.PermittedDNSDomains) == 0 || !ca.PermittedDNSDomainsCritical {
+		t.Error("cert-manager's CA has no critical name constraints")
+	}
+	if out, err := g.certs(t.Context(), "revoke", fingerprint(ca)); err == nil || !strings.Contains(out+err.Error(), "delete secret "+rootSecret) {
+		t.Errorf("revoking a CA that cainjector publishes: %v\n%s", err, out)
+	}
 	if err := g.publish(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -504,6 +526,122 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 		t.Errorf("an emptied caBundle was healed after %s", took)
 	}
 	g.testLostSecret(t)
+	if out, err := g.certs(t.Context(), "revoke", fingerprint(before)); err != nil {
+		t.Errorf("revoking the CA that was replaced: %v\n%s", err, out)
+	}
+	if bundle, err := g.bundle(t.Context()); err != nil || bytes.Contains(bundle, certificatePEM(before)) {
+		t.Errorf("the revoked CA is still published (%v)", err)
+	}
+}
+
+// certs runs `pillion certs` as an admin does, with the replicas by their addresses: the
+// output comes with an error, too.
+func (g *certsGround) certs(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{"certs"}, args...)
+	for _, r := range g.Replicas(ground.Namespace) {
+		args = append(args, "--replica", "http://"+r.Admin.String())
+	}
+	return ground.Run(ctx, pillionTool{g}, "pillion", args...)
+}
+
+// fingerprint names a CA as openssl does.
+func fingerprint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.Raw)
+	return strings.ReplaceAll(strings.ToUpper(fmt.Sprintf("% x", sum[:])), " ", ":")
+}
+
+func certificatePEM(cert *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
+}
+
+// testRevoked has somebody put a CA of his own into the Secret and take it out again, and an
+// admin revoke it, and then the CA that signs. No pod is refused meanwhile.
+func (g *certsGround) testRevoked(t *testing.T) {
+	g.install(t, true)
+	secrets, foreign := g.client.CoreV1().Secrets(ground.Namespace), newIssuer(t)
+	edit := func(ctx context.Context, change func(map[string][]byte)) error {
+		return waitFor(ctx, soon, func() error {
+			secret, err := secrets.Get(ctx, caSecret, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			change(secret.Data)
+			_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+			return err
+		})
+	}
+	has := func(ctx context.Context, cert *x509.Certificate, want bool) error {
+		bundle, err := g.bundle(ctx)
+		if err == nil && bytes.Contains(bundle, certificatePEM(cert)) != want {
+			err = fmt.Errorf("the CA is in the caBundles: %t", !want)
+		}
+		return err
+	}
+	revoke := func(ctx context.Context, cert *x509.Certificate) error {
+		start := time.Now()
+		out, err := g.certs(ctx, "revoke", fingerprint(cert))
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		t.Logf("revoked in %s:\n%s", time.Since(start), out)
+		return has(ctx, cert, false)
+	}
+	g.under(t, func(ctx context.Context) error {
+		own, err := secrets.Get(ctx, caSecret, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		put := func(data map[string][]byte) { maps.Copy(data, foreign.keys(t)) }
+		if err := errors.Join(edit(ctx, put), waitFor(ctx, soon, func() error { return has(ctx, foreign.cert, true) })); err != nil {
+			return err
+		}
+		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, foreign.signed) }); err != nil {
+			return err
+		}
+		restore := func(data map[string][]byte) {
+			for key := range foreign.keys(t) {
+				data[key] = own.Data[key]
+			}
+		}
+		if err := edit(ctx, restore); err != nil {
+			return err
+		}
+		if err := waitFor(ctx, soon, func() error {
+			return g.allServe(ctx, func(cert *x509.Certificate) error {
+				if foreign.signed(cert) == nil {
+					return errors.New("the leaf is signed by the foreign CA")
+				}
+				return nil
+			})
+		}); err != nil {
+			return err
+		}
+		if err := errors.Join(has(ctx, foreign.cert, true), revoke(ctx, foreign.cert)); err != nil {
+			return err
+		}
+		// Put back, it stays away. The repair is a matter of milliseconds, so this looks often.
+		if err := edit(ctx, put); err != nil {
+			return err
+		}
+		for range 40 {
+			bundle, err := g.bundle(ctx)
+			if err == nil && bytes.Contains(bundle, certificatePEM(foreign.cert)) {
+				return errors.New("a caBundle has the revoked CA again")
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		signing, err := g.current(ctx, caSecret, "ca.crt")
+		if err != nil || foreign.cert.Equal(signing) {
+			return fmt.Errorf("the Secret is not repaired (%v)", err)
+		}
+		return revoke(ctx, signing)
+	})
+	out, err := g.certs(t.Context(), "list")
+	for _, state := range []string{"signing", "revoked"} {
+		if err != nil || !strings.Contains(out, state) {
+			t.Errorf("the list lacks a CA that is %s: %v\n%s", state, err, out)
+		}
+	}
 }
 
 // testLostSecret deletes the serving Secret: cert-manager issues another one, and the

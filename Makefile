@@ -4,6 +4,7 @@ SHELL := /bin/bash -o pipefail
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
+FUZZPARALLEL ?= 0
 E2E := cd e2e &&
 GROUND_COMMAND := .cache/ground-command
 # For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.36 or 1.35,
@@ -62,9 +63,9 @@ attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a
 	@$(E2E) ATTACK=$(ATTACK) GROUND=controlplane HELM=3 go test . -count=1 -v -timeout=20m -run '^TestNoLoadTakesTheProcessPastItsMemory$$' \
 	  | sed -nE 's/^=== ATTR +[^ ]+ attack /ATTACK /p; /^ +[a-z_]+\.go:|^(---|FAIL|ok)/p'
 
-fuzz: ## every fuzz target for FUZZTIME (1m)
+fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> found=<n> each; FUZZ=REGEXP chooses
 	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz
-	.cache/fuzz -time $(FUZZTIME)
+	.cache/fuzz -time $(FUZZTIME) -parallel $(FUZZPARALLEL) -only '$(FUZZ)'
 
 bench: ## how the cost of an admission grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'

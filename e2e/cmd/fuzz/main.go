@@ -1,14 +1,19 @@
 // Command fuzz runs every fuzz target of the module in the current folder, one after the
 // other, and prints for each
 //
-//	FUZZ <target> execs=<n> found=<n>
+//	FUZZ <target> execs=<n> found=<n> per_second=<n> [slow=<why>]
 //
-// where found is 1 if the target failed: go test then has written the input to the
-// package's testdata/fuzz, and what it says stands above the line.
+// Execs counts the inputs that were tried beyond the seeds and the corpus of earlier runs.
+// Found is 1 if the target failed: go test then has written the input to the package's
+// testdata/fuzz, and its report stands above the line. A target that tries fewer than 1,000
+// inputs in a second says why in a comment of the form
 //
-//	fuzz -time 1m
+//	//fuzz:slow compiles an expression
 //
-// It exits with 1 if anything was found, and if there is no target.
+//	fuzz -time 1m -parallel 1 -only '^FuzzScan$'
+//
+// It exits with 1 if anything was found, if a target tried nothing, and if there is no
+// target.
 package main
 
 import (
@@ -17,85 +22,162 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
+	"strconv"
+	"time"
 )
 
 func main() {
-	duration := flag.String("time", "1m", "how long each target runs, as go test -fuzztime has it")
+	if len(os.Args) > 2 && os.Args[1] == instrument {
+		code, err := runTool(os.Args[2], os.Args[3:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "fuzz:", err)
+		}
+		os.Exit(code)
+	}
+	var o options
+	flag.StringVar(&o.time, "time", "1m", "how long each target runs, as go test -fuzztime has it")
+	flag.IntVar(&o.parallel, "parallel", 0, "how many processes try inputs at the same time (default: one for each CPU)")
+	only := flag.String("only", "", "regular expression for the names of the targets")
 	flag.Parse()
-	found, err := fuzzAll(*duration)
+	failed, err := fuzzAll(o, *only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fuzz:", err)
-		os.Exit(1)
 	}
-	if found > 0 {
+	if err != nil || failed > 0 {
 		os.Exit(1)
 	}
 }
 
+// options are how a target runs.
+type options struct {
+	time     string
+	parallel int
+}
+
 // fuzzAll returns how many targets failed.
-func fuzzAll(duration string) (int, error) {
+func fuzzAll(o options, only string) (failed int, err error) {
+	chosen, err := regexp.Compile(only)
+	if err != nil {
+		return 0, fmt.Errorf("the expression for the names: %w", err)
+	}
 	targets, err := list()
 	if err != nil {
 		return 0, err
 	}
-	if len(targets) == 0 {
-		return 0, fmt.Errorf("no fuzz target in the module")
-	}
-	failed := 0
+	ran := 0
 	for _, t := range targets {
-		// Without a bound, one input whose coverage is not always the same is minimized for
-		// a minute, in which nothing else is tried.
-		out, err := exec.Command("go", "test", "-run=^$", "-fuzz=^"+t.name+"$", "-fuzztime="+duration, "-fuzzminimizetime=1s", t.pkg).CombinedOutput()
-		found := 0
-		if err != nil {
-			fmt.Printf("%s", out)
-			found = 1
+		if !chosen.MatchString(t.name) {
+			continue
 		}
-		fmt.Printf("FUZZ %s execs=%s found=%d\n", t.name, executions(string(out)), found)
-		failed += found
+		ran++
+		r, err := t.run(o)
+		if err != nil {
+			return failed, fmt.Errorf("running %s: %w", t.name, err)
+		}
+		if r.failed {
+			fmt.Print(r.output)
+		}
+		fmt.Println(r.line(t))
+		if problem := r.problem(); problem != "" {
+			fmt.Fprintf(os.Stderr, "fuzz: %s %s\n", t.name, problem)
+			failed++
+		}
+	}
+	if ran == 0 {
+		return 0, fmt.Errorf("no fuzz target in the module has a name that matches %q", only)
 	}
 	return failed, nil
 }
 
-type target struct{ pkg, name string }
-
-// list asks go test for the targets: it prints the names of a package, then the package.
-func list() ([]target, error) {
-	cmd := exec.Command("go", "test", "-list=^Fuzz", "./...")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+// run has go test fuzz the target.
+func (t target) run(o options) (result, error) {
+	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("listing the targets: %w\n%s", err, out)
+		return result{}, err
 	}
-	return parseList(string(out)), nil
+	args := []string{
+		"test", "-run=^$", "-fuzz=^" + t.name + "$", "-fuzztime=" + o.time,
+		// Without a bound, one input whose coverage is not always the same is minimized for
+		// a minute, in which nothing else is tried.
+		"-fuzzminimizetime=1s",
+		"-toolexec='" + self + "' " + instrument,
+	}
+	if o.parallel > 0 {
+		args = append(args, "-parallel="+strconv.Itoa(o.parallel))
+	}
+	out, err := exec.Command("go", append(args, t.pkg)...).CombinedOutput()
+	return readResult(string(out), err != nil), nil
 }
 
-func parseList(out string) []target {
-	var targets []target
-	var names []string
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 1 && strings.HasPrefix(fields[0], "Fuzz"):
-			names = append(names, fields[0])
-		case len(fields) > 1 && fields[0] == "ok":
-			for _, name := range names {
-				targets = append(targets, target{pkg: fields[1], name: name})
-			}
-			names = nil
-		}
-	}
-	return targets
+// result is what go test said of one target.
+type result struct {
+	output string
+	failed bool
+	// execs are the inputs tried beyond those that were known, seconds the time for them.
+	execs, seconds int
 }
 
-var execsPattern = regexp.MustCompile(`execs: (\d+)`)
+var (
+	knownPattern = regexp.MustCompile(`elapsed: (\S+), gathering baseline coverage: \d+/(\d+) completed`)
+	execsPattern = regexp.MustCompile(`elapsed: (\S+), execs: (\d+)`)
+)
 
-// executions is the last count that go test reported.
-func executions(out string) string {
-	all := execsPattern.FindAllStringSubmatch(out, -1)
-	if len(all) == 0 {
-		return "0"
+// readResult reads the progress lines of go test. It counts the known inputs, which it runs
+// first to learn their coverage, as executions.
+func readResult(output string, failed bool) result {
+	r := result{output: output, failed: failed}
+	known, began := 0, 0
+	for _, line := range knownPattern.FindAllStringSubmatch(output, -1) {
+		known, began = number(line[2]), seconds(line[1])
 	}
-	return all[len(all)-1][1]
+	all := execsPattern.FindAllStringSubmatch(output, -1)
+	if len(all) > 0 {
+		last := all[len(all)-1]
+		r.execs, r.seconds = max(number(last[2])-known, 0), seconds(last[1])-began
+	}
+	return r
+}
+
+// number reads a whole number that a pattern matched.
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits)
+	return n
+}
+
+// fewPerSecond is the rate below which a target has to say why.
+const fewPerSecond = 1000
+
+func (r result) perSecond() int { return r.execs / max(r.seconds, 1) }
+
+// line is the result in one line.
+func (r result) line(t target) string {
+	found := 0
+	if r.failed {
+		found = 1
+	}
+	text := fmt.Sprintf("FUZZ %s execs=%d found=%d per_second=%d", t.name, r.execs, found, r.perSecond())
+	switch {
+	case t.slow != "":
+		text += fmt.Sprintf(" slow=%q", t.slow)
+	case r.perSecond() < fewPerSecond:
+		text += ` slow="unexplained"`
+	}
+	return text
+}
+
+// problem says why the run counts as failed. It is empty if it does not.
+func (r result) problem() string {
+	switch {
+	case r.failed:
+		return "failed"
+	case r.execs == 0:
+		return "tried no input beyond those that were known: it needs more time, or has to be faster"
+	}
+	return ""
+}
+
+// seconds reads a duration that a pattern matched, such as 1m30s.
+func seconds(text string) int {
+	d, _ := time.ParseDuration(text)
+	return int(d.Seconds())
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -56,7 +55,7 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	case strings.Contains(message, "expected type"):
 		message += "; for a map or list of mixed types wrap its values in dyn()"
 	}
-	return show.Plain(fmt.Sprintf("in the expression %s: %s", marked(source, offset), message))
+	return show.Plain(fmt.Sprintf("in the expression %s: %s", show.Marked(source, offset), message))
 }
 
 // explainName ends the message about a name that is neither visible nor a function.
@@ -80,24 +79,6 @@ func explainField(name string, objects *provider) string {
 		fields, _ := objects.fields(of)
 		return fmt.Sprintf("%s has no field %s%s", strings.ReplaceAll(of, "/", "."), name, nearest.Hint(name, slices.Sorted(maps.Keys(fields))))
 	}
-}
-
-// mark stands before the place in an expression that a message is about.
-const mark = ">>>"
-
-// marked shows an expression, or the part of a long one around offset, with a
-// mark at that byte.
-func marked(source string, offset int) string {
-	before, after := []rune(source[:offset]), []rune(source[offset:])
-	const around = show.MaxValue / 2
-	start, end := "", ""
-	if len(before) > around {
-		before, start = before[len(before)-around:], "…"
-	}
-	if len(after) > around {
-		after, end = after[:around], "…"
-	}
-	return strconv.Quote(strings.TrimLeft(start+string(before), " \n") + mark + strings.TrimRight(string(after)+end, " \n"))
 }
 
 // offsetOf returns the byte in source that a place of CEL's stands for: lines
@@ -136,5 +117,5 @@ func (e *Expression) explain(err error) string {
 		return message
 	}
 	offset := offsetOf(e.source, info.GetStartLocation(failed.NodeID()))
-	return message + ", in the expression " + marked(e.source, offset)
+	return message + ", in the expression " + show.Marked(e.source, offset)
 }

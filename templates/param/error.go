@@ -13,7 +13,8 @@ type Error struct {
 	// there is no annotation.
 	Origin Origin
 	// Value is the annotation's value: quoted, control characters escaped, and cut to
-	// about 100 characters. Empty if there is no annotation.
+	// about 100 characters. If the place of the mistake is known, they are those around
+	// it, and >>> stands before it. Empty if there is no annotation.
 	Value string
 	// Message says what is wrong and what is allowed.
 	Message string

@@ -184,7 +184,7 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		list, part, err := p.parseList(text)
 		if err != nil {
-			return nil, fmt.Errorf("the item %s: %w", show.Value(part), err)
+			return nil, fmt.Errorf("the item %s: %w", shown(part, err), err)
 		}
 		return list, nil
 	}

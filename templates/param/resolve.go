@@ -208,13 +208,15 @@ func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (a
 	if p.decl.Type != v1alpha1.List {
 		v, err := p.one.parse(text)
 		if err != nil {
-			return nil, s.mistake(p, from, suffix, text, err.Error())
+			mistake := s.mistake(p, from, suffix, text, err.Error())
+			mistake.Value = shown(text, err)
+			return nil, mistake
 		}
 		return v, nil
 	}
 	list, part, err := p.parseList(text)
 	if err != nil {
-		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", show.Value(part), err))
+		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", shown(part, err), err))
 	}
 	return list, nil
 }

@@ -251,10 +251,44 @@ func (s *scalar) describe(c v1alpha1.Constraints) {
 // Its error says what is allowed.
 func (s *scalar) parse(text string) (any, error) {
 	v, err := scalarKinds[s.kind].parse(text)
-	if err != nil || !s.accepts(v, text) {
+	if err != nil {
+		return nil, s.unreadable(text)
+	}
+	if !s.accepts(v, text) {
 		return nil, errors.New("want " + s.allowed)
 	}
 	return v, nil
+}
+
+// unreadable is the error for a text that is not of the type. The text of a json parameter
+// may be long: its error knows the place of the mistake.
+func (s *scalar) unreadable(text string) error {
+	var syntax *json.SyntaxError
+	if s.kind != v1alpha1.JSON || !errors.As(json.Unmarshal([]byte(text), new(json.RawMessage)), &syntax) {
+		return errors.New("want " + s.allowed)
+	}
+	at := int(syntax.Offset)
+	if at > 0 && !strings.HasPrefix(syntax.Error(), "unexpected end") {
+		at-- // the offset is behind the byte that does not fit
+	}
+	return &placedError{message: "want " + s.allowed + ": " + show.Plain(syntax.Error()), at: at}
+}
+
+// placedError is a mistake at a byte of a value.
+type placedError struct {
+	message string
+	at      int
+}
+
+func (e *placedError) Error() string { return e.message }
+
+// shown returns a value for a message about err: around the mistake, if its place is known.
+func shown(value string, err error) string {
+	var placed *placedError
+	if errors.As(err, &placed) {
+		return show.Marked(value, placed.at)
+	}
+	return show.Value(value)
 }
 
 func (s *scalar) accepts(v any, text string) bool {
@@ -287,7 +321,7 @@ func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
 	}
 	parsed, err := s.parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is %s; %w", show.Value(text), err)
+		return nil, fmt.Errorf("is %s; %w", shown(text, err), err)
 	}
 	return parsed, nil
 }

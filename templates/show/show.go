@@ -17,6 +17,24 @@ const (
 // Value returns a value for a message: quoted, control characters escaped, and cut.
 func Value(s string) string { return strconv.Quote(cut(s, MaxValue)) }
 
+// mark stands before the place in a text that a message is about.
+const mark = ">>>"
+
+// Marked returns a text for a message, or the part of a long one around offset, quoted and
+// with a mark at that byte.
+func Marked(text string, offset int) string {
+	before, after := []rune(text[:offset]), []rune(text[offset:])
+	const around = MaxValue / 2
+	start, end := "", ""
+	if len(before) > around {
+		before, start = before[len(before)-around:], "…"
+	}
+	if len(after) > around {
+		after, end = after[:around], "…"
+	}
+	return strconv.Quote(strings.TrimLeft(start+string(before), " \n") + mark + strings.TrimRight(string(after)+end, " \n"))
+}
+
 // Plain returns a message without control characters, and cut.
 func Plain(s string) string {
 	var b strings.Builder

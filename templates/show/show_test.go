@@ -26,6 +26,23 @@ func TestValuesAndMessagesStayOnOneLineAndShort(t *testing.T) {
 	}
 }
 
+func TestTheMarkedPartOfATextIsAroundTheMark(t *testing.T) {
+	long := strings.Repeat("ä", 1000)
+	for _, c := range []struct {
+		text   string
+		offset int
+		want   string
+	}{
+		{"", 0, `">>>"`}, {"ab", 1, `"a>>>b"`}, {"ab", 2, `"ab>>>"`}, {"a\nb", 1, `"a>>>\nb"`},
+		{long + "b" + long, 2000, `"…` + long[:100] + ">>>b" + long[:98] + `…"`},
+		{"ä", 1, "\"\ufffd>>>\ufffd\""},
+	} {
+		if got := Marked(c.text, c.offset); got != c.want {
+			t.Errorf("%q at %d: %s, want %s", c.text, c.offset, got, c.want)
+		}
+	}
+}
+
 func TestKindsOfJSON(t *testing.T) {
 	for _, c := range []struct {
 		v    any

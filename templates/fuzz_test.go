@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+	"unicode/utf8"
 
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -117,6 +117,9 @@ func (s subject) with(t testing.TB, value string) (map[string]any, error) {
 // harmless are values that any parameter of text may have.
 var harmless = []string{"example", "a", "1", "/example", "https://example.com", "https://example.com/oauth2/callback", "example.com", "1Mi", "64Mi", "1Gi", "30s", "10m", "100m", "8080", "example:1", "512Mi", "A_B", "*", "team/example", "10.0.0.1:8080"}
 
+// maxFuzzed bounds the values of a target: a longer one is no other case.
+const maxFuzzed = 1 << 10
+
 // FuzzLibraryKeepsItsStructure holds, for every template of the library and any value of
 // any parameter: the fragment has the structure that some harmless value gives, and where
 // it differs from that, it holds the value to the byte.
@@ -142,11 +145,14 @@ func FuzzLibraryKeepsItsStructure(f *testing.F) {
 		}
 	}
 	for i := range all {
-		for _, v := range []string{"", " ", "x", "${params.x}", "'; rm -rf / #", "\"}\n- {name: evil", "a,b", "--flag", "$(id)", "|", "{}", "- a", "\x00", "é", "true", "null", "0x10", "1e3", "9223372036854775807"} {
+		for _, v := range []string{"", " ", "x", "${params.x}", "'; rm -rf / #", "\"}\n- {name: evil", "a,b", "--flag", "$(id)", "|", "{}", "&\"", "- a", "\x00", "é", "true", "null", "0x10", "1e3", "9223372036854775807"} {
 			f.Add(uint16(i), v)
 		}
 	}
 	f.Fuzz(func(t *testing.T, which uint16, value string) {
+		if len(value) > maxFuzzed || !utf8.ValidString(value) {
+			return // an API server sends no other texts
+		}
 		i := int(which) % len(all)
 		s := all[i]
 		intact := value
@@ -211,56 +217,38 @@ func differs(harmless, got any, at, value string) string {
 			}
 		}
 	default:
-		if text := fmt.Sprint(got); text != fmt.Sprint(harmless) && !holds(text, value) {
-			return fmt.Sprintf("%s is %q, not %q", at, text, harmless)
+		text, known := fmt.Sprint(got), fmt.Sprint(harmless)
+		if was, is := embedded(known), embedded(text); was != nil && is != nil {
+			return differs(was, is, at+"(JSON)", value)
+		}
+		if text != known && !holds(text, value) {
+			return fmt.Sprintf("%s is %q, not %q", at, text, known)
 		}
 	}
 	return ""
 }
 
+// embedded returns the object or list that a text is as JSON, or nil.
+func embedded(text string) any {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return nil
+	}
+	switch v.(type) {
+	case map[string]any, []any:
+		return v
+	}
+	return nil
+}
+
 // holds reports whether text has the value to the byte, as it is, as JSON or as a word of
 // a shell.
 func holds(text, value string) bool {
-	quoted, _ := json.Marshal(value)
-	return slices.ContainsFunc([]string{value, strings.Trim(string(quoted), `"`), "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"},
+	var quoted strings.Builder
+	e := json.NewEncoder(&quoted)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // a text can be encoded
+	inJSON := strings.TrimSuffix(strings.TrimPrefix(quoted.String(), `"`), "\"\n")
+	return slices.ContainsFunc([]string{value, inJSON, "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"},
 		func(form string) bool { return strings.Contains(text, form) })
-}
-
-// slowest is how long any expression may take to compile and to run for two made-up
-// pods and one more, on a machine that does other things too.
-const slowest = 10 * time.Second
-
-// FuzzExpressionsStayWithinTheirCost holds that whatever an author writes and a tenant
-// sets ends soon: with a mistake, a value, or the bound.
-func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
-	for _, seed := range []string{
-		"1", "params.text", "params.items.map(a, a + a)", "pod.spec.containers[0].image", "'a'.matches('(a+)+$')", "params.text.split('').map(c, c + c).join('')",
-		"params.items.map(a, params.items.map(b, params.items.map(c, a + b + c))).size()", "[1,2,3].all(x, [1,2,3].all(y, [1,2,3].all(z, x + y + z > 0)))",
-		"params.text.replace('a', 'aaaaaaaaaa').replace('a', 'aaaaaaaaaa').replace('a', 'aaaaaaaaaa').replace('a', 'aaaaaaaaaa')", "toJson(pod)", "shellQuote(params.text)",
-		"quantity('1Gi').add(quantity('1Mi')).asInteger()", "'%s %s'.format([params.text, params.items])", "cidr('10.0.0.0/8').containsIP('10.1.2.3')", "params.items.sortBy(x, x)",
-		"{'a': 1}.map(k, k)", "params.text.lowerAscii().charAt(0)", "duration('1h').getSeconds()", "semver('1.2.3').major()", "dyn(params).items[100]", "pod.?x.orValue('')",
-	} {
-		f.Add(seed, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "a,b,c,d")
-	}
-	f.Fuzz(func(t *testing.T, expression, text, items string) {
-		expr, err := json.Marshal("${" + expression + "}")
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest := `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"t"},"spec":{
-			"parameters":[{"name":"text","type":"string","default":"x"},{"name":"items","type":"list","items":"string","default":"a,b"}],
-			"inject":{"metadata":{"annotations":{"x":` + string(expr) + `}}}}}`
-		began := time.Now()
-		tmpl, _, err := templates.Compile([]byte(manifest), templates.Options{})
-		if err == nil {
-			var pod map[string]any
-			if err := json.Unmarshal([]byte(webPod), &pod); err != nil {
-				t.Fatal(err)
-			}
-			_, _ = tmpl.Render(templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"t.pillion.dev/text": text, "t.pillion.dev/items": items}}})
-		}
-		if took := time.Since(began); took > slowest {
-			t.Errorf("%s took %s", expression, took)
-		}
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/templates/show"
@@ -37,28 +38,65 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 	if len(text) > MaxBytes {
 		return nil, errorf("the manifest has %d bytes; at most %d are allowed", len(text), MaxBytes)
 	}
-	if !json.Valid(text) {
+	original, isYAML := text, !json.Valid(text)
+	if isYAML {
 		if err := s.checkAliases(); err != nil {
 			return nil, err
 		}
 		if len(splitDocuments(text)) > 1 {
 			return nil, errorf("the manifest holds several documents; split it first")
 		}
-		converted, err := yaml.YAMLToJSON(text)
-		if err != nil {
+		var err error
+		if text, err = yaml.YAMLToJSON(text); err != nil {
 			return nil, s.unreadable(err)
 		}
-		text = converted
 	}
 	v, err := DecodeJSON(text)
 	if err != nil {
 		return nil, errorf("reading the manifest as JSON: %s", show.Plain(err.Error()))
+	}
+	if isYAML {
+		if err := checkKeys(original, v); err != nil {
+			return nil, err
+		}
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
 		return nil, errorf("the manifest is %s; want an object", show.Kind(v))
 	}
 	return object, nil
+}
+
+// checkKeys refuses a manifest with two keys in one map that are the same text as JSON has
+// them, as 1 and 0x1 are: which one counts would be chance. Value is the manifest's.
+func checkKeys(text []byte, value any) *Error {
+	var inYAML any
+	if err := yamlv2.Unmarshal(text, &inYAML); err == nil && entries(inYAML) != entries(value) {
+		return errorf("two keys of a map are the same once they are text, as 1 and 0x1 are: change one, or quote both")
+	}
+	return nil
+}
+
+// entries counts the entries of all maps in a value.
+func entries(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case map[any]any:
+		n = len(v)
+		for _, value := range v {
+			n += entries(value)
+		}
+	case map[string]any:
+		n = len(v)
+		for _, value := range v {
+			n += entries(value)
+		}
+	case []any:
+		for _, value := range v {
+			n += entries(value)
+		}
+	}
+	return n
 }
 
 // yamlLine matches the line that the YAML library's errors begin with.

@@ -240,11 +240,11 @@ func (s *Set) warn(levels [2]*level, v *Values) {
 			for i, p := range s.parameters {
 				known[i] = p.suffix
 				if _, key, ok := strings.Cut(suffix, "."); ok && p.decl.Type == v1alpha1.Map {
-					known[i] += "." + key
+					known[i] += "." + show.Plain(key)
 				}
 			}
 			v.Warnings = append(v.Warnings, fmt.Sprintf("annotation %s%s on the %s: the template %s has no such parameter%s",
-				s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin)), s.name, nearest.Hint(suffix, known)))
+				s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin)), s.name, nearest.Hint(show.Plain(suffix), known)))
 		}
 	}
 }

@@ -65,17 +65,45 @@ func TestFilesAreSplitIntoDocuments(t *testing.T) {
 	}
 }
 
+// FuzzParse holds that any bytes are documents or an error, the same each time; that a
+// document, written again, is the same document; and that a change that changes nothing
+// gives the object as it was.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"kind: Pod\n---\nkind: Service", `{"kind":"List","items":[{}]}`, "- a", "a: &x [*x]", "{"} {
+	for _, seed := range []string{
+		"kind: Pod\n---\nkind: Service", `{"kind":"List","items":[{}]}`, "- a", "a: &x [*x]", "{", "0: 0\n0.:", "x: &x {1: a}\ny: {<<: *x, 0x1: b}", `{"kind":"Pod"}{"kind":"Service"}`,
+		"kind: Pod\nspec: {containers: [{name: a}]}", "kind: CronJob\nspec: {jobTemplate: {spec: {template: {spec: {containers: [{}]}}}}}", "a: 12345678901234567890.10\nb: 0x10\nc: .5", "kind: PodList\nitems: [{kind: Pod, metadata: {labels: {a: true}}}]",
+		"a: \"\\u0085\\ufeff\"", "a: '---'\nb: |-\n  x\n...\n", "%TAG ! x\n---\na: y", "a: <<\n<<: {b: 1}",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4<<10 {
+			return
+		}
 		documents, err := Parse(data)
+		again, err2 := Parse(data)
+		if !reflect.DeepEqual(documents, again) || (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() {
+			t.Fatalf("%v, %v, and then %v, %v", documents, err, again, err2)
+		}
 		if err != nil {
 			return
 		}
 		for _, d := range documents {
-			_, _, _ = Change(d.Object, mark)
+			text, err := YAML(d.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := Parse([]byte(text))
+			if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0].Object, d.Object) {
+				t.Fatalf("%v\nis written as\n%s\nand read as %v (%v)", d.Object, text, read, err)
+			}
+			changed, pods, err := Change(d.Object, func(p Pod) (map[string]any, error) { return p.Object, nil })
+			if err != nil {
+				continue
+			}
+			if pods < 0 || !reflect.DeepEqual(changed, d.Object) {
+				t.Fatalf("%v with %d pods became %v", d.Object, pods, changed)
+			}
 		}
 	})
 }

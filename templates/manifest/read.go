@@ -68,11 +68,11 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 }
 
 // checkKeys refuses a manifest with two keys in one map that are the same text as JSON has
-// them, as 1 and 0x1 are: which one counts would be chance. Value is the manifest's.
+// them, as 1 and 1.0 are: which one counts would be chance. Value is the manifest's.
 func checkKeys(text []byte, value any) *Error {
 	var inYAML any
 	if err := yamlv2.Unmarshal(text, &inYAML); err == nil && entries(inYAML) != entries(value) {
-		return errorf("two keys of a map are the same once they are text, as 1 and 0x1 are: change one, or quote both")
+		return errorf("two keys of a map are the same once they are text, as 1 and 1.0 are: change one, or quote both")
 	}
 	return nil
 }

@@ -44,3 +44,15 @@ func TestPlaceIsThePathAndTheNearestLine(t *testing.T) {
 		}
 	}
 }
+
+// Which of two such keys counts would be chance.
+func TestTwoKeysThatAreTheSameAsTextAreRefused(t *testing.T) {
+	for in, good := range map[string]bool{
+		"0: a\n0.: b": false, "a: [{1: x, 1.0: y}]": false, "b: &x {1: a}\nc: {<<: *x, 1.0: b}": false, "y: 1\n'true': 2": false,
+		"0: a\n1: b": true, "a: {'1': x, '1.0': y}": true, "b: &x {1: a}\nc: {<<: *x, 2: b}": true,
+	} {
+		if _, err := Read([]byte(in), NewSource([]byte(in), 1)); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "the same once they are text") {
+			t.Errorf("%q: error %v", in, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -119,19 +120,30 @@ func FuzzStatus(f *testing.F) {
 	}
 	f.Add(`{"v":1,"templates":null}`)
 	f.Add(`[]`)
-	f.Fuzz(func(t *testing.T, value string) {
-		pod := parse(t, `
+	f.Add(`{"v":1,"pod":{"a":[],"b":1}}`)
+	original := text(parse(f, `
 metadata: {labels: {a: b}, annotations: {}}
 spec:
   containers: [{name: web, image: x, env: [{name: A, value: x}], ports: [{containerPort: 80}]}]
   volumes: [{name: v, projected: {sources: [{secret: {name: s}}]}}]
   tolerations: [{key: a}]
-`)
+`))
+	frag := fragment(f, "t", "metadata: {labels: {c: d}}\nspec: {initContainers: [{name: s, image: x}], volumes: [{name: v, projected: {sources: [{secret: {name: z}}]}}], tolerations: [{key: b}], containers: [{name: web, env: [{name: B}]}]}")
+	f.Fuzz(func(t *testing.T, value string) {
+		if len(value) > 4<<10 {
+			return
+		}
+		pod := decode(t, []byte(original))
 		pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = value
 		before := text(pod)
-		rec, _ := record.Parse(pod, statusKey)
+		rec, unreadable := record.Parse(pod, statusKey)
+		if _, again := record.Parse(pod, statusKey); fmt.Sprint(unreadable) != fmt.Sprint(again) {
+			t.Fatalf("%v, and then %v", unreadable, again)
+		}
+		if unreadable != nil && len(unreadable.Error()) > 1000 {
+			t.Fatalf("an error of %d bytes", len(unreadable.Error()))
+		}
 		base := rec.Base(pod)
-		frag := fragment(t, "t", "metadata: {labels: {c: d}}\nspec: {initContainers: [{name: s, image: x}], volumes: [{name: v, projected: {sources: [{secret: {name: z}}]}}], tolerations: [{key: b}], containers: [{name: web, env: [{name: B}]}]}")
 		r, err := injectWith(pod, rec, []Fragment{frag})
 		if text(pod) != before {
 			t.Fatalf("the pod was changed: %s", text(pod))

@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // A place with nothing but a digest is that text. Any other is an object: what the
@@ -70,16 +74,45 @@ func decodePlace(v any) (*Place, error) {
 		p.Wrote = v
 		return p, nil
 	case map[string]any:
-		for name, value := range v {
-			if err := decodeField(p, name, value); err != nil {
-				return nil, fmt.Errorf("%q: %w", name, err)
+		// In order, so that the first mistake is always the same.
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := decodeField(p, name, v[name]); err != nil {
+				return nil, inField(name, err)
 			}
 		}
 		return p, nil
 	default:
-		return nil, fmt.Errorf("a place is a digest or an object, not %v", v)
+		return nil, fmt.Errorf("a place is a digest or an object, not %s", podschema.Show(v))
 	}
 }
+
+// fieldError is a mistake in a field of the record.
+type fieldError struct {
+	// path has the fields from the innermost to the outermost.
+	path []string
+	err  error
+}
+
+func inField(name string, err error) error {
+	var inner *fieldError
+	if errors.As(err, &inner) {
+		inner.path = append(inner.path, name)
+		return inner
+	}
+	return &fieldError{path: []string{name}, err: err}
+}
+
+// Error shows the beginning of a long path.
+func (e *fieldError) Error() string {
+	var path strings.Builder
+	for _, name := range slices.Backward(e.path) {
+		path.WriteString("/" + name)
+	}
+	return fmt.Sprintf("%q: %v", podschema.Clip(path.String()), e.err)
+}
+
+// Unwrap returns what is wrong with the field.
+func (e *fieldError) Unwrap() error { return e.err }
 
 func decodeField(p *Place, name string, v any) error {
 	ok := false

@@ -1,6 +1,8 @@
 package record_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -55,5 +57,30 @@ func TestTheBasePodHasNoRecordWhateverTheRecordSays(t *testing.T) {
 	annotations := parsed.Base(pod)["metadata"].(map[string]any)["annotations"].(map[string]any)
 	if len(annotations) != 1 || annotations["own"] != "x" {
 		t.Errorf("the base pod has the annotations %v", annotations)
+	}
+}
+
+// The reason stands in a warning: the same pod gets the same one.
+func TestTheReasonOfAMalformedRecordIsShortAndAlwaysTheSame(t *testing.T) {
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf(`"%d": %d`, i, i))
+	}
+	for _, text := range []string{
+		`{"v": 1, "pod": {` + strings.Join(many, ", ") + `}}`,
+		`{"v": 1, "pod": {"` + strings.Repeat("a", 100_000) + `": 1}}`,
+		`{"v": 1, "pod": [` + strings.Repeat("1, ", 30_000) + `1]}`,
+		`{"v": 1, "pod": ` + strings.Repeat(`{"a": `, 5_000) + `1` + strings.Repeat("}", 5_000) + `}`,
+	} {
+		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": text}}}
+		_, first := record.Parse(pod, "key")
+		if first == nil || len(first.Error()) > 1000 {
+			t.Errorf("%.40s: %.2000v", text, first)
+		}
+		for range 20 {
+			if _, again := record.Parse(pod, "key"); again == nil || again.Error() != first.Error() {
+				t.Fatalf("%.40s: %.200v, and then %.200v", text, first, again)
+			}
+		}
 	}
 }

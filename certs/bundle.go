@@ -42,10 +42,18 @@ func parseTrusted(data []byte) []trusted {
 		if err != nil || !cert.IsCA || contains(list, cert) {
 			continue
 		}
-		// A header that is missing or not a time means "not yet replaced".
-		until, _ := time.Parse(time.RFC3339, block.Headers[pemUntil])
-		list = append(list, trusted{cert: cert, until: until})
+		list = append(list, trusted{cert: cert, until: parseUntil(block.Headers[pemUntil])})
 	}
+}
+
+// parseUntil reads the time of a header. A header that is missing, that is not a time, or
+// that has a time that cannot be written again means "not yet replaced": the zero time.
+func parseUntil(header string) time.Time {
+	until, err := time.Parse(time.RFC3339, header)
+	if year := until.UTC().Year(); err != nil || year < 1 || year > 9999 {
+		return time.Time{}
+	}
+	return until
 }
 
 // encodeTrusted is the inverse of parseTrusted.

@@ -1,20 +1,23 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
 )
+
+// lineBreak is what ends a line in YAML.
+var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
 // FuzzRead holds that any bytes are a manifest or an error with a place in them, and that a
 // manifest, written as JSON, is the same manifest.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "a: 1", "a: &x [1, *x]", "a: &x {b: 1}\nc: *x\nd: {<<: *x}", "a: 1\na: 2", "- a", `{"a": 1e400, "b": 12345678901234567890}`, "a: !!binary YQ==", "a: 0x10\nb: 1_000\nc: .5", "? a\n: b",
-		"a: |\n  b\n  # c\n", "---\na: 1\n---\nb: 2\n", "%YAML 1.1\n---\na: y", "\tkey: 1", "a: \"\\u0000\"", "\xef\xbb\xbfa: 1", "a: 2001-01-01", "1: a\ntrue: b\nnull: c", "a: [b, {c: d}]", "{", "a: \x00", "a: 'b", "0: 0\n0.:", "a: {0x1: b, 1: c}", "x: &x {1: a}\ny: {<<: *x, 0x1: b}",
+		"a: |\n  b\n  # c\n", "---\na: 1\n---\nb: 2\n", "%YAML 1.1\n---\na: y", "\tkey: 1", "a: \"\\u0000\"", "\xef\xbb\xbfa: 1", "a: 2001-01-01", "1: a\ntrue: b\nnull: c", "a: [b, {c: d}]", "{", "a: \x00", "a: 'b", "0: 0\n0.:", "\r\r\"", "a: {0x1: b, 1: c}", "x: &x {1: a}\ny: {<<: *x, 0x1: b}",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -32,7 +35,7 @@ func FuzzRead(f *testing.F) {
 			if !ok || bad.Message == "" || strings.ContainsFunc(bad.Message, unicode.IsControl) || len(bad.Message) > 4096 {
 				t.Fatalf("error %T %q", err, err)
 			}
-			if most := bytes.Count(text, []byte("\n")) + 2; bad.Line < 0 || bad.Line > most {
+			if most := len(lineBreak.FindAll(text, -1)) + 2; bad.Line < 0 || bad.Line > most {
 				t.Fatalf("line %d of %d", bad.Line, most)
 			}
 			return

@@ -61,6 +61,9 @@ func TestATargetThatTriedNothingOrFailedIsAFailure(t *testing.T) {
 		{learning + stillAt, false, "tried no input"},
 		{learned, false, "tried no input"},
 		{"FAIL\tbuild failed", true, "failed"},
+		{tried + "--- FAIL: FuzzA (10.08s)\n    context deadline exceeded\nFAIL\nexit status 1\n", true, ""},
+		{tried + "--- FAIL: FuzzA (10.08s)\n    context deadline exceeded\n    \n    Failing input written to testdata/fuzz/FuzzA/1\n", true, "failed"},
+		{tried + "--- FAIL: FuzzA (10.08s)\n    --- FAIL: FuzzA (0.00s)\n        a_test.go:1: context deadline exceeded\n", true, "failed"},
 	} {
 		got := readResult(c.output, c.failed).problem()
 		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // ownContainer is the name of Pillion's container in the chart. It does not depend on the
@@ -188,7 +189,20 @@ func (r replica) ask(ctx context.Context) answers {
 	if a.metrics, err = parser.TextToMetricFamilies(strings.NewReader(string(body))); err != nil {
 		a.missing = strings.TrimPrefix(a.missing+"; reading the metrics: "+err.Error(), "; ")
 	}
+	plainLabels(a.metrics)
 	return a
+}
+
+// plainLabels takes what would change a terminal out of the labels, which status prints:
+// another program may have answered.
+func plainLabels(metrics map[string]*dto.MetricFamily) {
+	for _, family := range metrics {
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				l.Value = new(show.Plain(l.GetValue()))
+			}
+		}
+	}
 }
 
 // notReady returns the reason why a request for /readyz failed: the replica's answer or, if
@@ -239,7 +253,7 @@ func status(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 		}
 		missing = true
 		for line := range strings.Lines(a.missing) {
-			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, strings.TrimSpace(line))
+			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, show.Plain(strings.TrimSpace(line)))
 		}
 	}
 	for _, a := range all {

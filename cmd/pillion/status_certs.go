@@ -136,7 +136,9 @@ func (c configuration) verified(replicas []answers) (verified, of int) {
 		if ok || a.metrics == nil {
 			of++
 		}
-		verified += int(value)
+		if value >= 1 {
+			verified++
+		}
 	}
 	return verified, of
 }

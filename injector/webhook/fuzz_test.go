@@ -186,6 +186,8 @@ func FuzzGuardAnswersAnything(f *testing.F) {
 
 // FuzzAnnotationsAreAnswered holds for any text of each annotation that Pillion reads, on a
 // pod or a namespace: the review is answered, and a patch is the last one.
+//
+//fuzz:slow posts each review twice, and the patched pod twice, through the whole pipeline
 func FuzzAnnotationsAreAnswered(f *testing.F) {
 	keys := []string{"pillion.dev/inject", "pillion.dev/status", "shipper.pillion.dev/log-level", "shipper.pillion.dev/nope", "pillion.dev/unknown"}
 	for i := range keys {

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// maxFuzzed bounds the inputs of a target: a longer one is no other case.
+const maxFuzzed = 4 << 10
+
+// FuzzConfigFile holds for any bytes as the file of --config: it gives settings, the same
+// each time, or an error that names the file or a setting.
+//
+//fuzz:slow writes the file, and reads it twice through all settings
+func FuzzConfigFile(f *testing.F) {
+	endings := []string{".yaml", ".json", ".toml"}
+	for i, seed := range []string{
+		"service: from-file\nlog-level: warn\nwebhook-configuration: [a, b]\nnamespace: own\n", `{"namespace": "own", "max-in-flight": 3, "shutdown-delay": "1s"}`, "namespace = \"own\"\nlibrary = [\"fluent-bit\"]\n",
+		"log-levle: debug", `{"config": "x"}`, "namespace = \nx", "a: [", "namespace: {a: 1}\n", "- a", "listen: 1\nmax-in-flight: 1e99\ncluster-templates: maybe\nshutdown-delay: -1", "Namespace: a\nNAMESPACE: b\n", "namespace.a: b", "a: &a [*a]",
+	} {
+		f.Add([]byte(seed), uint8(i))
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text []byte, ending uint8) {
+		if len(text) > maxFuzzed {
+			return
+		}
+		file := filepath.Join(dir, "pillion"+endings[int(ending)%len(endings)])
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		load := func() (serveConfig, error) {
+			cmd := &cobra.Command{Use: "serve"}
+			serveFlags(cmd.Flags())
+			if err := cmd.ParseFlags([]string{"--config", file, "--service", "from-flag"}); err != nil {
+				t.Fatal(err)
+			}
+			return loadConfig(cmd)
+		}
+		c, err := load()
+		again, err2 := load()
+		if !reflect.DeepEqual(c, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
+			t.Fatalf("%+v, %v, and then %+v, %v", c, err, again, err2)
+		}
+		if err != nil {
+			if text := err.Error(); !strings.Contains(text, file) && !strings.Contains(text, "--") {
+				t.Fatalf("the error names neither the file nor a setting: %s", text)
+			}
+			return
+		}
+		if c.Service != "from-flag" || c.Namespace == "" || c.MaxInFlight < 1 {
+			t.Fatalf("%+v", c)
+		}
+	})
+}
+
+// FuzzReplicasAnswers holds for any answers of a replica, which another program may give:
+// status says something of the replica, and prints no control characters but the ends of
+// lines.
+func FuzzReplicasAnswers(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"", ""}, {"ok\n", "pillion_certificate_expiry_timestamp_seconds 1.8e9\npillion_certificate_published{configuration=\"pillion\",kind=\"MutatingWebhookConfiguration\"} 1\n"},
+		{"not ready:\ncertificates: missing\n", "pillion_certificate_problem{operation=\"publish\",object=\"secret a/b\"} 1\n"}, {`{"kind":"Status","message":"no endpoints"}`, "# TYPE a counter\na{b=\"\\n\"} NaN\n"},
+		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
+		{"ok", "pillion_certificate_expiry_timestamp_seconds 1e300\npillion_certificate_rotations_total -1e300\n"}, {"ok", "pillion_certificate_published{configuration=\"a\tb\r\",kind=\"\"} 1e300\n"},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]), true)
+		f.Add([]byte(seed[0]), []byte(seed[1]), false)
+	}
+	client := fake.NewClientset(ownConfiguration(aBundle()))
+	f.Fuzz(func(t *testing.T, readiness, metrics []byte, ready bool) {
+		if len(readiness) > maxFuzzed || len(metrics) > maxFuzzed {
+			return
+		}
+		one := replica{name: "one", get: func(_ context.Context, path string) ([]byte, error) {
+			if path == "/metrics" {
+				return metrics, nil
+			}
+			if !ready {
+				return readiness, errors.New("503 Service Unavailable")
+			}
+			return readiness, nil
+		}}
+		var out bytes.Buffer
+		err := status(t.Context(), &out, client, "own", []replica{one})
+		if err != nil && !errors.Is(err, errRefused) || !ready && err == nil {
+			t.Fatalf("error %v:\n%s", err, &out)
+		}
+		if !strings.Contains(out.String(), "one") {
+			t.Fatalf("nothing is said of the replica:\n%s", &out)
+		}
+		if strings.ContainsFunc(out.String(), func(r rune) bool { return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Fatalf("%q has control characters", &out)
+		}
+	})
+}
+
+// FuzzInstallersFiles holds for any bytes as a file of values or of namespaces: they are
+// read, the same each time, or an error names the file.
+//
+//fuzz:slow writes the file, and reads it four times
+func FuzzInstallersFiles(f *testing.F) {
+	for _, seed := range []string{
+		"", "a: 1", "a: 1\n---\nb: 2", "- a", "{", "kind: Namespace\nmetadata: {name: a, labels: {b: c}, annotations: {d: e}}", "kind: Namespace\nmetadata: {labels: {a: 1}}", "kind: NamespaceList\nitems: [{kind: Namespace, metadata: {name: a}}, {kind: Pod}, 1]",
+		`{"kind":"Namespace"}{"kind":"Namespace","metadata":[]}`, "kind: List\nitems: {}", "0: a\n0.: b",
+	} {
+		f.Add([]byte(seed))
+	}
+	file := filepath.Join(f.TempDir(), "file.yaml")
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > maxFuzzed {
+			return
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := &cobra.Command{}
+		values, err := readValues(cmd, file)
+		again, err2 := readValues(cmd, file)
+		if !reflect.DeepEqual(values, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
+			t.Fatalf("%v, %v, and then %v, %v", values, err, again, err2)
+		}
+		o := offline{namespaceFile: file}
+		known, nsErr := o.namespaces(cmd)
+		knownAgain, nsErr2 := o.namespaces(cmd)
+		if !reflect.DeepEqual(known, knownAgain) || fmt.Sprint(nsErr) != fmt.Sprint(nsErr2) {
+			t.Fatalf("%v, %v, and then %v, %v", known, nsErr, knownAgain, nsErr2)
+		}
+		for _, err := range []error{err, nsErr} {
+			if err != nil && !strings.Contains(err.Error(), file) {
+				t.Fatalf("the error does not name the file: %v", err)
+			}
+		}
+	})
+}
+
+// FuzzTrustedCAs holds for any caBundle of a webhook configuration that status counts its
+// certificates, the same in any text around them.
+func FuzzTrustedCAs(f *testing.F) {
+	bundle := aBundle()
+	for _, seed := range [][]byte{nil, bundle, append(bytes.Clone(bundle), bundle...), bundle[:len(bundle)-30], bytes.ReplaceAll(bundle, []byte("\n"), []byte("\r\n")), []byte("text")} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > maxFuzzed {
+			return
+		}
+		cas := trustedCAs(text)
+		if more := trustedCAs(append(append(bytes.Clone(text), '\n'), bundle...)); len(more) < len(cas) || len(more) > len(cas)+1 {
+			t.Fatalf("%d certificates, and %d with one more", len(cas), len(more))
+		}
+		for _, c := range cas {
+			if len(c.Raw) == 0 || c.NotAfter.Before(time.Time{}) {
+				t.Fatalf("certificate %v", c)
+			}
+		}
+	})
+}

@@ -1,6 +1,6 @@
-# The image is the static binary and nothing else: no shell, no packages, no CA
-# certificates (Pillion talks to the API server only, whose CA the pod mounts).
-# `make build` makes the binary first.
+# The image is the static binary with the licences of all that is linked into it, and nothing
+# else: no shell, no packages, no CA certificates (Pillion talks to the API server only, whose
+# CA the pod mounts). `make build` makes both first.
 FROM scratch
 
 ARG VERSION=unknown
@@ -13,6 +13,7 @@ LABEL org.opencontainers.image.title="Pillion" \
       org.opencontainers.image.revision="${REVISION}"
 
 COPY LICENSE /LICENSE
+COPY bin/licenses /licenses
 COPY bin/pillion /pillion
 
 # By number: there is no /etc/passwd, and runAsNonRoot cannot check a name.

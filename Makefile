@@ -14,8 +14,9 @@ export GROUND K8S HELM
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/pillion, a static binary
+build: ## bin/pillion, a static binary, and bin/licenses, the licences of all that is linked into it
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
+	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
 
 static:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

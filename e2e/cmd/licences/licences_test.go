@@ -1,0 +1,176 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+const (
+	apache = "Apache License\n  Version 2.0, January 2004\n"
+	mit    = "Permission is hereby granted, free of charge, to any person\nobtaining a copy of this software\n\nTHE SOFTWARE IS PROVIDED “AS IS”, WITHOUT\n// WARRANTY OF ANY KIND\n"
+	bsd2   = "Redistribution and use in source and binary forms, with or without\n * Redistributions in binary form must reproduce the above\n"
+	bsd3   = bsd2 + " * Neither the name of X nor the names of its contributors may be used to endorse or\n# promote products derived from this software without specific prior written permission.\n"
+	mpl    = "Mozilla Public License Version 2.0\n 1.12. \"Secondary License\" means either the GNU General Public License, Version 2.0, the GNU Lesser General Public License\n"
+)
+
+func TestTheKindOfALicenceIsFoundInItsText(t *testing.T) {
+	for text, want := range map[string]string{
+		apache: "Apache-2.0", mit: "MIT", bsd2: "BSD-2-Clause", bsd3: "BSD-3-Clause", mpl: "MPL-2.0", apache + mit: "Apache-2.0 MIT",
+		"Permission to use, copy, modify, and/or distribute this software for any\npurpose with or without fee is hereby granted": "ISC",
+	} {
+		if got, err := kindsOf(text); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%q is %q (%v), want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"": "no kind", "All rights reserved.": "no kind", "GNU GENERAL PUBLIC LICENSE\nVersion 3": "gnu general", mit + "\nParts are under the GNU Lesser\nGeneral Public License": "gnu lesser",
+		apache + "\"Commons Clause\" License Condition v1.0": "commons clause", "Business Source License 1.1": "business source", bsd3 + "All advertising materials mentioning features or use": "advertising",
+	} {
+		if got, err := kindsOf(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is %q (%v), want an error with %s", text, got, err, want)
+		}
+	}
+}
+
+// aModule makes a module with the files, and returns the package in its folder pkg/inner.
+func aModule(t *testing.T, path string, files map[string]string) goPackage {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "pkg", "inner"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := goPackage{ImportPath: path + "/pkg/inner", Dir: filepath.Join(root, "pkg", "inner")}
+	p.Module = &goModule{Path: path, Version: "v1.0.0", Dir: root}
+	return p
+}
+
+func TestFilesAboveALinkedPackageCountAndOthersDoNot(t *testing.T) {
+	modules, err := gather([]goPackage{aModule(t, "example.com/a", map[string]string{
+		"LICENSE.md": apache, "NOTICE": "x", "LICENSES": "a list", "pkg/LICENSE": mit, "pkg/inner/license.go": "package inner", "pkg/inner/PATENTS": "y", "other/LICENSE": "GNU General Public License", "README": "z",
+	})}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Keys(modules[0].files))
+	if want := "LICENSE.md LICENSES NOTICE pkg/LICENSE pkg/inner/PATENTS"; strings.Join(got, " ") != want || strings.Join(modules[0].kinds, " ") != "Apache-2.0 MIT" {
+		t.Errorf("files %q of the kinds %q, want %s", got, modules[0].kinds, want)
+	}
+}
+
+func TestEveryModuleWithoutAnAllowedLicenceIsNamed(t *testing.T) {
+	_, err := gather([]goPackage{
+		aModule(t, "example.com/none", map[string]string{"NOTICE": apache}), aModule(t, "example.com/inner", map[string]string{"pkg/LICENSE": mit}),
+		aModule(t, "example.com/good", map[string]string{"LICENSE": mit}), aModule(t, "example.com/foreign", map[string]string{"LICENSE": mit, "pkg/COPYING": "GNU General Public License"}),
+	}, "")
+	if err == nil {
+		t.Fatal("all modules are accepted")
+	}
+	for name, named := range map[string]bool{"none v1.0.0: there is no licence": true, "inner v1.0.0: there is no licence": true, "foreign v1.0.0: pkg/COPYING: its licence is not allowed": true, "good": false} {
+		if strings.Contains(err.Error(), "example.com/"+name) != named {
+			t.Errorf("named %s: want %t:\n%v", name, named, err)
+		}
+	}
+}
+
+// contents returns the files below a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, path))
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// The linker's own list of modules is in the binary of `make build`, and what the image
+// gets is in bin/licenses.
+func TestEveryModuleOfTheBinaryHasItsLicence(t *testing.T) {
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := buildinfo.ReadFile(checkout.Pillion())
+	if err != nil {
+		t.Fatalf("%v; make build makes it", err)
+	}
+	files := contents(t, checkout.Path("bin", "licenses"))
+	want := []string{standard + "\t" + binary.GoVersion}
+	for _, m := range binary.Deps {
+		version := m.Version
+		if m.Replace != nil {
+			version = m.Replace.Version
+		}
+		want = append(want, m.Path+"\t"+version)
+	}
+	slices.Sort(want)
+	var got []string
+	for line := range strings.Lines(files["MODULES.tsv"]) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) != 3 || fields[2] == "" {
+			t.Fatalf("the line %q", line)
+		}
+		got = append(got, fields[0]+"\t"+fields[1])
+		has := slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(path string) bool {
+			name, ok := strings.CutPrefix(path, fields[0]+"/")
+			return ok && licenceFile.MatchString(name)
+		})
+		if !has {
+			t.Errorf("%s has no licence", fields[0])
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("licences of\n%s\nwant those of\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for path, text := range files {
+		if len(text) == 0 || !utf8.ValidString(text) {
+			t.Errorf("%s has %d bytes", path, len(text))
+		}
+	}
+}
+
+func TestTheSameModulesGiveTheSameFiles(t *testing.T) {
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	stale := filepath.Join(dir, "out", "stale")
+	if err := os.MkdirAll(filepath.Dir(stale), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(stale, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(string(checkout), "./cmd/pillion", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := contents(t, filepath.Join(dir, "out")), contents(t, checkout.Path("bin", "licenses")); !maps.Equal(got, want) {
+		t.Errorf("%d files, want the %d of make build", len(got), len(want))
+	}
+}

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static test image up down demo rotate attacks fuzz bench clean ground
+.PHONY: help build check static vulnerabilities test image up down demo rotate attacks fuzz bench clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -25,7 +25,11 @@ static:
 	$(E2E) go vet ./...
 	staticcheck=$$(go tool -n staticcheck) && $(E2E) "$$staticcheck" ./...
 
-check: static ## format, vet, staticcheck, unit and property tests: no Kubernetes
+vulnerabilities:
+	$(E2E) go build -o ../.cache/vulnerabilities ./cmd/vulnerabilities
+	.cache/vulnerabilities ./...
+
+check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where its database is reached), unit and property tests: no Kubernetes
 	$(E2E) go run ./cmd/tally .. -race ./...
 
 # The tests about certificates start clusters of their own: once is enough.

@@ -169,3 +169,47 @@ func FuzzWebhookConfiguration(f *testing.F) {
 		}
 	})
 }
+
+// FuzzServingPair holds for any certificate, key and CA that files or cert-manager's Secret
+// give: they are a leaf, or an error says why not; and only a CA that is there and signed
+// the leaf counts as its issuer.
+func FuzzServingPair(f *testing.F) {
+	issuer, other := yearCA(f), yearCA(f)
+	secret := servingSecret(f, newLeaf(f, issuer, testDNSName, time.Hour))
+	cert, key := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
+	own, err := authorities{current: issuer}.write(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(cert, key, pemOf(issuer))
+	f.Add(append(bytes.Clone(cert), pemOf(issuer)...), key, pemOf(other, issuer))
+	f.Add(cert, key, pemOf(other))
+	f.Add(cert, key, []byte(nil))
+	f.Add(cert, own[corev1.TLSPrivateKeyKey], pemOf(issuer))
+	f.Add(pemOf(issuer), own[corev1.TLSPrivateKeyKey], pemOf(issuer))
+	f.Add(key, cert, key)
+	f.Add(cert[:len(cert)/2], key, []byte("text"))
+	f.Fuzz(func(t *testing.T, cert, key, caCert []byte) {
+		if len(cert) > 4<<10 || len(key) > 4<<10 || len(caCert) > 4<<10 {
+			return
+		}
+		damaged := secret.DeepCopy()
+		damaged.Data = map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, secretCAKey: caCert}
+		l, err := leafFromSecret(damaged)
+		if (l == nil) == (err == nil) {
+			t.Fatalf("leaf %v and error %v", l, err)
+		}
+		if err != nil {
+			return
+		}
+		if l.tls.Leaf == nil || l.tls.PrivateKey == nil || !l.same(l) {
+			t.Fatalf("an incomplete leaf: %+v", l)
+		}
+		if l.issuer != nil && !contains(parseTrusted(caCert), l.issuer) {
+			t.Fatalf("the issuer %s is not in the CA's file", l.issuer.Subject)
+		}
+		if err := l.verify(caCert, testDNSName, time.Now()); err == nil && l.issuer == nil && len(parseTrusted(caCert)) > 0 && len(l.tls.Certificate) == 1 {
+			t.Fatalf("the CA's file verifies the leaf, and has no issuer of it:\n%s", caCert)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -110,7 +111,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 // readConfigFile reads the file of --config. It refuses keys that are not settings, because
 // they are typing mistakes.
 func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
-	own := viper.New()
+	own := viper.NewWithOptions(viper.WithDecoderRegistry(distinctKeys{viper.NewCodecRegistry()}))
 	own.SetConfigFile(file)
 	if err := own.ReadInConfig(); err != nil {
 		return fmt.Errorf("reading the configuration %s: %w", filepath.Clean(file), err)
@@ -126,6 +127,34 @@ func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
 		return usageError{fmt.Errorf("reading the configuration %s: no such settings: %s; 'pillion serve --help' lists them", file, strings.Join(unknown, ", "))}
 	}
 	return v.MergeConfigMap(own.AllSettings())
+}
+
+// distinctKeys are decoders that refuse a file in which a setting stands twice, in capital
+// and small letters: they are the same to viper, and which one counts would be chance.
+type distinctKeys struct{ viper.DecoderRegistry }
+
+// Decoder implements viper.DecoderRegistry.
+func (d distinctKeys) Decoder(format string) (viper.Decoder, error) {
+	decoder, err := d.DecoderRegistry.Decoder(format)
+	return distinctDecoder{decoder}, err
+}
+
+type distinctDecoder struct{ viper.Decoder }
+
+// Decode implements viper.Decoder.
+func (d distinctDecoder) Decode(text []byte, into map[string]any) error {
+	if err := d.Decoder.Decode(text, into); err != nil {
+		return err
+	}
+	seen := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(into)) {
+		lower := strings.ToLower(key)
+		if other, ok := seen[lower]; ok {
+			return fmt.Errorf("the setting %s is there twice, as %q and %q", lower, other, key)
+		}
+		seen[lower] = key
+	}
+	return nil
 }
 
 // list reads a list from a flag, from the file, or from the environment, where commas

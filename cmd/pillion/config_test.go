@@ -85,6 +85,18 @@ func TestAnUnknownKeyOfTheFileIsAnError(t *testing.T) {
 	}
 }
 
+func TestASettingThatIsThereTwiceInTheFileIsAnError(t *testing.T) {
+	for ending, text := range map[string]string{"yaml": "Namespace: a\nNAMESPACE: b\n", "json": `{"namespace": "a", "Namespace": "b"}`, "toml": "namespace = \"a\"\nNamespace = \"b\"\n"} {
+		file := filepath.Join(t.TempDir(), "pillion."+ending)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "the setting namespace is there twice") {
+			t.Errorf("%s: got %v", ending, err)
+		}
+	}
+}
+
 func TestHelpNamesEverySetting(t *testing.T) {
 	root := newRootCommand("pillion")
 	var out bytes.Buffer

@@ -73,7 +73,7 @@ func FuzzReplicasAnswers(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"", ""}, {"ok\n", "pillion_certificate_expiry_timestamp_seconds 1.8e9\npillion_certificate_published{configuration=\"pillion\",kind=\"MutatingWebhookConfiguration\"} 1\n"},
 		{"not ready:\ncertificates: missing\n", "pillion_certificate_problem{operation=\"publish\",object=\"secret a/b\"} 1\n"}, {`{"kind":"Status","message":"no endpoints"}`, "# TYPE a counter\na{b=\"\\n\"} NaN\n"},
-		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
+		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {"0", "{}"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
 		{"ok", "pillion_certificate_expiry_timestamp_seconds 1e300\npillion_certificate_rotations_total -1e300\n"}, {"ok", "pillion_certificate_published{configuration=\"a\tb\r\",kind=\"\"} 1e300\n"},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), true)

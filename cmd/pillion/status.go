@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,12 +186,23 @@ func (r replica) ask(ctx context.Context) answers {
 	if err != nil {
 		return a
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	if a.metrics, err = parser.TextToMetricFamilies(strings.NewReader(string(body))); err != nil {
+	if a.metrics, err = parseMetrics(body); err != nil {
 		a.missing = strings.TrimPrefix(a.missing+"; reading the metrics: "+err.Error(), "; ")
 	}
 	plainLabels(a.metrics)
 	return a
+}
+
+// parseMetrics reads metrics in Prometheus' text format. Its parser panics on some texts,
+// such as {}.
+func parseMetrics(text []byte) (metrics map[string]*dto.MetricFamily, err error) {
+	defer func() {
+		if recover() != nil {
+			metrics, err = nil, errors.New("they are not in the text format")
+		}
+	}()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(text))
 }
 
 // plainLabels takes what would change a terminal out of the labels, which status prints:

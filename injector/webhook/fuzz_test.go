@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -180,6 +182,38 @@ func FuzzGuardAnswersAnything(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) <= maxFuzzed {
 			lawful(t, guard, body)
+		}
+	})
+}
+
+// FuzzRequests holds for any method, query and content type: the review is answered, or the
+// request is the client's mistake, which the answer explains.
+func FuzzRequests(f *testing.F) {
+	for _, seed := range [][3]string{
+		{"POST", "timeout=2s", "application/json"}, {"POST", "", "application/json; charset=utf-8"}, {"GET", "", ""}, {"POST", "timeout=0", "application/json"}, {"POST", "timeout=1ns", "application/json"},
+		{"POST", "timeout=9999999h", "APPLICATION/JSON"}, {"POST", "timeout=-1s&timeout=2s", "application/json"}, {"POST", "%zz;", "application/json;;"}, {"PUT", "timeout=2", "text/plain"}, {"post", "", "application/yaml"},
+	} {
+		f.Add(seed[0], seed[1], seed[2])
+	}
+	mutate := newFixture(f, forgetful(nil)).mutate
+	body := reviewOf(v1Version, `,"annotations":{"pillion.dev/inject":"false"}`, false)
+	f.Fuzz(func(t *testing.T, method, query, contentType string) {
+		if len(method)+len(query)+len(contentType) > 1<<10 {
+			return
+		}
+		r := &http.Request{Method: method, URL: &url.URL{Path: "/any", RawQuery: query}, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body))}
+		w := httptest.NewRecorder()
+		mutate.ServeHTTP(w, r)
+		switch {
+		case w.Code == http.StatusOK && method == http.MethodPost && strings.Contains(strings.ToLower(contentType), "application/json"):
+		case w.Code == http.StatusMethodNotAllowed && method != http.MethodPost && w.Header().Get("Allow") == http.MethodPost:
+		case w.Code == http.StatusUnsupportedMediaType, w.Code == http.StatusBadRequest && r.URL.Query().Get("timeout") != "":
+		case w.Code == http.StatusServiceUnavailable && r.URL.Query().Get("timeout") != "" && w.Header().Get("Retry-After") != "": // too short
+		default:
+			t.Fatalf("%q %q %q: HTTP %d %s", method, query, contentType, w.Code, w.Body)
+		}
+		if strings.TrimSpace(w.Body.String()) == "" {
+			t.Fatalf("%q %q %q: HTTP %d without a word", method, query, contentType, w.Code)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"regexp"
@@ -47,6 +48,34 @@ func FuzzRead(f *testing.F) {
 		read, err := Read(written, NewSource(written, 1))
 		if err != nil || !reflect.DeepEqual(read, object) {
 			t.Fatalf("%s is read as %v (%v)", written, read, err)
+		}
+	})
+}
+
+// FuzzDocuments holds that a file of any bytes is split into manifests that are in it, in
+// their order, the same each time.
+func FuzzDocuments(f *testing.F) {
+	for _, seed := range []string{
+		"", "a: 1\n---\nb: 2\n", "kind: List\nitems:\n  - a: |\n      b\n    # c\n  - [d]\nmetadata: {}\n", `{"items":[{"a":1},{}],"kind":"List"}`, "---\n# nothing\n--- \r\nkind: List\nitems: []\n", "items: [a]\nkind: FooList\n",
+		"kind: List\nitems:\n- a: &x 1\n- *x\n", "kind: List\ritems:\r- a\r", "\xef\xbb\xbfkind: List\nitems:\n- a\n", "...\n---x\n---\ta\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 4<<10 {
+			return
+		}
+		docs := Documents(data)
+		if again := Documents(data); !reflect.DeepEqual(docs, again) {
+			t.Fatalf("%v, and then %v", docs, again)
+		}
+		last := 1
+		for _, d := range docs {
+			if most := len(lineBreak.FindAll(data, -1)) + 1; d.Line < last || d.Line > most || len(d.Manifest) > len(data) || len(bytes.TrimSpace(d.Manifest)) == 0 {
+				t.Fatalf("a manifest of %d bytes at line %d after line %d, of a file with %d bytes and %d lines", len(d.Manifest), d.Line, last, len(data), most)
+			}
+			last = d.Line
+			_, _ = Place(d, "spec", "inject", 0)
 		}
 	})
 }

@@ -23,7 +23,8 @@ type Where struct {
 	Gathered bool
 	// Whole is set for an object that is compared and replaced as one value.
 	Whole bool
-	// Inside is set for what is part of such a value. No directive can stand there.
+	// Inside is set for what is part of such a value. No directive can stand there, but the
+	// item that speaks of a list of the kind Gathered.
 	Inside bool
 }
 
@@ -93,7 +94,7 @@ func checkConflict(object map[string]any, where Where) string {
 
 func checkPatch(object map[string]any, where Where) string {
 	path := where.Path
-	if IsMarker(object) && where.Item && (where.Keyed || where.Gathered) {
+	if IsMarker(object) && where.Item && (where.Keyed && !where.Inside || where.Gathered) {
 		path = path[:len(path)-1] // it speaks of the list
 	} else if where.Inside {
 		return insideOneValue

@@ -60,7 +60,7 @@ func FuzzConfigFile(f *testing.F) {
 			}
 			return
 		}
-		if c.Service != "from-flag" || c.Namespace == "" || c.MaxInFlight < 1 {
+		if c.Service != "from-flag" || c.Namespace == "" || c.MemoryLimit < leastMemory {
 			t.Fatalf("%+v", c)
 		}
 	})

@@ -48,6 +48,14 @@ func (p *part) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// MarshalJSON implements [json.Marshaler].
+func (p part) MarshalJSON() ([]byte, error) {
+	if p == nil {
+		return []byte("null"), nil
+	}
+	return p, nil
+}
+
 // Target says which object a review is about.
 type Target struct {
 	Kind        metav1.GroupVersionKind     `json:"kind"`

@@ -35,7 +35,7 @@ func TestAPodThatAsksInVainGetsAWarning(t *testing.T) {
 		if c.asks != "" {
 			pod["metadata"].(map[string]any)["annotations"].(map[string]any)["pillion.dev/inject"] = c.asks
 		}
-		out, err := NewPipeline(Config{ExcludedNamespaces: []string{"kube-system"}}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: c.namespace}, Templates: set})
+		out, err := NewPipeline(Config{ExcludedNamespaces: []string{"kube-system"}}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: c.namespace}, Templates: set})
 		if got := strings.Join(out.Warnings, " "); err != nil || !out.Allowed || len(out.Operations) > 0 || c.warning == "" && got != "" || !strings.Contains(got, c.warning) {
 			t.Errorf("%q in %s: %v %s, warnings %q, want %q", c.asks, c.namespace, err, out.Message, got, c.warning)
 		}

@@ -39,11 +39,11 @@ func FuzzPods(f *testing.F) {
 			t.Fatal(err)
 		}
 		request := Request{Operation: "CREATE", Pod: pod, Namespace: namespace, Templates: set}
-		out, err := pipeline.Inject(request)
+		out, err := pipeline.Inject(t.Context(), request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if same, err := pipeline.Inject(request); err != nil || !reflect.DeepEqual(out, same) {
+		if same, err := pipeline.Inject(t.Context(), request); err != nil || !reflect.DeepEqual(out, same) {
 			t.Fatalf("%+v, and then %+v (%v)", out, same, err)
 		}
 		if after, _ := json.Marshal(pod); string(after) != string(before) {
@@ -56,7 +56,7 @@ func FuzzPods(f *testing.F) {
 			return
 		}
 		request.Pod = out.Pod
-		again, err := pipeline.Inject(request)
+		again, err := pipeline.Inject(t.Context(), request)
 		if err != nil || !again.Allowed || len(again.Operations) > 0 {
 			resulting, _ := json.Marshal(out.Pod)
 			t.Fatalf("a second call: %v, allowed %t, %s, operations %v\nof %s", err, again.Allowed, again.Message, again.Operations, resulting)

@@ -152,7 +152,7 @@ func (c *goldenCase) wants(t *testing.T, kind string, pod map[string]any, out Ou
 
 func (c *goldenCase) refused(t *testing.T) {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: c.read(t, "pod.yaml"), Namespace: c.namespace, Templates: c.set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: c.read(t, "pod.yaml"), Namespace: c.namespace, Templates: c.set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 	t.Helper()
 	entries := slices.Clone(c.entries)
 	slices.Reverse(entries)
-	other, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: templates.NewSet(entries)})
+	other, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: templates.NewSet(entries)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,12 +196,12 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 		if diff := cmp.Diff(want, rec.Base(changed)); diff != "" {
 			t.Errorf("the base pod, after others, is not the pod that came, after others (-want +base)\n%s", diff)
 		}
-		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !out.Allowed {
-			fresh, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: want, Namespace: c.namespace, Templates: c.set})
+			fresh, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: want, Namespace: c.namespace, Templates: c.set})
 			if err != nil || fresh.Allowed {
 				t.Errorf("refused after others changed it, and not as a new pod (%v): %s", err, out.Message)
 			}
@@ -318,7 +318,7 @@ func (c *goldenCase) read(t *testing.T, name string) map[string]any {
 func (c *goldenCase) inject(t *testing.T, pod map[string]any) Outcome {
 	t.Helper()
 	before := encode(t, pod)
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: c.set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: c.set})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,7 +190,7 @@ func reviewOnce(b testing.TB, set *templates.Set, text []byte) []byte {
 	if err != nil {
 		b.Fatal(err)
 	}
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: "bench"}})
+	out, err := NewPipeline(Config{}).Inject(b.Context(), Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: "bench"}})
 	if err != nil || !out.Allowed {
 		b.Fatal(err, out.Message)
 	}

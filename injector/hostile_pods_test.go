@@ -121,12 +121,12 @@ func hostilePod(t testing.TB, asks, status string, spec string) map[string]any {
 func admitHostile(t testing.TB, set *templates.Set, pod map[string]any) (Outcome, string) {
 	t.Helper()
 	r := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set}
-	out, err := NewPipeline(Config{}).Inject(r)
+	out, err := NewPipeline(Config{}).Inject(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Pod = out.Pod
-	verified, err := NewPipeline(Config{}).Verify(r)
+	verified, err := NewPipeline(Config{}).Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestARequiredTemplateReachesEveryContainerOfATenant(t *testing.T) {
 			t.Errorf("%s: refused: %s", c.why, out.Message)
 		}
 		// The same pod as a final pod that Pillion did not inject.
-		verified, err := NewPipeline(Config{}).Verify(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
+		verified, err := NewPipeline(Config{}).Verify(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
 		if err != nil || !strings.Contains(verified.Message, "template egress: ") {
 			t.Errorf("%s: verified as it came: %v %q", c.why, err, verified.Message)
 		}
@@ -276,7 +276,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		verify := func(pod map[string]any) string {
 			r := r
 			r.Pod = pod
-			verified, err := NewPipeline(Config{}).Verify(r)
+			verified, err := NewPipeline(Config{}).Verify(t.Context(), r)
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		if len(unreached(pod)) > 0 && len(verify(pod)) == 0 {
 			rt.Fatalf("verification passes a pod as it came, with %v", unreached(pod))
 		}
-		out, err := NewPipeline(Config{}).Inject(r)
+		out, err := NewPipeline(Config{}).Inject(t.Context(), r)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 			rt.Fatalf("the verification refuses the pod that the injection gave: %q", wrong)
 		}
 		r.Pod = out.Pod
-		again, err := NewPipeline(Config{}).Inject(r)
+		again, err := NewPipeline(Config{}).Inject(t.Context(), r)
 		if text, _ := patch.Marshal(again.Operations); err != nil || !again.Allowed || len(again.Operations) > 0 {
 			rt.Fatalf("the second call: %v %s %s", err, again.Message, text)
 		}
@@ -398,7 +398,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 			t.Errorf("%s: %s; verified: %q; operations %s", c.why, second.Message, wrong, text)
 			continue
 		}
-		deny := named(containersOf(second.Pod, "initContainers"), "deny")
+		deny := containersByName(second.Pod)["initContainers"]["deny"]
 		if env, _ := deny["env"].([]any); deny["image"] != c.image || (len(env) > 0) != c.proxied {
 			t.Errorf("%s: the sidecar is %v", c.why, deny)
 		}
@@ -444,7 +444,7 @@ func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
 		{"the image of a pod from before the template", older, `{"op":"replace","path":"/spec/initContainers/0/image","value":"deny:2"}`, ""},
 		{"metadata", injected.Pod, relabelled, ""},
 	} {
-		verified, err := NewPipeline(Config{}).Verify(Request{
+		verified, err := NewPipeline(Config{}).Verify(t.Context(), Request{
 			Operation: "UPDATE", Pod: patched(t, c.old, "["+c.change+"]"), Old: c.old, Namespace: templates.Namespace{Name: "shop"}, Templates: set,
 		})
 		if got := verified.Message; err != nil || c.says == "" && got != "" || !strings.Contains(got, c.says) {

@@ -54,18 +54,18 @@ func TestRequiredMeansRequired(t *testing.T) {
 			if c.Update {
 				request.Operation, request.Subresource, request.Old = "UPDATE", c.Subresource, of
 			} else {
-				out, err := p.Inject(request)
+				out, err := p.Inject(t.Context(), request)
 				if c.Mended && err == nil && out.Allowed {
 					mended := request
 					mended.Pod = out.Pod
-					if out, err = p.Verify(mended); err != nil || !out.Allowed {
+					if out, err = p.Verify(t.Context(), mended); err != nil || !out.Allowed {
 						t.Errorf("mended: %v %s", err, out.Message)
 					}
 				} else {
 					c.check(t, "injected", out, err)
 				}
 			}
-			out, err := p.Verify(request)
+			out, err := p.Verify(t.Context(), request)
 			c.check(t, "verified", out, err)
 		})
 	}

@@ -67,7 +67,7 @@ func TestADecisionByTheMetadataIsTheOneForTheWholePod(t *testing.T) {
 							}
 							decided++
 							r.Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map[string]any{"containers": []any{map[string]any{"name": "app", "image": "x"}}}}
-							want, err := p.Inject(r)
+							want, err := p.Inject(t.Context(), r)
 							if err != nil {
 								t.Fatal(err)
 							}

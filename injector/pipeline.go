@@ -1,7 +1,9 @@
 package injector
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -19,6 +21,9 @@ type Config struct {
 	Prefix string
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
+	// Now is the clock, which decides nothing: a refusal for want of time says how long
+	// was allowed. Default: [time.Now].
+	Now func() time.Time
 }
 
 // Pipeline takes pods their way. It holds no state.
@@ -31,6 +36,9 @@ type Pipeline struct {
 func NewPipeline(c Config) *Pipeline {
 	if c.Prefix == "" {
 		c.Prefix = templates.DefaultPrefix
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	return &Pipeline{config: c, injectKey: c.Prefix + "/inject", statusKey: c.Prefix + "/status"}
 }
@@ -91,9 +99,22 @@ type Outcome struct {
 
 // Inject answers one request. An error is Pillion's own fault, never the pod's
 // or a template's: the caller answers so that the failurePolicy decides.
-func (p *Pipeline) Inject(r Request) (Outcome, error) {
+//
+// Where the context's deadline passes before the answer is there, the pod is refused
+// ([reason.TemplateTooExpensive]). Where the context is cancelled, nobody waits for the
+// answer, and the error is [context.Canceled].
+func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
+	k := p.begin(ctx)
+	out, err := p.inject(k, r)
+	return k.end(r, out, err)
+}
+
+func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
+	if err := k.next("reading the record of an earlier call"); err != nil {
+		return Outcome{}, err
+	}
 	rec, unreadable := record.Parse(r.Pod, p.statusKey)
-	way, rec, err := p.plan(r, rec, false)
+	way, rec, err := p.plan(k, r, rec, false)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -132,30 +153,36 @@ func (p *Pipeline) DecideByMetadata(r Request) (Outcome, bool) {
 // record, it is made once more, for the part of the record that it wants. If that
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
-func (p *Pipeline) plan(r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
+func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
-	w, err := p.walk(r, base, base, verifying)
+	w, err := p.walk(k, r, base, base, verifying)
 	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !r.RequiredHere() {
 		return w, rec, err
+	}
+	if err := k.next("comparing the record of an earlier call with the pod"); err != nil {
+		return nil, rec, err
 	}
 	proof := apply.Prove(rec, w.planned, r.Pod)
 	if proof.AllConfirmed {
 		return w, rec, nil
 	}
 	rec = proof.Wanted
-	w, err = p.walk(r, rec.Base(r.Pod), proof.Confirmed.Base(r.Pod), verifying)
+	w, err = p.walk(k, r, rec.Base(r.Pod), proof.Confirmed.Base(r.Pod), verifying)
 	if err != nil || apply.Prove(rec, w.planned, r.Pod).AllWanted {
 		return w, rec, err
 	}
 	rec = record.New(p.statusKey)
 	base = rec.Base(r.Pod)
-	w, err = p.walk(r, base, base, verifying)
+	w, err = p.walk(k, r, base, base, verifying)
 	return w, rec, err
 }
 
 // walk decides, renders and plans for a base pod. Required templates see seen.
-func (p *Pipeline) walk(r Request, base, seen map[string]any, verifying bool) (*way, error) {
-	w := &way{pipeline: p, request: r, base: base, seen: seen, verifying: verifying, rendered: map[string]*TemplateOutcome{}}
+func (p *Pipeline) walk(k *work, r Request, base, seen map[string]any, verifying bool) (*way, error) {
+	w := &way{pipeline: p, work: k, request: r, base: base, seen: seen, verifying: verifying, rendered: map[string]*TemplateOutcome{}}
+	if err := k.next("choosing the templates"); err != nil {
+		return nil, err
+	}
 	w.decide()
 	if err := w.render(); err != nil {
 		return nil, err
@@ -179,7 +206,7 @@ func (r Request) RequiredHere() bool {
 
 // operations turns the edits of apply into the patch, and proves that it gives the
 // intended pod.
-func operations(pod map[string]any, result apply.Result) ([]patch.Operation, error) {
+func operations(ctx context.Context, pod map[string]any, result apply.Result) ([]patch.Operation, error) {
 	all := make([]patch.Operation, len(result.Edits))
 	for i, e := range result.Edits {
 		op, err := patch.New(e.Op, e.Path, e.Value)
@@ -188,7 +215,7 @@ func operations(pod map[string]any, result apply.Result) ([]patch.Operation, err
 		}
 		all[i] = op
 	}
-	if err := patch.Check(pod, all, result.Pod); err != nil {
+	if err := patch.Check(ctx, pod, all, result.Pod); err != nil {
 		return nil, fmt.Errorf("checking the patch: %w", err)
 	}
 	return all, nil

@@ -32,7 +32,7 @@ func askingPod(t testing.TB, annotations string) map[string]any {
 
 func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestNoTemplateMatchesALabelThatAnotherOnePutOn(t *testing.T) {
 		})
 		first := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"labels"`))
 		second := injectOnce(t, set, first.Pod)
-		if !first.Allowed || !second.Allowed || len(second.Operations) > 0 || named(containersOf(second.Pod, "initContainers"), "mesh") != nil {
+		if !first.Allowed || !second.Allowed || len(second.Operations) > 0 || containersByName(second.Pod)["initContainers"]["mesh"] != nil {
 			t.Errorf("%q: the first call: %s; the second call changes %v", required, first.Message, second.Operations)
 		}
 	}

@@ -102,7 +102,7 @@ func patched(t testing.TB, pod map[string]any, operations string) map[string]any
 
 func injectRequired(t testing.TB, set *templates.Set, pod map[string]any) map[string]any {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
 	if err != nil || !out.Allowed {
 		t.Fatalf("%v %s", err, out.Message)
 	}
@@ -112,7 +112,7 @@ func injectRequired(t testing.TB, set *templates.Set, pod map[string]any) map[st
 func verifyRequired(t testing.TB, set *templates.Set, r Request, old map[string]any) string {
 	t.Helper()
 	r.Namespace, r.Templates, r.Old = shop, set, old
-	out, err := NewPipeline(Config{}).Verify(r)
+	out, err := NewPipeline(Config{}).Verify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T)
 			{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":{"name":"audit","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}`,
 	} {
 		pod := patched(t, injected, `[{"op":"remove","path":"/metadata/annotations"},{"op":"remove","path":"/spec/containers/1"},`+change+`]`)
-		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestAFieldThatARequiredTemplateTakesAwayMayNotComeBack(t *testing.T) {
 			t.Errorf("%s: %q; want %q", c.change, got, c.says)
 		}
 	}
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: injected, Namespace: shop, Templates: set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: injected, Namespace: shop, Templates: set})
 	if err != nil || len(out.Operations) != 0 {
 		t.Errorf("a second call: %v, %d operations", err, len(out.Operations))
 	}
@@ -235,7 +235,7 @@ func TestAForgedRecordHidesNothingFromARequiredTemplate(t *testing.T) {
 			if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); got != "" {
 				t.Errorf("a record of %s: %s", why, got)
 			}
-			app := named(containersOf(pod, "containers"), "app")
+			app := containersByName(pod)["containers"]["app"]
 			if mounts, _ := app["volumeMounts"].([]any); len(mounts) != 1 {
 				t.Errorf("a record of %s: the app's mounts are %v", why, mounts)
 			}
@@ -251,8 +251,8 @@ func TestOnlyAMirrorPodOfANodeStaysAsItIs(t *testing.T) {
 	mirror := patched(t, podOf(t, plainPod), `[{"op":"add","path":"/metadata/annotations","value":{"kubernetes.io/config.mirror":"x"}}]`)
 	for fromNode, verified := range map[bool]string{true: "", false: "spec.initContainers[name=audit] is missing"} {
 		r := Request{Operation: "CREATE", FromNode: fromNode, Pod: mirror, Namespace: shop, Templates: set}
-		out, err := NewPipeline(Config{}).Inject(r)
-		if err != nil || !out.Allowed || (named(containersOf(out.Pod, "initContainers"), "audit") != nil) == fromNode || named(containersOf(out.Pod, "containers"), "helper") != nil {
+		out, err := NewPipeline(Config{}).Inject(t.Context(), r)
+		if err != nil || !out.Allowed || (containersByName(out.Pod)["initContainers"]["audit"] != nil) == fromNode || containersByName(out.Pod)["containers"]["helper"] != nil {
 			t.Errorf("from a node %v: %v %s %v", fromNode, err, out.Message, out.Pod)
 		}
 		if got := verifyRequired(t, set, r, nil); verified == "" && got != "" || !strings.Contains(got, verified) {
@@ -271,7 +271,7 @@ func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
 	status := recordtest.Forged{Templates: map[string]string{"audit": e.Template.Hash()}, Added: []string{"/spec/initContainers/name=audit"}}.Text()
 	forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}},
 		{"op":"add","path":"/spec/initContainers","value":[{"name":"audit","image":"evil:1","restartPolicy":"Always","command":["sleep"]}]}]`, status))
-	out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: forged, Namespace: shop, Templates: set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: forged, Namespace: shop, Templates: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
 			spec["initContainers"] = []any{map[string]any{"name": "migrate", "image": "m:1"}}
 		}
 		once := injectRequired(t, set, pod)
-		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: once, Namespace: shop, Templates: set})
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: once, Namespace: shop, Templates: set})
 		if err != nil || !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
 			text, _ := patch.Marshal(out.Operations)
 			rt.Fatalf("the second call: %v %s %s", err, out.Message, text)
@@ -361,7 +361,7 @@ func TestABrokenTemplatesOnErrorDecidesAboutThePodsThatItMatches(t *testing.T) {
 	} {
 		_, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec:\n  "+c.spec+"\n  inject: {spec: {nodeNam: x}}\n"), templates.Options{})
 		set := templates.NewSet([]templates.Entry{{Name: "bad", Err: errors.Join(err, errors.New("and more"))}})
-		out, err := NewPipeline(Config{}).Inject(Request{Operation: "CREATE", Pod: podOf(t, plainPod), Namespace: templates.Namespace{Name: "shop", Labels: shop.Labels}, Templates: set})
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: podOf(t, plainPod), Namespace: templates.Namespace{Name: "shop", Labels: shop.Labels}, Templates: set})
 		if err != nil {
 			t.Fatal(err)
 		}

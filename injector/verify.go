@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,12 +20,14 @@ import (
 // Verify refuses a final pod, after all webhooks, that is not what the required
 // templates make of it. Of an update only images count, with the subresource
 // resize only resources, and with ephemeralcontainers only new containers that
-// enter a required sidecar. An error is Pillion's own fault.
-func (p *Pipeline) Verify(r Request) (Outcome, error) {
+// enter a required sidecar. Errors and the end of the context are as with
+// [Pipeline.Inject].
+func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 	out := Outcome{Allowed: true, Pod: r.Pod}
-	refusals, err := p.wrong(r)
+	k := p.begin(ctx)
+	refusals, err := p.wrong(k, r)
 	if err != nil || len(refusals) == 0 {
-		return out, err
+		return k.end(r, out, err)
 	}
 	out.Allowed, out.Code, out.Refusals = false, reason.RequiredMissing, refusals
 	out.Message = fmt.Sprintf("required here, and not as it has to be: %s (%s)", sentences(refusals), out.Code)
@@ -32,17 +35,22 @@ func (p *Pipeline) Verify(r Request) (Outcome, error) {
 }
 
 // wrong says in which ways a pod is not what the required templates make of it.
-func (p *Pipeline) wrong(r Request) ([]TemplateOutcome, error) {
+func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 	if r.Operation != "CREATE" {
-		return p.wrongInUpdate(r)
+		return p.wrongInUpdate(k, r)
+	}
+	if err := k.next("reading the record of an earlier call"); err != nil {
+		return nil, err
 	}
 	rec, _ := record.Parse(r.Pod, p.statusKey) // a record that cannot be read counts as none
-	w, _, err := p.plan(r, rec, true)
+	w, _, err := p.plan(k, r, rec, true)
 	if err != nil {
 		return nil, err
 	}
 	if len(w.out.Refusals) == 0 {
-		w.requireAll(r.Pod, rec)
+		if err := w.requireAll(r.Pod, rec); err != nil {
+			return nil, err
+		}
 	}
 	return slices.DeleteFunc(w.out.Refusals, func(t TemplateOutcome) bool { return t.Name == "" }), nil
 }
@@ -50,11 +58,11 @@ func (p *Pipeline) wrong(r Request) ([]TemplateOutcome, error) {
 // wrongInUpdate judges an update by what of a pod can still change. Labels and
 // annotations may have changed before, so the namespace alone says for which
 // templates a container counts.
-func (p *Pipeline) wrongInUpdate(r Request) ([]TemplateOutcome, error) {
+func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) {
 	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) {
 		return nil, nil
 	}
-	u := &update{request: r, changed: changedContainers(r)}
+	u := &update{work: k, request: r, changed: changedContainers(r)}
 	if len(u.changed) == 0 {
 		return nil, nil
 	}
@@ -82,6 +90,7 @@ func (p *Pipeline) wrongInUpdate(r Request) ([]TemplateOutcome, error) {
 
 // update is a change of a running pod.
 type update struct {
+	work    *work
 	request Request
 	base    map[string]any // the pod without its record
 	changed []changedContainer
@@ -128,7 +137,10 @@ func (u *update) judge(p *Pipeline, t *templates.Template, matches bool) ([]stri
 		return u.entered(sidecars), nil
 	}
 	seen := without(u.base, sidecars)
-	rendered, err := t.Render(templates.Input{Pod: seen, Namespace: u.request.Namespace, IgnoreConditions: true})
+	if err := u.work.render(t.Name()); err != nil {
+		return nil, err
+	}
+	rendered, err := t.Render(u.work.ctx, templates.Input{Pod: seen, Namespace: u.request.Namespace, IgnoreConditions: true})
 	if err != nil {
 		switch {
 		case renderCode(err) == reason.InternalError:
@@ -158,9 +170,10 @@ func (u *update) entered(sidecars map[string]bool) []string {
 
 // sidecars compares changed sidecars of the template with what it renders.
 func (u *update) sidecars(t *templates.Template, fragment map[string]any) []string {
+	rendered := containersByName(fragment)
 	var wrong []string
 	for _, c := range u.changed {
-		want := named(containersOf(fragment, c.list), nameOf(c.container))
+		want := rendered[c.list][nameOf(c.container)]
 		image, isSidecar := want["image"].(string)
 		if !isSidecar {
 			continue
@@ -196,11 +209,11 @@ func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen ma
 	if u.request.Subresource == "resize" {
 		return nil, nil
 	}
-	extensions := map[string]any{}
+	extensions, there := map[string]any{}, containersByName(seen)
 	for _, list := range []string{"initContainers", "containers"} {
 		var items []any
 		for _, c := range containersOf(fragment, list) {
-			if c["image"] == nil && named(containersOf(seen, list), nameOf(c)) != nil {
+			if c["image"] == nil && there[list][nameOf(c)] != nil {
 				items = append(items, c)
 			}
 		}
@@ -211,9 +224,19 @@ func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen ma
 	if len(extensions) == 0 {
 		return nil, nil
 	}
-	plan, err := merge.Merge(seen, []merge.Fragment{{Template: t.Name(), OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, p.statusKey)
+	if err := u.work.next("merging what the template " + t.Name() + " wants"); err != nil {
+		return nil, err
+	}
+	plan, err := merge.Merge(u.work.ctx, seen, []merge.Fragment{{Template: t.Name(), OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, p.statusKey)
+	if err := u.work.ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, nil // the labels or the template have changed since: nothing can be told
+	}
+	changed := map[string]bool{}
+	for _, c := range u.changed {
+		changed[c.list+"/"+nameOf(c.container)] = true
 	}
 	reached := false
 	var wrong []string
@@ -221,11 +244,10 @@ func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen ma
 		for _, item := range items.([]any) {
 			name := nameOf(item.(map[string]any))
 			lacks := plan.Root.Child("spec").Child(list).Child("name=" + name).Edits()
-			changes := slices.ContainsFunc(u.changed, func(c changedContainer) bool { return c.list == list && nameOf(c.container) == name })
 			switch {
 			case !lacks:
 				reached = true
-			case changes:
+			case changed[list+"/"+name]:
 				wrong = append(wrong, fmt.Sprintf("the container %s would have another image, without what the template gives to it; "+
 					"a pod's other fields cannot change any more: make a new pod", name))
 			}
@@ -297,11 +319,17 @@ func containersOf(object map[string]any, list string) []map[string]any {
 
 func nameOf(item map[string]any) string { name, _ := item["name"].(string); return name }
 
-func named(items []map[string]any, name string) map[string]any {
-	for _, item := range items {
-		if nameOf(item) == name {
-			return item
+// containersByName returns the containers of a pod or fragment by their list and name,
+// the first of each name.
+func containersByName(object map[string]any) map[string]map[string]map[string]any {
+	all := map[string]map[string]map[string]any{}
+	for _, list := range []string{"initContainers", "containers"} {
+		all[list] = map[string]map[string]any{}
+		for _, c := range containersOf(object, list) {
+			if name := nameOf(c); all[list][name] == nil {
+				all[list][name] = c
+			}
 		}
 	}
-	return nil
+	return all
 }

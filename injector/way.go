@@ -19,6 +19,7 @@ import (
 // way is one request on its way from the base pod to the patch.
 type way struct {
 	pipeline *Pipeline
+	work     *work
 	request  Request
 	// base is the pod that templates see, seen the one that required templates do.
 	base, seen map[string]any
@@ -127,7 +128,10 @@ func (w *way) renderOne(t *templates.Template) error {
 		pod = w.seen
 	}
 	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
-	result, err := t.Render(templates.Input{Pod: pod, Namespace: w.request.Namespace})
+	if err := w.work.render(out.Name); err != nil {
+		return err
+	}
+	result, err := t.Render(w.work.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace})
 	if err != nil {
 		if out.Code = renderCode(err); out.Code == reason.InternalError {
 			return fmt.Errorf("rendering template %s: %w", t.Name(), err)
@@ -203,7 +207,10 @@ func renderCode(err error) reason.Code {
 // onError: Skip is left out, and the plan is made of the others.
 func (w *way) plan() error {
 	for {
-		plan, err := merge.Merge(w.base, w.fragments, w.pipeline.statusKey)
+		if err := w.work.next("merging what the templates want"); err != nil {
+			return err
+		}
+		plan, err := merge.Merge(w.work.ctx, w.base, w.fragments, w.pipeline.statusKey)
 		if err == nil {
 			w.planned = plan
 			return nil
@@ -267,7 +274,11 @@ func (w *way) failed(out TemplateOutcome) {
 // does not have what it wants. Where no webhook verifies the final pod, as on the
 // command line, nothing else would tell.
 func (w *way) apply(rec record.Record) error {
-	result, err := apply.Apply(w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	const doing = "changing the pod"
+	if err := w.work.next(doing); err != nil {
+		return err
+	}
+	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
 	for err != nil {
 		name, code := faultOf(err)
 		if !w.leaveOut(name, code, err) {
@@ -279,12 +290,18 @@ func (w *way) apply(rec record.Record) error {
 		if err := w.plan(); err != nil || len(w.out.Refusals) > 0 {
 			return err
 		}
-		result, err = apply.Apply(w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+		if err := w.work.next(doing); err != nil {
+			return err
+		}
+		result, err = apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
 	}
-	if w.requireAll(result.Pod, rec); len(w.out.Refusals) > 0 {
-		return nil
+	if err := w.requireAll(result.Pod, rec); err != nil || len(w.out.Refusals) > 0 {
+		return err
 	}
-	patch, err := operations(w.request.Pod, result)
+	if err := w.work.next("checking the patch"); err != nil {
+		return err
+	}
+	patch, err := operations(w.work.ctx, w.request.Pod, result)
 	if err != nil {
 		return err
 	}
@@ -316,11 +333,17 @@ func (w *way) injected() {
 }
 
 // requireAll refuses a pod that is not what the required templates want.
-func (w *way) requireAll(pod map[string]any, rec record.Record) {
+func (w *way) requireAll(pod map[string]any, rec record.Record) error {
 	if !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Required }) {
-		return
+		return nil
 	}
-	differences := required.Differences(w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
+	if err := w.work.next("comparing the pod with what the required templates want"); err != nil {
+		return err
+	}
+	differences, err := required.Differences(w.work.ctx, w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
+	if err != nil {
+		return err
+	}
 	wrong, since := map[string][]string{}, map[string]bool{}
 	for _, d := range differences {
 		wrong[d.Template] = append(wrong[d.Template], d.String())
@@ -340,6 +363,7 @@ func (w *way) requireAll(pod map[string]any, rec record.Record) {
 		w.step(name, out.Why, string(out.Code))
 		w.out.Refusals = append(w.out.Refusals, out)
 	}
+	return nil
 }
 
 // conclude sums the request up: one code, and a message if the pod is refused.
@@ -350,8 +374,7 @@ func (w *way) conclude() Outcome {
 		out.Allowed = false
 		out.Pod, out.Operations = w.request.Pod, nil
 		out.Code = out.Refusals[0].Code
-		out.Message = fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml --templates TEMPLATES.yaml)",
-			sentences(out.Refusals), out.Code)
+		out.Message = refused(out.Refusals, out.Code)
 	case slices.ContainsFunc(out.Templates, func(t TemplateOutcome) bool { return t.Code == reason.Injected }):
 		out.Code = reason.Injected
 	case out.Code == "":
@@ -363,6 +386,12 @@ func (w *way) conclude() Outcome {
 		}
 	}
 	return *out
+}
+
+// refused is the message for a pod that is refused.
+func refused(refusals []TemplateOutcome, code reason.Code) string {
+	return fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml --templates TEMPLATES.yaml)",
+		sentences(refusals), code)
 }
 
 // sentences joins refusals, each with the name of its template.

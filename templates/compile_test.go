@@ -293,7 +293,7 @@ func TestNobodyMaySetTheParametersOfARequiredTemplateUnlessItSaysSo(t *testing.T
 	if a, b := tmpl.Parameters()[0].SetBy, tmpl.Parameters()[1].SetBy; len(a) != 0 || len(b) != 1 {
 		t.Errorf("set by %v and %v; want nobody, and the pod", a, b)
 	}
-	_, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/a": "y"})})
+	_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/a": "y"})})
 	if err == nil || !strings.Contains(err.Error(), "may be set by nobody") {
 		t.Errorf("error %v", err)
 	}

@@ -37,7 +37,7 @@ func all(t *testing.T, values string, annotations map[string]string) (string, er
 	if err != nil {
 		return "", err
 	}
-	r, err := tmpl.Render(templates.Input{Pod: map[string]any{}, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
+	r, err := tmpl.Render(t.Context(), templates.Input{Pod: map[string]any{}, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
 	if err != nil {
 		return "", err
 	}

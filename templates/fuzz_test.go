@@ -107,7 +107,7 @@ func (s subject) with(t testing.TB, value string) (map[string]any, error) {
 	if err := d.Decode(&pod); err != nil {
 		t.Fatal(err)
 	}
-	r, err := s.template.Render(templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
+	r, err := s.template.Render(t.Context(), templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
 	if err != nil {
 		return nil, err
 	}

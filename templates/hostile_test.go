@@ -152,11 +152,11 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		in := Input{Pod: probeInputs()[1].in.Pod}
-		first, err := tmpl.Render(in)
+		first, err := tmpl.Render(t.Context(), in)
 		if err != nil {
 			return
 		}
-		again, err := tmpl.Render(in)
+		again, err := tmpl.Render(t.Context(), in)
 		if err != nil || !reflect.DeepEqual(first, again) {
 			t.Fatalf("a second render differs: %v", err)
 		}

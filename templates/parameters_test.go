@@ -13,7 +13,7 @@ import (
 func valueOf(t *testing.T, declaration, text string) (any, error) {
 	t.Helper()
 	tmpl := compiled(t, "parameters: [{name: p, "+declaration+"}]\ninject: {}")
-	r, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/p": text})})
+	r, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/p": text})})
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +124,11 @@ func TestAMapIsGatheredKeyByKeyAcrossLevels(t *testing.T) {
 	if got := asJSON(t, rendered(t, empty, Input{Pod: onePod(t, nil)}).Params["output"]); got != "{}" {
 		t.Errorf("a map without annotations is %s", got)
 	}
-	_, err := empty.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output.a": "x"})})
+	_, err := empty.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output.a": "x"})})
 	if want := `annotation t.pillion.dev/output.a on the pod has the value "x": want a whole number`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	_, err = empty.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output": "x"})})
+	_, err = empty.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output": "x"})})
 	if err == nil || !strings.Contains(err.Error(), "set t.pillion.dev/output.KEY instead") {
 		t.Errorf("a map set as a whole: error %v", err)
 	}
@@ -145,11 +145,11 @@ func TestALevelThatMayNotSetAParameterIsRefused(t *testing.T) {
 	} {
 		tmpl := compiled(t, "parameters: [{name: p, type: string, setBy: "+setBy+"}]\ninject: {}")
 		annotations := map[string]string{"t.pillion.dev/p": "v"}
-		_, err := tmpl.Render(Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: annotations}})
+		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: annotations}})
 		if says := fmt.Sprint(err); c.namespace == "" && err != nil || !strings.Contains(says, c.namespace) {
 			t.Errorf("setBy %s, set on the namespace: %v", setBy, err)
 		}
-		_, err = tmpl.Render(Input{Pod: onePod(t, annotations)})
+		_, err = tmpl.Render(t.Context(), Input{Pod: onePod(t, annotations)})
 		if says := fmt.Sprint(err); c.pod == "" && err != nil || !strings.Contains(says, c.pod) {
 			t.Errorf("setBy %s, set on the pod: %v", setBy, err)
 		}
@@ -159,7 +159,7 @@ func TestALevelThatMayNotSetAParameterIsRefused(t *testing.T) {
 func TestARequiredParameterMustBeSet(t *testing.T) {
 	for declaration, value := range map[string]string{"type: string": "", "type: list, items: string": "", "type: integer": "1"} {
 		tmpl := compiled(t, "parameters: [{name: bigName, required: true, setBy: [Namespace], "+declaration+"}]\ninject: {}")
-		_, err := tmpl.Render(Input{Pod: onePod(t, nil)})
+		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, nil)})
 		var bad *ParameterError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: is required by the template t: set it on the namespace; want ") {
 			t.Errorf("%s: error %v", declaration, err)
@@ -167,11 +167,11 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 		rendered(t, tmpl, Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/big-name": value}}})
 	}
 	tmpl := compiled(t, "parameters: [{name: m, required: true, type: map, items: string}]\ninject: {}")
-	if _, err := tmpl.Render(Input{Pod: onePod(t, nil)}); err == nil {
+	if _, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, nil)}); err == nil {
 		t.Error("a required map may be empty")
 	}
 	tmpl = compiled(t, "parameters: [{name: repository, type: string, required: true}, {name: branch, type: string}]\ninject: {}")
-	_, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/repositry": "x", "t.pillion.dev/branch": "y"})})
+	_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/repositry": "x", "t.pillion.dev/branch": "y"})})
 	if want := "; the pod has t.pillion.dev/repositry, which is no parameter: did you mean repository?"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("a misspelt one: error %v; want it to end in %q", err, want)
 	}

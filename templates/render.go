@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -112,21 +113,21 @@ type extension struct {
 var containerLists = []string{"initContainers", "containers"}
 
 // Render renders the template for a pod. Its error is a *ParameterError (a
-// team's mistake), a *RenderError (the template fails for this pod) or a
-// *TooExpensiveError. The input is not modified, and the result shares nothing
-// with it but the values of Params.
-func (t *Template) Render(in Input) (*Rendered, error) {
+// team's mistake), a *RenderError (the template fails for this pod), a
+// *TooExpensiveError, or that of the context, which has ended. The input is not
+// modified, and the result shares nothing with it but the values of Params.
+func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 	resolved, err := t.parameters.Resolve(in.annotations())
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(in, resolved)
+	return t.renderWith(ctx, in, resolved)
 }
 
 // renderWith renders with parameters that are already known.
-func (t *Template) renderWith(in Input, params *param.Values) (*Rendered, error) {
+func (t *Template) renderWith(ctx context.Context, in Input, params *param.Values) (*Rendered, error) {
 	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
-	r := &renderer{template: t, pod: in.Pod, run: t.names.Run(in.Pod, in.Namespace.object(), params.ByName)}
+	r := &renderer{template: t, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {
@@ -179,41 +180,70 @@ func (r *renderer) fragment(s *expression.Scope) (map[string]any, error) {
 
 // addExtensions puts what $each made into the lists of containers.
 func (r *renderer) addExtensions(out *map[string]any) error {
+	if len(r.extensions) == 0 {
+		return nil
+	}
+	if *out == nil {
+		*out = map[string]any{}
+	}
+	spec, ok := (*out)["spec"].(map[string]any)
+	if !ok {
+		spec = map[string]any{}
+		(*out)["spec"] = spec
+	}
+	lists := map[string]*extended{}
 	for _, e := range r.extensions {
-		if *out == nil {
-			*out = map[string]any{}
+		if lists[e.list] == nil {
+			items, _ := spec[e.list].([]any)
+			lists[e.list] = extendedOf(items)
 		}
-		spec, ok := (*out)["spec"].(map[string]any)
-		if !ok {
-			spec = map[string]any{}
-			(*out)["spec"] = spec
-		}
-		items, _ := spec[e.list].([]any)
-		extended, err := addExtension(items, e)
-		if err != nil {
+		if err := lists[e.list].add(e); err != nil {
 			return &failure{Place: e.item.Place, message: err.Error()}
 		}
-		if len(extended) > 0 {
-			spec[e.list] = extended
+	}
+	for name, list := range lists {
+		if len(list.items) > 0 {
+			spec[name] = list.items
 		}
 	}
 	return nil
 }
 
-// addExtension adds one extension, or combines it with another of the same container. If
-// the fragment has a sidecar of the container's name, the sidecar stays as it is.
-func addExtension(items []any, e extension) ([]any, error) {
+// extended is one list of containers while extensions are put into it.
+type extended struct {
+	items  []any
+	byName map[string]map[string]any // the first of each name
+}
+
+func extendedOf(items []any) *extended {
+	l := &extended{items: items, byName: map[string]map[string]any{}}
 	for _, item := range items {
-		there, ok := item.(map[string]any)
-		if !ok || there["name"] != e.name {
-			continue
+		if container, ok := item.(map[string]any); ok {
+			l.note(container)
 		}
-		if there["image"] != nil {
-			return items, nil
-		}
-		return items, combine(there, e.object, containerType(), "container "+show.Value(e.name))
 	}
-	return append(items, e.object), nil
+	return l
+}
+
+func (l *extended) note(container map[string]any) {
+	if name, ok := container["name"].(string); ok && l.byName[name] == nil {
+		l.byName[name] = container
+	}
+}
+
+// add adds one extension, or combines it with another of the same container. If
+// the fragment has a sidecar of the container's name, the sidecar stays as it is.
+func (l *extended) add(e extension) error {
+	there := l.byName[e.name]
+	switch {
+	case there == nil:
+		l.items = append(l.items, e.object)
+		l.note(e.object)
+		return nil
+	case there["image"] != nil:
+		return nil
+	}
+	return combine(there, e.object, containerType(), "container "+show.Value(e.name))
 }
 
 func containerType() *podschema.Type {
@@ -261,33 +291,30 @@ func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
 	return nil, fmt.Errorf("two items with $each give different values to %s", where)
 }
 
+// combineItems adds the items of b to those of a, both of the list type t.
 func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
-	q := &sequence{typ: t}
-	for _, item := range b {
-		at := indexOfKey(q, a, item)
-		if at < 0 {
-			a = append(a, item)
-			continue
+	first := map[itemKey]int{}
+	for i, item := range a {
+		if key, ok := keyOf(t, item); ok {
+			if _, have := first[key]; !have {
+				first[key] = i
+			}
 		}
-		if !reflect.DeepEqual(a[at], item) {
+	}
+	for _, item := range b {
+		key, keyed := keyOf(t, item)
+		at, have := first[key]
+		switch {
+		case !keyed:
+			a = append(a, item)
+		case !have:
+			first[key] = len(a)
+			a = append(a, item)
+		case !reflect.DeepEqual(a[at], item):
 			return nil, fmt.Errorf("two items with $each give different values to %s", where)
 		}
 	}
 	return a, nil
-}
-
-// indexOfKey returns the index of the item with item's keys, or -1.
-func indexOfKey(q *sequence, items []any, item any) int {
-	m, ok := item.(map[string]any)
-	if !ok || len(q.typ.Keys()) == 0 {
-		return -1
-	}
-	for i, other := range items {
-		if o, ok := other.(map[string]any); ok && q.sameKeys(m, o) {
-			return i
-		}
-	}
-	return -1
 }
 
 // containers returns the base pod's containers of one list. It leaves out containers

@@ -194,7 +194,7 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 			}
 			pod := onePod(t, nil)
 			pod["metadata"].(map[string]any)["labels"] = raw(t, "{"+labels+"}")
-			_, err = tmpl.Render(Input{Pod: pod})
+			_, err = tmpl.Render(t.Context(), Input{Pod: pod})
 			var failed *RenderError
 			if !errors.As(err, &failed) {
 				t.Fatalf("error %v", err)
@@ -222,7 +222,7 @@ func TestWhatATenantCanMakeATemplateCostIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tmpl := compiled(t, "parameters: [{name: l, type: list, items: string, default: [a]}]\n"+c.spec)
-			_, err := tmpl.Render(Input{Pod: onePod(t, map[string]string{"t.pillion.dev/l": c.value})})
+			_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/l": c.value})})
 			var expensive *TooExpensiveError
 			if !errors.As(err, &expensive) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want %q", err, c.says)
@@ -274,7 +274,7 @@ func TestTheSamePodGivesTheSameBytesWhoeverRenders(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 50 {
-				r, err := tmpl.Render(in)
+				r, err := tmpl.Render(t.Context(), in)
 				if err != nil {
 					t.Error(err)
 					return
@@ -315,7 +315,7 @@ func BenchmarkRender(b *testing.B) {
 	in := Input{Pod: probeInputs()[1].in.Pod, Namespace: Namespace{Name: "shop", Annotations: map[string]string{"fluent-bit.pillion.dev/output.host": "logs.internal", "fluent-bit.pillion.dev/log-level": "warn"}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tmpl.Render(in); err != nil {
+		if _, err := tmpl.Render(b.Context(), in); err != nil {
 			b.Fatal(err)
 		}
 	}

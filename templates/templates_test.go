@@ -78,7 +78,7 @@ func asJSON(t testing.TB, v any) string {
 // rendered renders for a pod, which must work.
 func rendered(t testing.TB, tmpl *Template, in Input) *Rendered {
 	t.Helper()
-	r, err := tmpl.Render(in)
+	r, err := tmpl.Render(t.Context(), in)
 	if err != nil {
 		t.Fatalf("rendering: %v", err)
 	}

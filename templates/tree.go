@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -14,7 +15,7 @@ import (
 // node is a part of a compiled fragment.
 type node interface {
 	// render returns the node's value for a pod; nil leaves it out. Its error is a
-	// *failure or an *expression.Error.
+	// *failure, an *expression.Error, or that of the run's context.
 	render(r *renderer, s *expression.Scope) (any, error)
 }
 
@@ -189,80 +190,100 @@ const (
 )
 
 func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
-	out := make([]any, 0, len(q.items))
+	out := listSoFar{items: make([]any, 0, len(q.items))}
 	for i := range q.items {
-		var err error
-		if out, err = q.renderItem(r, &q.items[i], s, out); err != nil {
+		if err := q.renderItem(r, &q.items[i], s, &out); err != nil {
 			return nil, err
 		}
 	}
-	if len(out) == 0 {
+	if len(out.items) == 0 {
 		return nil, nil
 	}
-	return out, nil
+	return out.items, nil
 }
 
-func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out []any) ([]any, error) {
+// listSoFar has the items that a sequence has given so far, and their keys.
+type listSoFar struct {
+	items []any
+	keys  map[itemKey]bool
+}
+
+func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
 	switch {
 	case it.loop != nil:
 		return q.renderLoop(r, it, s, out)
 	case it.each != "":
-		return out, renderEach(r, it, s)
+		return renderEach(r, it, s)
 	}
 	v, err := it.node.render(r, s)
 	if err != nil || v == nil {
-		return out, err
+		return err
 	}
 	return q.add(it, v, out)
 }
 
 // add appends an item. In a list with keys the item must have the keys, and no other item
 // may have the same. The item {$patch: replace} alone has none: it speaks of the list.
-func (q *sequence) add(it *item, v any, out []any) ([]any, error) {
-	m, ok := v.(map[string]any)
-	if !ok || directive.IsMarker(v) || q.typ == nil || len(q.typ.Keys()) == 0 {
-		return append(out, v), nil
+func (q *sequence) add(it *item, v any, out *listSoFar) error {
+	if m, ok := v.(map[string]any); ok && !directive.IsMarker(v) && q.typ != nil && len(q.typ.Keys()) > 0 {
+		if err := q.checkKeys(m, out); err != "" {
+			return &failure{Place: it.Place, message: err}
+		}
 	}
-	if err := q.checkKeys(m, out); err != "" {
-		return nil, &failure{Place: it.Place, message: err}
-	}
-	return append(out, v), nil
+	out.items = append(out.items, v)
+	return nil
 }
 
-func (q *sequence) checkKeys(m map[string]any, out []any) string {
-	words := make([]string, len(q.typ.Keys()))
-	for i, k := range q.typ.Keys() {
-		v := m[k.Name]
-		if v == nil {
-			v = keyDefault(k)
-		}
-		if v == nil || v == "" {
+func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
+	for _, k := range q.typ.Keys() {
+		if v := keyValue(m, k); v == nil || v == "" {
 			return fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
-		words[i] = k.Name + " " + show.Value(fmt.Sprint(v))
 	}
-	for _, other := range out {
-		if o, ok := other.(map[string]any); ok && q.sameKeys(m, o) {
-			return fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
+	key, _ := keyOf(q.typ, m)
+	if out.keys[key] {
+		words := make([]string, len(q.typ.Keys()))
+		for i, k := range q.typ.Keys() {
+			words[i] = k.Name + " " + show.Value(fmt.Sprint(keyValue(m, k)))
 		}
+		return fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
 	}
+	if out.keys == nil {
+		out.keys = map[itemKey]bool{}
+	}
+	out.keys[key] = true
 	return ""
 }
 
-func (q *sequence) sameKeys(a, b map[string]any) bool {
-	for _, k := range q.typ.Keys() {
-		x, y := a[k.Name], b[k.Name]
-		if x == nil {
-			x = keyDefault(k)
-		}
-		if y == nil {
-			y = keyDefault(k)
-		}
-		if x != y {
-			return false
+// itemKey is what tells an item of a list from others: the values of its key fields with
+// their types, since the text 80 is not the number.
+type itemKey string
+
+// keyOf returns the key of an item of a list of type t. It reports false for items that
+// cannot be told apart: scalars, and items of lists without keys.
+func keyOf(t *podschema.Type, v any) (itemKey, bool) {
+	m, ok := v.(map[string]any)
+	if !ok || t == nil || len(t.Keys()) == 0 {
+		return "", false
+	}
+	var room [64]byte
+	b := room[:0]
+	for _, k := range t.Keys() {
+		if text, ok := keyValue(m, k).(string); ok {
+			b = strconv.AppendQuote(b, text)
+		} else {
+			b = fmt.Appendf(b, "%T %[1]v ", keyValue(m, k))
 		}
 	}
-	return true
+	return itemKey(b), true
+}
+
+// keyValue returns an item's value of a key field, or what its absence stands for.
+func keyValue(m map[string]any, k podschema.Key) any {
+	if v := m[k.Name]; v != nil {
+		return v
+	}
+	return keyDefault(k)
 }
 
 // keyDefault returns the value that an absent key stands for, or nil. For names that the
@@ -274,16 +295,14 @@ func keyDefault(k podschema.Key) any {
 	return nil
 }
 
-func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out []any) ([]any, error) {
-	err := it.loop.over.Repeat(s, it.loop.name, it.Place, func(s *expression.Scope) error {
+func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
+	return it.loop.over.Repeat(s, it.loop.name, it.Place, func(s *expression.Scope) error {
 		v, err := it.node.render(r, s)
 		if err != nil || v == nil {
 			return err
 		}
-		out, err = q.add(it, v, out)
-		return err
+		return q.add(it, v, out)
 	})
-	return out, err
 }
 
 // renderEach extends containers of the base pod. The renderer keeps the items, because
@@ -294,6 +313,9 @@ func renderEach(r *renderer, it *item, s *expression.Scope) error {
 			continue
 		}
 		for _, c := range r.containers(list) {
+			if err := r.run.Interrupted(); err != nil {
+				return err
+			}
 			if err := extend(r, it, s, list, c); err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-			out, err := s.run(p)
+			out, err := s.run(cmd.Context(), p)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ with only the required parameters set.`,
 			}
 			var entries []libraryEntry
 			for _, name := range library.Names() {
-				e, err := describe(name)
+				e, err := describe(cmd.Context(), name)
 				if err != nil {
 					return fmt.Errorf("describing the library's template %s: %w", name, err)
 				}
@@ -103,7 +104,7 @@ const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 
 
 // describe injects a template into a restricted pod, with the required parameters set to
 // their examples, and describes the resulting pod.
-func describe(name string) (libraryEntry, error) {
+func describe(ctx context.Context, name string) (libraryEntry, error) {
 	t, err := libraryTemplate(name, templates.Options{})
 	if err != nil {
 		return libraryEntry{}, err
@@ -122,7 +123,7 @@ func describe(name string) (libraryEntry, error) {
 	if err != nil {
 		return e, err
 	}
-	out, err := injector.NewPipeline(injector.Config{}).Inject(injector.Request{
+	out, err := injector.NewPipeline(injector.Config{}).Inject(ctx, injector.Request{
 		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "default", Annotations: annotations},
 		Templates: templates.NewSet([]templates.Entry{{Name: name, Template: t}}),
 	})

@@ -57,7 +57,7 @@ func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 
 func TestEveryLibraryTemplateIsInjectedOnTheCommandLine(t *testing.T) {
 	for _, name := range library.Names() {
-		e, err := describe(name)
+		e, err := describe(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

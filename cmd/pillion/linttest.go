@@ -39,7 +39,7 @@ func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Op
 			o.Whole = append(o.Whole, path)
 		}
 	}
-	results, err := cases.Run(list, o)
+	results, err := cases.Run(cmd.Context(), list, o)
 	if err != nil {
 		return err
 	}

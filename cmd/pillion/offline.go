@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -340,9 +341,9 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{}}, nil
 }
 
-func (s *session) run(p workload.Pod) (injector.Outcome, error) {
+func (s *session) run(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
 	ns, _ := s.namespaces.of(p.Namespace)
-	out, err := s.pipeline.Inject(injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set})
+	out, err := s.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set})
 	for _, t := range out.Templates {
 		if t.Code == reason.TemplateBroken {
 			s.told[t.Name] = true

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -40,19 +39,20 @@ func (a *run) annotate(written, came record.Record, plan merge.Plan, key string)
 	}
 	single := map[string]any{key: text}
 	at := (*location)(nil).field("metadata")
-	a.pod, metadata = maps.Clone(a.pod), maps.Clone(metadata)
+	all, meta, notes := fields{now: a.pod}, fields{now: metadata}, fields{now: annotations}
 	switch {
 	case metadata == nil:
-		a.put(a.pod, "metadata", at, map[string]any{"annotations": single})
+		a.put(&all, "metadata", at, map[string]any{"annotations": single})
+		a.pod = all.now
 		return nil
 	case annotations == nil:
-		a.put(metadata, "annotations", at.field("annotations"), single)
+		a.put(&meta, "annotations", at.field("annotations"), single)
 	default:
-		annotations = maps.Clone(annotations)
-		a.put(annotations, key, at.field("annotations").field(key), text)
-		metadata["annotations"] = annotations
+		a.put(&notes, key, at.field("annotations").field(key), text)
+		meta.set("annotations", notes.now)
 	}
-	a.pod["metadata"] = metadata
+	all.set("metadata", meta.now)
+	a.pod = all.now
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,17 +50,21 @@ func (e *TooLargeError) Error() string {
 
 // Apply compares the record, the plan and the pod, and brings the pod up to
 // date. StatusKey is the full name of the annotation. The error is a
-// [*TooLargeError] or, for metadata that is no object, a [*merge.PodError].
-func Apply(pod map[string]any, rec record.Record, plan merge.Plan, statusKey string) (Result, error) {
+// [*TooLargeError], for metadata that is no object a [*merge.PodError], or that of the
+// context, which has ended.
+func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merge.Plan, statusKey string) (Result, error) {
 	names := plan.Templates()
 	if len(names) == 0 {
 		return Result{Pod: pod}, nil
 	}
-	a := &run{}
+	a := &run{ctx: ctx}
 	written := record.New(statusKey)
 	maps.Copy(written.Templates, rec.Templates)
 	written.Root = rec.Root.Clone()
 	a.pod = a.object(podschema.Pod(), plan.Root, plan.Base, plan.Pod, pod, written.Root, nil)
+	if a.err != nil {
+		return Result{}, a.err
+	}
 	for _, f := range plan.Fragments {
 		if slices.Contains(names, f.Template) {
 			written.Templates[f.Template] = f.Hash
@@ -73,6 +78,8 @@ func Apply(pod map[string]any, rec record.Record, plan merge.Plan, statusKey str
 
 // run is one application of a plan.
 type run struct {
+	ctx      context.Context
+	err      error // the context's, once it has ended: nothing counts any more
 	pod      map[string]any
 	edits    []Edit
 	warnings []string
@@ -82,14 +89,22 @@ func (a *run) emit(op string, at *location, v any) {
 	a.edits = append(a.edits, Edit{Op: op, Path: at.pointer(), Value: v})
 }
 
-// put sets a field of p, which is the run's own copy.
-func (a *run) put(p map[string]any, name string, at *location, v any) {
+// interrupted reports whether the context has ended.
+func (a *run) interrupted() bool {
+	if a.err == nil {
+		a.err = a.ctx.Err()
+	}
+	return a.err != nil
+}
+
+// put sets a field of p.
+func (a *run) put(p *fields, name string, at *location, v any) {
 	op := "add"
-	if _, ok := p[name]; ok {
+	if _, ok := p.now[name]; ok {
 		op = "replace"
 	}
 	a.emit(op, at, v)
-	p[name] = v
+	p.set(name, v)
 }
 
 const changedSince = "somebody changed it since the template wrote it, so it stays, and what the template wants there now is left out"

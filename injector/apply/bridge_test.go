@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -34,11 +35,11 @@ type injected struct {
 
 // injectWith plans for the base pod that the record gives, and applies.
 func injectWith(pod map[string]any, rec record.Record, frags []Fragment) (injected, error) {
-	p, err := plan.Merge(rec.Base(pod), frags, statusKey)
+	p, err := plan.Merge(context.Background(), rec.Base(pod), frags, statusKey)
 	if err != nil {
 		return injected{}, err
 	}
-	r, err := Apply(pod, rec, p, statusKey)
+	r, err := Apply(context.Background(), pod, rec, p, statusKey)
 	return injected{Pod: r.Pod, Edits: r.Edits, Warnings: append(p.Warnings, r.Warnings...), Templates: p.Templates()}, err
 }
 

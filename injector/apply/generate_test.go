@@ -295,7 +295,7 @@ func apiServer(pod map[string]any) {
 		absent(resources, "requests", yamlObject{})
 		requests := resources["requests"].(map[string]any)
 		for _, key := range []string{"cpu", "memory"} {
-			if sum, some := podschema.ContainerRequests(spec, key); some {
+			if sum, some := podschema.ContainerRequests(spec)[key]; some {
 				absent(requests, key, sum.String())
 			}
 		}

@@ -28,23 +28,23 @@ func (a *run) inside(c *merge.Change, t *podschema.Type, w, now any, r *record.P
 
 // insideObject leaves the fields alone that name the item.
 func (a *run) insideObject(c *merge.Change, t *podschema.Type, w, now map[string]any, r *record.Place, at *location, keys []podschema.Key) map[string]any {
-	p := maps.Clone(now)
+	p := fields{now: now}
 	for _, name := range slices.Sorted(maps.Keys(w)) {
 		wanted, here := w[name], at.field(name)
 		if wanted == nil || slices.ContainsFunc(keys, func(k podschema.Key) bool { return k.Name == name }) {
 			continue
 		}
-		if v, put := a.part(c, t.Child(name), wanted, p[name], r.Child(name), here, nil); put {
-			a.put(p, name, here, v)
+		if v, put := a.part(c, t.Child(name), wanted, p.now[name], r.Child(name), here, nil); put {
+			a.put(&p, name, here, v)
 			r.Set(name, record.Whole(t.Child(name), v))
 		} else if v != nil {
-			p[name] = v
+			p.set(name, v)
 			if r.Child(name) == nil {
 				r.Set(name, record.Whole(t.Child(name), v))
 			}
 		}
 	}
-	return p
+	return p.now
 }
 
 // part decides about one part of a value that Pillion added as a whole. It
@@ -75,7 +75,14 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 	if !ok {
 		return now
 	}
-	p, index := slices.Clone(now), r.Match(id, now)
+	keys := make(map[string]bool, len(w))
+	for _, wanted := range w {
+		if key, ok := id.Key(wanted); ok {
+			keys[key] = true
+		}
+	}
+	index := record.Match(r, id, now, keys)
+	p := &items{run: a, now: now}
 	absent, seen := map[string]bool{}, map[string]bool{}
 	for _, wanted := range w {
 		key, ok := id.Key(wanted)
@@ -99,12 +106,12 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 			}
 		default:
 			here := at.item(key, i)
-			if v, put := a.part(c, id.Elem, wanted, p[i], rc, here, id.Keys); put {
+			if v, put := a.part(c, id.Elem, wanted, p.now[i], rc, here, id.Keys); put {
 				a.emit("replace", here, v)
-				p[i] = v
+				p.set(i, v)
 				r.Set(key, record.OfItem(id, v))
 			} else if v != nil {
-				p[i] = v
+				p.set(i, v)
 				if rc == nil {
 					r.Set(key, record.OfItem(id, v))
 				}
@@ -112,7 +119,7 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 		}
 	}
 	if len(absent) == 0 {
-		return p
+		return p.now
 	}
-	return a.insert(id, w, p, absent, at)
+	return a.insert(id, w, p.now, absent, at)
 }

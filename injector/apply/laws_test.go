@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -444,12 +445,12 @@ func ExampleApply() {
 		"initContainers": []any{map[string]any{"name": "log", "image": "log:1"}},
 	}}}
 	rec, _ := record.Parse(pod, "pillion.dev/status")
-	wanted, err := merge.Merge(rec.Base(pod), []Fragment{f}, "pillion.dev/status")
+	wanted, err := merge.Merge(context.Background(), rec.Base(pod), []Fragment{f}, "pillion.dev/status")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	r, err := Apply(pod, rec, wanted, "pillion.dev/status")
+	r, err := Apply(context.Background(), pod, rec, wanted, "pillion.dev/status")
 	if err != nil {
 		fmt.Println(err)
 		return

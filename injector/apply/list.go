@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -17,10 +18,9 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 	if !ok {
 		return p
 	}
-	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: slices.Clone(p), record: r, at: at}
-	l.index = r.Match(id, p)
-	l.counts = merge.IndexOf(id, p)
-	l.wants, l.was = merge.IndexOf(id, w), merge.IndexOf(id, b)
+	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: p, record: r, at: at}
+	l.index, l.counts = record.Match(r, id, p, c.In), podschema.IndexIn(id, p, c.In)
+	l.wants, l.was = podschema.IndexIn(id, w, c.In), podschema.IndexIn(id, b, c.In)
 	taken := map[string]bool{}
 	for _, rm := range r.Removed {
 		if key, ok := id.Key(rm.Value); ok {
@@ -29,6 +29,9 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 	}
 	going, absent := map[string]bool{}, map[string]bool{}
 	for _, key := range c.Segments() {
+		if a.interrupted() {
+			return p
+		}
 		child := c.In[key]
 		_, have := l.index[key]
 		switch {
@@ -54,11 +57,23 @@ type items struct {
 	id                podschema.Identity
 	change            *merge.Change
 	base, wanted, now []any
+	owned             bool // now is a copy
 	// index has the item of now that the record means by each key, counts the one
 	// that counts for the pod; wants and was are for wanted and base.
 	index, counts, wants, was map[string]int
 	record                    *record.Place
 	at                        *location
+}
+
+// set puts an item into the list, which is copied once.
+func (l *items) set(i int, v any) {
+	if identical(l.now[i], v) {
+		return
+	}
+	if !l.owned {
+		l.now, l.owned = slices.Clone(l.now), true
+	}
+	l.now[i] = v
 }
 
 // update applies the changes to an item that the pod has.
@@ -85,10 +100,10 @@ func (l *items) update(key string, c *merge.Change) {
 	case c.Do == merge.Write:
 		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.id, wanted), rc, at, l.id.Keys); write {
 			l.emit("replace", at, v)
-			l.now[i] = v
+			l.set(i, v)
 			l.record.Set(key, written(record.OfItem(l.id, v), rc, was, had))
 		} else if v != nil {
-			l.now[i] = v
+			l.set(i, v)
 		}
 	case rc.Owns():
 		if !c.Edits() {
@@ -99,11 +114,11 @@ func (l *items) update(key string, c *merge.Change) {
 			return
 		}
 		l.emit("replace", at, wanted)
-		l.now[i] = wanted
-		l.record.Set(key, anew(c, l.id.Elem, was, wanted))
+		l.set(i, wanted)
+		l.record.Set(key, l.anew(c, l.id.Elem, was, wanted))
 	default:
 		rc = l.record.Enter(key)
-		l.now[i] = l.descend(l.id.Elem, c, was, wanted, l.now[i], rc, at)
+		l.set(i, l.descend(l.id.Elem, c, was, wanted, l.now[i], rc, at))
 		if rc.Empty() {
 			delete(l.record.In, key)
 		}
@@ -128,28 +143,18 @@ func (l *items) takeOut(going map[string]bool) {
 		return
 	}
 	var out []int
-	for i, item := range l.now {
-		if key, ok := l.id.Key(item); ok && going[key] {
-			out = append(out, i)
-		}
+	kept, start := make([]any, 0, len(l.now)), 0
+	for i := range podschema.KeysIn(l.id, l.now, going) {
+		out = append(out, i)
+		kept = append(kept, l.now[start:i]...)
+		start = i + 1
 	}
+	l.now, l.owned = append(kept, l.now[start:]...), true
 	for _, i := range slices.Backward(out) {
 		l.emit("remove", l.at.item("", i), nil)
 	}
-	next := 0
-	kept := make([]any, 0, len(l.now)-len(out))
-	for i, item := range l.now {
-		if next < len(out) && out[next] == i {
-			next++
-			continue
-		}
-		kept = append(kept, item)
-	}
-	l.now = kept
-	for i, item := range l.base {
-		if key, ok := l.id.Key(item); ok && going[key] {
-			l.record.Removed = append(l.record.Removed, record.Removed{At: i, Value: item})
-		}
+	for i := range podschema.KeysIn(l.id, l.base, going) {
+		l.record.Removed = append(l.record.Removed, record.Removed{At: i, Value: l.base[i]})
 	}
 	for key := range going {
 		delete(l.record.In, key)
@@ -183,7 +188,7 @@ func (l *items) putIn(absent map[string]bool) {
 			l.record.Set(key, written(record.OfItem(l.id, l.wanted[wantsAt]), rc, was, had))
 			continue
 		}
-		l.record.Set(key, anew(c, l.id.Elem, was, l.wanted[wantsAt]))
+		l.record.Set(key, l.anew(c, l.id.Elem, was, l.wanted[wantsAt]))
 	}
 }
 
@@ -191,18 +196,9 @@ func (l *items) putIn(absent map[string]bool) {
 // the nearest item before it in the wanted list that the pod has. Those at the end
 // of the wanted list go to the end.
 func (a *run) insert(id podschema.Identity, wanted, now []any, keys map[string]bool, at *location) []any {
-	stands := map[string]int{}
-	for i, slot := range slots(id, now) {
-		stands[slot] = i
-	}
-	behind := map[int][]int{} // index in now, -1 for the front: indexes in wanted
-	last := -1
-	for i, slot := range slots(id, wanted) {
-		if keys[slot] {
-			behind[last] = append(behind[last], i)
-		} else if j, ok := stands[slot]; ok {
-			last = j
-		}
+	behind, last, same := behindOf(id, wanted, now, keys)
+	if !same {
+		behind, last = behindSlots(id, wanted, now, keys)
 	}
 	if end := len(now) - 1; last >= 0 && last != end {
 		behind[end] = append(behind[end], behind[last]...)
@@ -226,6 +222,47 @@ func (a *run) insert(id podschema.Identity, wanted, now []any, keys map[string]b
 		put(i)
 	}
 	return grown
+}
+
+// behindOf returns for each item of now the indexes of the wanted items that go
+// behind it, those at the front at -1, and the last item of now that is wanted. It
+// reports false for lists that differ in more than the items of the keys.
+func behindOf(id podschema.Identity, wanted, now []any, keys map[string]bool) (behind map[int][]int, last int, same bool) {
+	behind, last = map[int][]int{}, -1
+	found := make(map[string]bool, len(keys))
+	var w, n []byte
+	for i, item := range wanted {
+		w, _ = id.AppendKey(w[:0], item)
+		if keys[string(w)] && !found[string(w)] {
+			found[string(w)] = true
+			behind[last] = append(behind[last], i)
+			continue
+		}
+		if last++; last == len(now) {
+			return nil, 0, false
+		}
+		if n, _ = id.AppendKey(n[:0], now[last]); !bytes.Equal(w, n) {
+			return nil, 0, false
+		}
+	}
+	return behind, last, last == len(now)-1
+}
+
+// behindSlots is behindOf for lists that others have changed.
+func behindSlots(id podschema.Identity, wanted, now []any, keys map[string]bool) (behind map[int][]int, last int) {
+	stands := map[string]int{}
+	for i, slot := range slots(id, now) {
+		stands[slot] = i
+	}
+	behind, last = map[int][]int{}, -1
+	for i, slot := range slots(id, wanted) {
+		if keys[slot] {
+			behind[last] = append(behind[last], i)
+		} else if j, ok := stands[slot]; ok {
+			last = j
+		}
+	}
+	return behind, last
 }
 
 // slots names each item of a list: by its key, and later ones of a key and

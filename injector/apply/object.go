@@ -1,7 +1,9 @@
 package apply
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -10,21 +12,60 @@ import (
 
 // object applies the changes to an object of type t: b, w and p are it in the
 // base pod, as wanted, and as it is now.
-func (a *run) object(t *podschema.Type, c *merge.Change, b, w, p map[string]any, r *record.Place, at *location) map[string]any {
-	p = maps.Clone(p)
-	if p == nil {
-		p = map[string]any{}
-	}
+func (a *run) object(t *podschema.Type, c *merge.Change, b, w, now map[string]any, r *record.Place, at *location) map[string]any {
+	p := fields{now: now}
 	for _, name := range c.Segments() {
-		a.field(t, c.In[name], name, b, w, p, r, at.field(name))
+		a.field(t, c.In[name], name, b, w, &p, r, at.field(name))
 	}
-	return p
+	return p.now
 }
 
-func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map[string]any, r *record.Place, at *location) {
+// fields are those of an object of the pod, which is copied when it is first changed.
+type fields struct {
+	now   map[string]any
+	owned bool
+}
+
+func (f *fields) own() {
+	if f.owned {
+		return
+	}
+	f.owned, f.now = true, maps.Clone(f.now)
+	if f.now == nil {
+		f.now = map[string]any{}
+	}
+}
+
+func (f *fields) set(name string, v any) {
+	if now, have := f.now[name]; have && identical(now, v) {
+		return
+	}
+	f.own()
+	f.now[name] = v
+}
+
+func (f *fields) remove(name string) {
+	f.own()
+	delete(f.now, name)
+}
+
+// identical reports whether two values are one object or one list in memory.
+func identical(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) == 0 && (a == nil) == (b == nil) || len(a) > 0 && &a[0] == &b[0])
+	}
+	return false
+}
+
+func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[string]any, p *fields, r *record.Place, at *location) {
 	ft, rc := t.Child(name), r.Child(name)
 	was, had := b[name]
-	now, has := p[name]
+	now, has := p.now[name]
 	switch c.Do {
 	case merge.Expect:
 		if rc.Empty() {
@@ -42,7 +83,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map
 		}
 		if has {
 			a.emit("remove", at, nil)
-			delete(p, name)
+			p.remove(name)
 		}
 		place := &record.Place{Added: true}
 		if had {
@@ -58,7 +99,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map
 			return
 		case has:
 			a.emit("remove", at, nil)
-			delete(p, name)
+			p.remove(name)
 		}
 		r.Set(name, &record.Place{Was: []any{was}})
 	case merge.Write:
@@ -66,7 +107,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map
 			a.put(p, name, at, v)
 			r.Set(name, written(record.Whole(ft, v), rc, was, had))
 		} else if v != nil {
-			p[name] = v
+			p.set(name, v)
 		}
 	default:
 		a.around(t, c, name, b, w, p, r, at)
@@ -74,9 +115,9 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w, p map
 }
 
 // around applies the changes in a field that as a whole is not the plan's.
-func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w, p map[string]any, r *record.Place, at *location) {
+func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w map[string]any, p *fields, r *record.Place, at *location) {
 	ft, rc := t.Child(name), r.Child(name)
-	wanted, now := w[name], p[name]
+	wanted, now := w[name], p.now[name]
 	if wanted == nil || c.Do == merge.Nothing && !c.Edits() && now == nil {
 		return
 	}
@@ -85,7 +126,7 @@ func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w, p ma
 	case now == nil:
 		// The pod lacks the object that the places are in.
 		a.put(p, name, at, wanted)
-		place := anew(c, ft, was, wanted)
+		place := a.anew(c, ft, was, wanted)
 		if had && was == nil {
 			place.Was = []any{nil}
 		}
@@ -100,10 +141,10 @@ func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w, p ma
 			return
 		}
 		a.put(p, name, at, wanted)
-		r.Set(name, anew(c, ft, was, wanted))
+		r.Set(name, a.anew(c, ft, was, wanted))
 	default:
 		rc = r.Enter(name)
-		p[name] = a.descend(ft, c, was, wanted, now, rc, at)
+		p.set(name, a.descend(ft, c, was, wanted, now, rc, at))
 		if rc.Empty() {
 			delete(r.In, name)
 		}
@@ -131,12 +172,14 @@ func (a *run) descend(t *podschema.Type, c *merge.Change, was, wanted, now any, 
 
 // anew is the place of a value that is put where the pod had none: as if the
 // changes had been made in it one by one.
-func anew(c *merge.Change, t *podschema.Type, was, wanted any) *record.Place {
+func (a *run) anew(c *merge.Change, t *podschema.Type, was, wanted any) *record.Place {
 	place := &record.Place{Made: c.Do == merge.Make}
 	var empty any = map[string]any{}
 	if _, ok := wanted.([]any); ok {
 		empty = []any{}
 	}
-	(&run{}).descend(t, c, was, wanted, empty, place, nil)
+	inner := &run{ctx: a.ctx}
+	inner.descend(t, c, was, wanted, empty, place, nil)
+	a.err = cmp.Or(a.err, inner.err)
 	return place
 }

@@ -69,7 +69,7 @@ func (p *prover) place(t *podschema.Type, r *record.Place, c *merge.Change, w, v
 	if keyed {
 		wl, _ := w.([]any)
 		vl, _ := v.([]any)
-		wi, vi := merge.IndexOf(id, wl), r.Match(id, vl)
+		wi, vi := podschema.IndexIn(id, wl, r.In), record.Match(r, id, vl, r.In)
 		childOf = func(segment string) (*podschema.Type, any, any) {
 			return id.Elem, item(wl, wi, segment), item(vl, vi, segment)
 		}

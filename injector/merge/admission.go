@@ -161,22 +161,24 @@ func (d *derivation) expectHostPorts(spec *object, network *place) {
 	}
 }
 
+// defaultTolerations are the keys of the plugin's two tolerations.
+var defaultTolerations = []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+
 // isDefaultToleration recognizes the plugin's two tolerations by their seconds,
 // too: with others, somebody wrote them.
 func isDefaultToleration(v any) bool {
 	t, _ := v.(map[string]any)
 	seconds, _ := t["tolerationSeconds"].(json.Number)
-	known := t["key"] == "node.kubernetes.io/not-ready" || t["key"] == "node.kubernetes.io/unreachable"
-	return known && t["operator"] == "Exists" && t["effect"] == "NoExecute" && seconds == "300" && len(t) == 4
+	key, _ := t["key"].(string)
+	return slices.Contains(defaultTolerations, key) && t["operator"] == "Exists" && t["effect"] == "NoExecute" && seconds == "300" && len(t) == 4
 }
 
-// covers is the plugin's own question: does the toleration make the default one
-// unnecessary?
-func covers(toleration map[string]any, v any) bool {
-	t, _ := v.(map[string]any)
+// covers is the plugin's own question: does the toleration make the default one of
+// that key unnecessary?
+func covers(toleration map[string]any, of string) bool {
 	key, _ := toleration["key"].(string)
 	effect, _ := toleration["effect"].(string)
-	return (key == "" || key == t["key"]) && (effect == "" || effect == "NoExecute")
+	return (key == "" || key == of) && (effect == "" || effect == "NoExecute")
 }
 
 const limitRangerKey = "kubernetes.io/limit-ranger"

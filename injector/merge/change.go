@@ -44,6 +44,9 @@ type Change struct {
 	kept     string // a template that wants another value, and leaves the pod's alone
 	expected any    // the value that the API server derives, if known
 	order    *order // where the items of this list want to stand
+	// positions has the item of the base pod's list that each key means. It is made
+	// when it is first asked for.
+	positions map[string]int
 }
 
 // Segments returns the segments of the changes in c, sorted.
@@ -74,6 +77,32 @@ func (c *Change) walk(visit func(*Change)) {
 	for _, child := range c.In {
 		child.walk(visit)
 	}
+}
+
+// walkIn is walk with the value, of a type t, that a pod has in each place.
+func (c *Change) walkIn(t *podschema.Type, v any, visit func(*Change, *podschema.Type, any)) {
+	visit(c, t, v)
+	at := inside(c, t, v)
+	for segment, child := range c.In {
+		ct, value := at(segment)
+		child.walkIn(ct, value, visit)
+	}
+}
+
+// inside returns how to find the values in v, of a type t, at the places in c.
+func inside(c *Change, t *podschema.Type, v any) func(segment string) (*podschema.Type, any) {
+	if id, keyed := t.Identity(); keyed {
+		items, _ := v.([]any)
+		index := podschema.IndexIn(id, items, c.In)
+		return func(segment string) (*podschema.Type, any) {
+			if i, ok := index[segment]; ok {
+				return id.Elem, items[i]
+			}
+			return id.Elem, nil
+		}
+	}
+	object, _ := v.(map[string]any)
+	return func(segment string) (*podschema.Type, any) { return t.Child(segment), object[segment] }
 }
 
 // by adds a template to those that want the change.
@@ -124,21 +153,9 @@ func (c *Change) unmet(t *podschema.Type, v any) *Change {
 		}
 		return nil
 	}
-	id, keyed := t.Identity()
-	items, _ := v.([]any)
-	object, _ := v.(map[string]any)
-	index := map[string]int{}
-	if keyed {
-		index = IndexOf(id, items)
-	}
+	at := inside(c, t, v)
 	for _, segment := range c.Segments() {
-		ct, value := t.Child(segment), object[segment]
-		if i, ok := index[segment]; ok {
-			value = items[i]
-		}
-		if keyed {
-			ct = id.Elem
-		}
+		ct, value := at(segment)
 		if u := c.In[segment].unmet(ct, value); u != nil {
 			return u
 		}

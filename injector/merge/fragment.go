@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,7 +15,7 @@ import (
 
 // checkAll checks all fragments before any is merged: an item may stand before or
 // after an item of a later template.
-func checkAll(fragments []Fragment, statusKey string, changes *Change) error {
+func checkAll(ctx context.Context, fragments []Fragment, statusKey string, changes *Change) error {
 	given := map[string]bool{}
 	for i := range fragments {
 		f := &fragments[i]
@@ -22,7 +23,7 @@ func checkAll(fragments []Fragment, statusKey string, changes *Change) error {
 			return &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
 		}
 		given[f.Template] = true
-		if err := (checker{statusKey: statusKey, frag: f}).check(startOf(f, changes)); err != nil {
+		if err := (checker{ctx: ctx, statusKey: statusKey, frag: f}).check(startOf(f, changes)); err != nil {
 			return err
 		}
 	}
@@ -32,6 +33,7 @@ func checkAll(fragments []Fragment, statusKey string, changes *Change) error {
 // checker refuses fragments that cannot be merged into any pod, and notes where
 // items want to stand.
 type checker struct {
+	ctx       context.Context
 	statusKey string
 	frag      *Fragment
 }
@@ -146,6 +148,9 @@ func (c checker) checkList(t *podschema.Type, v []any, w where) error {
 	keyed := known && len(t.Keys()) > 0
 	seen := map[string]bool{}
 	for i, item := range v {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
 		here := where{at: w.at.field(strconv.Itoa(i)), item: true, keyed: keyed, gathered: known && !keyed, inside: w.inside || !known}
 		if directive.IsMarker(item) && known {
 			if err := c.checkValue(elem, item, here); err != nil {

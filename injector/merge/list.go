@@ -1,8 +1,6 @@
 package merge
 
 import (
-	"slices"
-
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -44,11 +42,27 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 	if len(items)+len(deleted) == 0 {
 		return nil
 	}
-	l, ok := o.list(name, id)
+	l, ok := o.listOf(name, id)
 	if !ok {
 		return m.frag.podFault(at, "a list", o.fields[name])
 	}
+	l.know(keysOf(id, deleted, items))
 	return (&listMerger{merger: m, t: t, list: l, at: at.inside()}).merge(deleted, items)
+}
+
+// keysOf returns the keys that the merge of items asks for.
+func keysOf(id podschema.Identity, deleted, items []listItem) []string {
+	keys := make([]string, 0, len(deleted)+len(items))
+	for _, it := range deleted {
+		keys = append(keys, it.key)
+	}
+	for _, it := range items {
+		keys = append(keys, it.key)
+		if w, ok := wishOf(id, it.key, it.raw); ok {
+			keys = append(keys, w.anchor)
+		}
+	}
+	return keys
 }
 
 func (m *listMerger) merge(deleted, items []listItem) error {
@@ -58,13 +72,16 @@ func (m *listMerger) merge(deleted, items []listItem) error {
 	if m.at.is("spec", "tolerations") {
 		m.dropDefaultTolerations(items)
 	}
-	items, err := m.addable(m.list.id, m.list.index, items, m.at)
+	items, err := m.addable(m.list.id, m.list, items, m.at)
 	if err != nil {
 		return err
 	}
 	for _, it := range items {
-		if _, ok := m.list.index[it.key]; !ok {
+		if _, ok := m.list.find(it.key); !ok {
 			continue
+		}
+		if err := m.ctx.Err(); err != nil {
+			return err
 		}
 		if err := m.mergeItem(it, m.at.field(it.key)); err != nil {
 			return err
@@ -98,10 +115,13 @@ func readItems(id podschema.Identity, v []any) (deleted, items []listItem) {
 
 // addable returns the items without those that are not there and may not be put
 // in, because another template took the pod's away.
-func (m *merger) addable(id podschema.Identity, index map[string]int, items []listItem, at *place) ([]listItem, error) {
+func (m *merger) addable(id podschema.Identity, l *list, items []listItem, at *place) ([]listItem, error) {
 	kept := make([]listItem, 0, len(items))
 	for _, it := range items {
-		_, have := index[it.key]
+		have := false
+		if l != nil {
+			_, have = l.find(it.key)
+		}
 		n := at.field(it.key).find()
 		if have || !n.gone() || n.Templates[0] == m.frag.Template {
 			kept = append(kept, it)
@@ -136,24 +156,24 @@ func (m *listMerger) addItems(items []listItem) {
 		m.addOrdered(order, items)
 		return
 	}
-	var front, back []any
+	var front, back []listItem
 	start := order.front(m.frag.Required)
 	for _, it := range items {
-		i, have := m.list.index[it.key]
+		i, have := m.list.find(it.key)
 		switch {
 		case have && it.first && m.at.field(it.key).find().ours():
 			start = max(start, i+1)
 		case have:
 		case it.first:
-			front = append(front, it.value)
+			front = append(front, it)
 			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
 		default:
-			back = append(back, it.value)
+			back = append(back, it)
 			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
 		}
 	}
 	if len(front)+len(back) > 0 {
-		m.list.set(slices.Concat(m.list.items[:start], front, m.list.items[start:], back))
+		m.list.insert(start, front, back)
 	}
 	order.put(m.frag.Required, start-order.front(m.frag.Required)+len(front))
 }
@@ -161,19 +181,25 @@ func (m *listMerger) addItems(items []listItem) {
 // addOrdered is addItems for a list in which somebody wants to stand before or
 // after another: one item after the other, since each may move the next.
 func (m *listMerger) addOrdered(order *order, items []listItem) {
+	front := order.front(m.frag.Required)
+	a := order.arrangement(m.list.id, m.list.items, items, front)
+	added := false
 	for _, it := range items {
-		front := order.front(m.frag.Required)
-		if i, have := m.list.index[it.key]; have {
-			if it.first && i >= front && m.at.field(it.key).find().ours() {
-				order.put(m.frag.Required, i+1-front)
+		if _, have := m.list.find(it.key); have {
+			if it.first && m.at.field(it.key).find().ours() {
+				a.passed(it.key)
 			}
 			continue
 		}
-		i := order.index(m.list.id, m.list.items, it, front)
 		m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
-		m.list.set(slices.Insert(slices.Clone(m.list.items), i, it.value))
-		order.inserted(m.frag.Required, i, it.first)
+		a.putInOld(it)
+		added = true
 	}
+	arranged, now := a.result()
+	if added {
+		m.list.set(arranged)
+	}
+	order.put(m.frag.Required, now-front)
 }
 
 // mergeItem treats an item that the list has.
@@ -222,7 +248,7 @@ func (m *listMerger) gather(it listItem, at *place) error {
 // mergeWholeItem treats an item that is one value, or that another template put
 // into the list.
 func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
-	current := m.list.items[m.list.index[it.key]]
+	current := m.list.at(it.key)
 	s := standing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
 	if other := m.wantedInside(at.find()); other != "" && directive.IsReplace(it.raw) {
 		return m.disagree(s, it.value, other, "that template extends it, and would lose what it added")
@@ -242,7 +268,7 @@ func (m *listMerger) bothProjected(it listItem) bool {
 	if m.t != volumesType() {
 		return false
 	}
-	current, wanted := objectOf(m.list.items[m.list.index[it.key]]), objectOf(it.value)
+	current, wanted := objectOf(m.list.at(it.key)), objectOf(it.value)
 	_, here := current["projected"].(map[string]any)
 	_, there := wanted["projected"].(map[string]any)
 	return here && there

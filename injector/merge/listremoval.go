@@ -1,6 +1,9 @@
 package merge
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // deleteItems takes items of the pod's away, and with each the others of the same
 // key, which environments may have.
@@ -24,7 +27,7 @@ func (m *listMerger) deleteItems(deleted []listItem) error {
 
 // deletes decides whether an item of the pod's goes.
 func (m *listMerger) deletes(it listItem) (bool, error) {
-	i, have := m.list.index[it.key]
+	i, have := m.list.find(it.key)
 	at := m.at.field(it.key).with(it.raw).overruling()
 	n := at.find()
 	s := standing{at: at, t: m.list.id.Elem}
@@ -48,7 +51,7 @@ func (m *listMerger) deletes(it listItem) (bool, error) {
 func (m *listMerger) removeItems(keys map[string]bool) {
 	for key := range keys {
 		n := m.at.field(key).note()
-		n.put(Remove, m.list.items[m.list.index[key]])
+		n.put(Remove, m.list.at(key))
 		n.claim(m.frag.Template, m.list.id.Elem, nil, true)
 		if m.list.id.Elem.IsContainer() {
 			delete(m.names, key)
@@ -60,18 +63,24 @@ func (m *listMerger) removeItems(keys map[string]bool) {
 // dropDefaultTolerations takes out the tolerations of DefaultTolerationSeconds
 // that the plugin would not have added beside the template's.
 func (m *listMerger) dropDefaultTolerations(items []listItem) {
+	covered := map[string]bool{}
+	for _, key := range defaultTolerations {
+		covered[key] = slices.ContainsFunc(items, func(it listItem) bool {
+			_, have := m.list.find(it.key)
+			return !have && covers(it.raw, key)
+		})
+	}
 	going := map[string]bool{}
 	for _, item := range m.list.items {
-		key, ok := m.list.id.Key(item)
-		covered := slices.ContainsFunc(items, func(it listItem) bool {
-			_, have := m.list.index[it.key]
-			return !have && covers(it.raw, item)
-		})
-		if ok && isDefaultToleration(item) && covered && !m.at.field(key).find().ours() {
+		if !isDefaultToleration(item) || !covered[objectOf(item)["key"].(string)] {
+			continue
+		}
+		if key, ok := m.list.id.Key(item); ok && !m.at.field(key).find().ours() {
 			going[key] = true
 		}
 	}
 	if len(going) > 0 {
+		m.list.know(slices.Collect(maps.Keys(going)))
 		m.removeItems(going)
 	}
 }

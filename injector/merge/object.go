@@ -7,16 +7,42 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// object is a JSON object of the wanted pod that the merge has reached: its own
-// copy, made once, however many templates come by. Parts that the merge does not
-// reach are shared with the base pod.
+// object is a JSON object of the wanted pod that the merge has reached. It is
+// copied when it is first changed, once, however many templates come by. What the
+// merge does not change is shared with the base pod.
 type object struct {
 	fields  map[string]any
+	owned   bool // fields is the wanted pod's own copy
 	objects map[string]*object
 	lists   map[string]*list
+
+	// The object is the field name of in, or the item of the key name in list, or
+	// neither: the pod itself, and objects that are no longer part of it.
+	in   *object
+	list *list
+	name string
 }
 
-func newObject(fields map[string]any) *object { return &object{fields: maps.Clone(fields)} }
+func newObject(fields map[string]any) *object { return &object{fields: fields} }
+
+// own makes the object the wanted pod's own.
+func (o *object) own() {
+	if o.owned {
+		return
+	}
+	o.owned, o.fields = true, maps.Clone(o.fields)
+	if o.fields == nil {
+		o.fields = map[string]any{}
+	}
+	switch {
+	case o.in != nil:
+		o.in.own()
+		o.in.fields[o.name] = o.fields
+	case o.list != nil:
+		o.list.own()
+		o.list.items[o.list.index[o.name]] = o.fields
+	}
+}
 
 // object returns the object in a field, and false if the field holds none.
 func (o *object) object(name string) (*object, bool) {
@@ -27,17 +53,16 @@ func (o *object) object(name string) (*object, bool) {
 	if !ok {
 		return nil, false
 	}
-	c := newObject(fields)
+	c := &object{fields: fields, in: o, name: name}
 	if o.objects == nil {
 		o.objects = map[string]*object{}
 	}
 	o.objects[name] = c
-	o.fields[name] = c.fields
 	return c, true
 }
 
-// list returns the list in a field, and false if the field holds none.
-func (o *object) list(name string, id podschema.Identity) (*list, bool) {
+// listOf returns the list in a field, and false if the field holds none.
+func (o *object) listOf(name string, id podschema.Identity) (*list, bool) {
 	if l, ok := o.lists[name]; ok {
 		return l, true
 	}
@@ -45,92 +70,167 @@ func (o *object) list(name string, id podschema.Identity) (*list, bool) {
 	if !ok {
 		return nil, false
 	}
-	l := &list{items: slices.Clone(items), id: id, parent: o, name: name}
-	l.reindex()
+	l := &list{items: items, id: id, in: o, name: name, index: map[string]int{}}
 	if o.lists == nil {
 		o.lists = map[string]*list{}
 	}
 	o.lists[name] = l
-	o.fields[name] = l.items
 	return l, true
 }
 
 // put sets a field, forgetting what was known below it.
 func (o *object) put(name string, v any) {
-	delete(o.objects, name)
-	delete(o.lists, name)
+	o.own()
+	o.forget(name)
 	o.fields[name] = v
 }
 
 func (o *object) remove(name string) {
-	o.put(name, nil)
+	o.own()
+	o.forget(name)
 	delete(o.fields, name)
 }
 
-// list is a list of the wanted pod whose items have keys, indexed once.
-type list struct {
-	parent *object
-	name   string
-	id     podschema.Identity
+func (o *object) forget(name string) {
+	if c := o.objects[name]; c != nil {
+		c.in = nil
+	}
+	if l := o.lists[name]; l != nil {
+		l.in = nil
+	}
+	delete(o.objects, name)
+	delete(o.lists, name)
+}
 
-	items   []any
-	index   map[string]int // the item that each key means
+// list is a list of the wanted pod whose items have keys. Like an object, it is
+// copied when it is first changed.
+type list struct {
+	in   *object // nil for a list that is no longer part of the pod
+	name string
+	id   podschema.Identity
+
+	items []any
+	owned bool
+	// index has the item that each key means, and -1 for none, of the keys that the
+	// list was told to know.
+	index   map[string]int
 	objects map[string]*object
 }
 
-func (l *list) reindex() { l.index = IndexOf(l.id, l.items) }
+func (l *list) own() {
+	if l.owned {
+		return
+	}
+	l.owned = true
+	l.attach(slices.Clone(l.items))
+}
 
-// IndexOf returns the index of the item that each key means. An author may have
-// an item twice, as environments do. Then the key means the last one, which is
-// the one that counts.
-func IndexOf(id podschema.Identity, items []any) map[string]int {
-	index := make(map[string]int, len(items))
-	for i, item := range items {
-		if key, ok := id.Key(item); ok {
-			index[key] = i
+// attach makes items the list's.
+func (l *list) attach(items []any) {
+	l.items = items
+	if l.in != nil {
+		l.in.own()
+		l.in.fields[l.name] = items
+	}
+}
+
+// know makes the list able to find the items of some keys. It walks over the list
+// once.
+func (l *list) know(keys []string) {
+	fresh := map[string]bool{}
+	for _, key := range keys {
+		if _, known := l.index[key]; !known {
+			l.index[key], fresh[key] = -1, true
 		}
 	}
-	return index
+	for i, key := range podschema.KeysIn(l.id, l.items, fresh) {
+		l.index[key] = i
+	}
 }
+
+// find returns the index of the item that a key means. The list has to know the
+// key.
+func (l *list) find(key string) (int, bool) {
+	i, known := l.index[key]
+	return i, known && i >= 0
+}
+
+// at returns the item that a key means, which the list has.
+func (l *list) at(key string) any { return l.items[l.index[key]] }
 
 // object returns the item of that key for changing.
 func (l *list) object(key string) *object {
 	if c, ok := l.objects[key]; ok {
 		return c
 	}
-	i := l.index[key]
-	fields, _ := l.items[i].(map[string]any)
-	c := newObject(fields)
-	if c.fields == nil {
-		c.fields = map[string]any{}
-	}
+	fields, _ := l.at(key).(map[string]any)
+	c := &object{fields: fields, list: l, name: key}
 	if l.objects == nil {
 		l.objects = map[string]*object{}
 	}
 	l.objects[key] = c
-	l.items[i] = c.fields
 	return c
 }
 
 func (l *list) replace(key string, v any) {
-	delete(l.objects, key)
+	l.own()
+	l.forget(key)
 	l.items[l.index[key]] = v
+}
+
+func (l *list) forget(key string) {
+	if c := l.objects[key]; c != nil {
+		c.list = nil
+	}
+	delete(l.objects, key)
 }
 
 // removeAll takes out all items of the keys.
 func (l *list) removeAll(keys map[string]bool) {
-	l.set(slices.DeleteFunc(slices.Clone(l.items), func(item any) bool {
-		key, ok := l.id.Key(item)
-		return ok && keys[key]
-	}))
+	kept, start := make([]any, 0, len(l.items)), 0
+	for i := range podschema.KeysIn(l.id, l.items, keys) {
+		kept = append(kept, l.items[start:i]...)
+		start = i + 1
+	}
+	l.set(append(kept, l.items[start:]...))
 	for key := range keys {
-		delete(l.objects, key)
+		l.forget(key)
 	}
 }
 
-// set makes items the list's.
+// insert puts items in front of the one at index i, and others at the end. The
+// list must have none of their keys.
+func (l *list) insert(i int, front, back []listItem) {
+	items := make([]any, 0, len(l.items)+len(front)+len(back))
+	items = append(items, l.items[:i]...)
+	if len(front) > 0 {
+		for key, at := range l.index {
+			if at >= i {
+				l.index[key] = at + len(front)
+			}
+		}
+	}
+	for _, it := range front {
+		l.index[it.key] = len(items)
+		items = append(items, it.value)
+	}
+	items = append(items, l.items[i:]...)
+	for _, it := range back {
+		l.index[it.key] = len(items)
+		items = append(items, it.value)
+	}
+	l.owned = true
+	l.attach(items)
+}
+
+// set makes items the list's, and finds the items that it knows among them.
 func (l *list) set(items []any) {
-	l.items = items
-	l.parent.fields[l.name] = items
-	l.reindex()
+	l.owned = true
+	l.attach(items)
+	for key := range l.index {
+		l.index[key] = -1
+	}
+	for i, key := range podschema.KeysIn(l.id, items, l.index) {
+		l.index[key] = i
+	}
 }

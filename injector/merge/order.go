@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,13 +17,32 @@ var ErrPositions = errors.New("$position makes a cycle")
 
 // order is where the items of one list want to stand.
 type order struct {
-	wishes []wish
-	anchor map[string]wish            // an item's own wish, the first template's
-	before map[string]map[string]bool // before[x][y]: x stands before y, directly or not
-	firsts []First
+	wishes  []wish
+	members map[string]*member // by key: the items and the anchors of the wishes
+	walks   int                // counts the searches among the members
+	firsts  []First
 	// How many items the templates have put in front: those that are required,
 	// and the others behind them.
 	required, others int
+}
+
+// side is a side on which an item stands.
+type side int
+
+const (
+	before side = iota
+	after
+)
+
+// member is an item or an anchor of the wishes of one list.
+type member struct {
+	own *wish // its own wish, the first template's; nil for an anchor
+	// next has the members that stand directly before it, and those directly after,
+	// by the wishes. Wishes are what puts those after it there, in the same order.
+	next   [2][]*member
+	wishes []int
+	// seen is the number of the last search that came by, on each side.
+	seen [2]int
 }
 
 // wish says that an item stands on a side of an anchor, both by their keys.
@@ -101,120 +121,118 @@ func (o *order) put(required bool, n int) {
 	}
 }
 
-// inserted notes an item that was put in at index i.
-func (o *order) inserted(required bool, i int, first bool) {
-	front := o.front(required)
-	switch {
-	case first:
-		o.put(required, i+1-front)
-	case i < front:
-		o.put(required, 1)
+// member returns the member of that key, made if need be.
+func (o *order) member(key string) *member {
+	m := o.members[key]
+	if m == nil {
+		m = &member{}
+		if o.members == nil {
+			o.members = map[string]*member{}
+		}
+		o.members[key] = m
 	}
+	return m
 }
 
 // add takes a wish in, or returns an error that tells the cycle it would close.
 func (o *order) add(w wish) error {
-	if o.anchor == nil {
-		o.anchor, o.before = map[string]wish{}, map[string]map[string]bool{}
-	}
-	from, to := w.edge()
-	if from == to || o.before[to][from] {
+	earlier, later := w.edge()
+	from, to := o.member(earlier), o.member(later)
+	if from == to || o.leads(to, from) {
 		return fmt.Errorf("%w: %s", ErrPositions, o.chain(w))
 	}
 	o.wishes = append(o.wishes, w)
-	if _, ok := o.anchor[w.item]; !ok {
-		o.anchor[w.item] = w
+	if item := o.members[w.item]; item.own == nil {
+		item.own = &w
 	}
-	earlier, later := []string{from}, []string{to}
-	for x, behind := range o.before {
-		if behind[from] {
-			earlier = append(earlier, x)
-		}
-	}
-	for y := range o.before[to] {
-		later = append(later, y)
-	}
-	for _, x := range earlier {
-		if o.before[x] == nil {
-			o.before[x] = map[string]bool{}
-		}
-		for _, y := range later {
-			o.before[x][y] = true
-		}
-	}
+	from.next[after] = append(from.next[after], to)
+	from.wishes = append(from.wishes, len(o.wishes)-1)
+	to.next[before] = append(to.next[before], from)
 	return nil
+}
+
+// leads reports whether wishes lead from one member to another. It searches from
+// both ends in turn, so that the end with less around it decides the cost.
+func (o *order) leads(from, to *member) bool {
+	o.walks++
+	searches := [2]search{after: {number: o.walks, side: after}, before: {number: o.walks, side: before}}
+	searches[after].reach(from)
+	searches[before].reach(to)
+	for {
+		for _, s := range []side{after, before} {
+			m, more := searches[s].step()
+			if !more {
+				return false
+			}
+			if m != nil && m.seen[1-s] == o.walks {
+				return true
+			}
+		}
+	}
+}
+
+// search goes along the wishes in one direction.
+type search struct {
+	number int
+	side   side
+	queue  []*member
+	// at is the member of the queue whose neighbours come next, from the one of
+	// number edge.
+	at, edge int
+}
+
+func (s *search) reach(m *member) {
+	m.seen[s.side] = s.number
+	s.queue = append(s.queue, m)
+}
+
+// step goes along one wish. It returns the member that it reaches for the first
+// time, if any, and false when there is nothing left.
+func (s *search) step() (*member, bool) {
+	for s.at < len(s.queue) && s.edge == len(s.queue[s.at].next[s.side]) {
+		s.at, s.edge = s.at+1, 0
+	}
+	if s.at == len(s.queue) {
+		return nil, false
+	}
+	m := s.queue[s.at].next[s.side][s.edge]
+	s.edge++
+	if m.seen[s.side] == s.number {
+		return nil, true
+	}
+	s.reach(m)
+	return m, true
 }
 
 // chain tells the wishes that lead from w's later item to its earlier one, and
 // w itself.
 func (o *order) chain(w wish) string {
-	from, to := w.edge()
+	earlier, later := w.edge()
+	from, to := o.members[earlier], o.members[later]
+	// Those that lead to the earlier item.
+	o.walks++
+	behind := search{number: o.walks, side: before}
+	behind.reach(from)
+	for more := true; more; {
+		_, more = behind.step()
+	}
 	texts := []string{w.String()}
 	for at := to; at != from; {
-		next := slices.IndexFunc(o.wishes, func(v wish) bool {
-			f, t := v.edge()
-			return f == at && (t == from || o.before[t][from])
-		})
+		next := slices.IndexFunc(at.next[after], func(m *member) bool { return m.seen[before] == o.walks })
 		if next < 0 {
 			break
 		}
-		texts = append(texts, o.wishes[next].String())
-		_, at = o.wishes[next].edge()
+		texts = append(texts, o.wishes[at.wishes[next]].String())
+		at = at.next[after][next]
 	}
 	return strings.Join(texts, ", ")
-}
-
-// index returns where in items an item goes that is not among them.
-func (o *order) index(id podschema.Identity, items []any, it listItem, front int) int {
-	low, high, at := 0, len(items), -1
-	own, anchored := wish{}, false
-	if o != nil && len(o.wishes) > 0 {
-		own, anchored = o.anchor[it.key]
-		for i, item := range items {
-			key, ok := id.Key(item)
-			switch {
-			case !ok:
-				continue
-			case o.before[key][it.key]:
-				low = max(low, i+1)
-			case o.before[it.key][key]:
-				high = min(high, i)
-			}
-			if anchored && key == own.anchor && at < 0 {
-				at = i
-			}
-		}
-	}
-	want := len(items)
-	switch {
-	case at >= 0 && !own.after:
-		want = at
-	case at >= 0:
-		want = at + 1
-		for want < len(items) && o.follows(id, items[want], own.anchor) {
-			want++
-		}
-	case it.first:
-		want = front
-	}
-	if low > high {
-		return want // the pod's own items stand otherwise
-	}
-	return min(max(want, low), high)
-}
-
-// follows reports whether an item asked to stand after the anchor, too: then it
-// came first.
-func (o *order) follows(id podschema.Identity, item any, anchor string) bool {
-	key, _ := id.Key(item)
-	w, ok := o.anchor[key]
-	return ok && w.after && w.anchor == anchor
 }
 
 // arrange returns the values of items in their order, and how many of them
 // wanted to be first.
 func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, front int) {
 	if o == nil || len(o.wishes) == 0 {
+		values = make([]any, 0, len(items))
 		for _, it := range items {
 			if it.first {
 				values = append(values, it.value)
@@ -226,20 +244,13 @@ func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, 
 				values = append(values, it.value)
 			}
 		}
-		if values == nil {
-			values = []any{}
-		}
 		return values, front
 	}
-	values = make([]any, 0, len(items))
+	a := o.arrangement(id, nil, nil, 0)
 	for _, it := range items {
-		i := o.index(id, values, it, front)
-		values = slices.Insert(values, i, it.value)
-		if it.first || i < front {
-			front++
-		}
+		a.putInNew(it)
 	}
-	return values, front
+	return a.result()
 }
 
 // localOrder is the order that the items of one list ask for among themselves.
@@ -281,7 +292,7 @@ func (m *listMerger) notePlaced(it listItem, at *place) {
 	if m.frag.Required || at.find().ours() {
 		return
 	}
-	i := m.list.index[it.key]
+	i, _ := m.list.find(it.key)
 	switch position := directive.PositionOf(it.raw); position.Kind {
 	case directive.First:
 		if i <= orderOf(at.parent).front(false) {
@@ -289,7 +300,7 @@ func (m *listMerger) notePlaced(it listItem, at *place) {
 		}
 	case directive.Before, directive.After:
 		w, _ := wishOf(m.list.id, it.key, it.raw)
-		j, have := m.list.index[w.anchor]
+		j, have := m.list.find(w.anchor)
 		if !have || (i < j) != w.after {
 			return
 		}
@@ -302,52 +313,36 @@ func (m *listMerger) notePlaced(it listItem, at *place) {
 // warnOfAnchors tells of items that a template put in, and whose neighbour is
 // not there.
 func (m *merger) warnOfAnchors() {
-	var wishes []wish
-	m.changes.walk(func(c *Change) {
-		if c.order != nil {
-			wishes = append(wishes, c.order.wishes...)
+	ordered := false
+	m.changes.walk(func(c *Change) { ordered = ordered || c.order != nil && len(c.order.wishes) > 0 })
+	if !ordered {
+		return
+	}
+	type lost struct {
+		wish
+		sorted string
+	}
+	var all []lost
+	m.changes.walkIn(podschema.Pod(), m.root.fields, func(c *Change, t *podschema.Type, v any) {
+		if items, ok := v.([]any); ok && c.order != nil {
+			for _, w := range c.order.missing(t, items) {
+				all = append(all, lost{w, w.template + " " + w.at.String()})
+			}
 		}
 	})
-	slices.SortFunc(wishes, func(a, b wish) int {
-		return strings.Compare(a.template+" "+a.at.String(), b.template+" "+b.at.String())
-	})
-	for _, w := range wishes {
-		if !w.at.find().ours() || !slices.Contains(w.at.find().Templates, w.template) {
-			continue
-		}
-		v, t := Find(m.root.fields, w.at.parent.path())
-		id, _ := t.Identity()
-		if items, _ := v.([]any); items == nil || hasKey(id, items, w.anchor) {
-			continue
-		}
+	slices.SortFunc(all, func(a, b lost) int { return cmp.Compare(a.sorted, b.sorted) })
+	for _, w := range all {
 		m.warnings.add(w.template, w.at, fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), w.side()))
 	}
 }
 
-func hasKey(id podschema.Identity, items []any, key string) bool {
-	return slices.ContainsFunc(items, func(item any) bool {
-		k, ok := id.Key(item)
-		return ok && k == key
+// missing returns the wishes whose template put the item into the list, and whose
+// anchor the list does not have.
+func (o *order) missing(t *podschema.Type, items []any) []wish {
+	id, _ := t.Identity()
+	have := podschema.IndexIn(id, items, o.members)
+	return slices.DeleteFunc(slices.Clone(o.wishes), func(w wish) bool {
+		_, there := have[w.anchor]
+		return there || !w.at.find().ours() || !slices.Contains(w.at.find().Templates, w.template)
 	})
-}
-
-// Find returns what a pod has at a keyed path, nil for nothing, and its type.
-func Find(pod map[string]any, path []string) (v any, t *podschema.Type) {
-	v, t = pod, podschema.Pod()
-	for _, segment := range path {
-		switch w := v.(type) {
-		case map[string]any:
-			v, t = w[segment], t.Child(segment)
-		case []any:
-			id, keyed := t.Identity()
-			i, ok := IndexOf(id, w)[segment]
-			if !keyed || !ok {
-				return nil, nil
-			}
-			v, t = w[i], id.Elem
-		default:
-			return nil, nil
-		}
-	}
-	return v, t
 }

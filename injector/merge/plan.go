@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -54,16 +55,20 @@ type Plan struct {
 // Merge merges the fragments into the base pod: first those of templates that
 // are not required, then those that are, each in the order given. StatusKey is
 // the full name of the annotation that no fragment may set. The error is a
-// [*ConflictError], a [*FragmentError] or a [*PodError].
-func Merge(base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
+// [*ConflictError], a [*FragmentError], a [*PodError], or that of the context, which
+// has ended.
+func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
 	fragments = slices.Clone(fragments)
 	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
 	changes := &Change{}
-	if err := checkAll(fragments, statusKey, changes); err != nil {
+	if err := checkAll(ctx, fragments, statusKey, changes); err != nil {
 		return Plan{}, err
 	}
-	m := newMerger(base, changes)
+	m := newMerger(ctx, base, changes)
 	for i := range fragments {
+		if err := ctx.Err(); err != nil {
+			return Plan{}, err
+		}
 		if err := m.fragment(&fragments[i]); err != nil {
 			return Plan{}, err
 		}
@@ -105,16 +110,17 @@ func (p Plan) Templates() []string {
 // merger merges fragments into the wanted pod, one after the other.
 type merger struct {
 	judge
+	ctx     context.Context
 	root    *object // the pod as it is wanted so far
 	changes *Change
 	names   containerNames
 	derived *derivation
 }
 
-func newMerger(base map[string]any, changes *Change) *merger {
-	m := &merger{judge: judge{base: base, warnings: &warnings{}}, root: newObject(base), changes: changes, names: namesOf(base)}
-	if m.root.fields == nil {
-		m.root.fields = map[string]any{}
+func newMerger(ctx context.Context, base map[string]any, changes *Change) *merger {
+	m := &merger{judge: judge{base: base, warnings: &warnings{}}, ctx: ctx, root: newObject(base), changes: changes, names: namesOf(base)}
+	if base == nil {
+		m.root.own()
 	}
 	m.derived = newDerivation(base, m.root, changes)
 	return m

@@ -129,8 +129,8 @@ func TestTheOrderOfTemplatesDecidesNothingButTheOrderOfItems(t *testing.T) {
 		pod := parse(t, basePod)
 		before := string(podschema.Encode(pod))
 		a, b := drawFragment(rt, t, "a"), drawFragment(rt, t, "b")
-		one, err := Merge(pod, []Fragment{a, b}, statusKey)
-		other, turned := Merge(pod, []Fragment{b, a}, statusKey)
+		one, err := Merge(t.Context(), pod, []Fragment{a, b}, statusKey)
+		other, turned := Merge(t.Context(), pod, []Fragment{b, a}, statusKey)
 		if string(podschema.Encode(pod)) != before {
 			rt.Fatalf("the base pod was changed: %s", podschema.Encode(pod))
 		}
@@ -157,7 +157,7 @@ func TestTheOrderOfTemplatesDecidesNothingButTheOrderOfItems(t *testing.T) {
 }
 
 func TestAPlanNamesTheTemplatesThatGiveSomething(t *testing.T) {
-	plan, err := Merge(parse(t, basePod), []Fragment{
+	plan, err := Merge(t.Context(), parse(t, basePod), []Fragment{
 		{Template: "must", Required: true, Object: parse(t, "metadata: {labels: {new: x}}")},
 		{Template: "agrees", Object: parse(t, "spec: {hostname: own}")},
 		{Template: "gives", Object: parse(t, "metadata: {labels: {new: x}}")},
@@ -178,12 +178,12 @@ func TestARequiredTemplateLeavesNoValueOfThePodAlone(t *testing.T) {
 		"spec: {containers: [{name: web, volumeMounts: [{name: other, mountPath: /data}]}]}",
 	} {
 		f := Fragment{Template: "t", Object: parse(t, object)}
-		if _, err := Merge(parse(t, basePod), []Fragment{f}, statusKey); err != nil {
+		if _, err := Merge(t.Context(), parse(t, basePod), []Fragment{f}, statusKey); err != nil {
 			t.Errorf("%s: not required: %v", object, err)
 		}
 		f.Required = true
 		var conflict *ConflictError
-		if _, err := Merge(parse(t, basePod), []Fragment{f}, statusKey); !errors.As(err, &conflict) {
+		if _, err := Merge(t.Context(), parse(t, basePod), []Fragment{f}, statusKey); !errors.As(err, &conflict) {
 			t.Errorf("%s: required: %v", object, err)
 		}
 	}
@@ -194,7 +194,7 @@ func TestRequiredItemsStandFirst(t *testing.T) {
 	fragment := func(name string, required bool) Fragment {
 		return Fragment{Template: name, Required: required, Object: parse(t, "spec: {initContainers: [{name: "+name+", image: x, $position: First}]}")}
 	}
-	plan, err := Merge(parse(t, basePod), []Fragment{fragment("a", false), fragment("p", true), fragment("b", false), fragment("q", true)}, statusKey)
+	plan, err := Merge(t.Context(), parse(t, basePod), []Fragment{fragment("a", false), fragment("p", true), fragment("b", false), fragment("q", true)}, statusKey)
 	if err != nil {
 		t.Fatal(err)
 	}

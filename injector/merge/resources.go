@@ -120,13 +120,14 @@ func (d *derivation) settlePodRequests() {
 	}
 	requests := objectOf(resources["requests"])
 	at := (&place{node: d.changes}).field("spec").field("resources").field("requests")
+	base, wanted := podschema.DerivedRequests(objectOf(d.base["spec"]), keys), podschema.DerivedRequests(spec.fields, keys)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		here, stands := at.field(key), requests[key]
 		if n := here.find(); n != nil && (n.asked() || n.Do != Nothing) {
 			continue
 		}
-		was, had := podschema.DerivedRequest(objectOf(d.base["spec"]), key)
-		will, has := podschema.DerivedRequest(spec.fields, key)
+		was, had := base[key]
+		will, has := wanted[key]
 		switch {
 		case !has:
 		case stands == nil && !had:

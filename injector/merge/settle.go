@@ -25,10 +25,43 @@ func (j judge) baseOf(s standing) any {
 	case n.Do != Nothing && n.Do != Expect:
 		return n.was
 	case n.Edits(): // other templates put something into it
-		v, _ := Find(j.base, s.at.path())
+		_, v := j.inBase(s.at)
 		return v
 	}
 	return s.value
+}
+
+// inBase returns what the base pod has at a place, nil for nothing, and its type.
+func (j judge) inBase(at *place) (*podschema.Type, any) {
+	if at.parent == nil {
+		return podschema.Pod(), j.base
+	}
+	t, v := j.inBase(at.parent)
+	switch v := v.(type) {
+	case map[string]any:
+		return t.Child(at.segment), v[at.segment]
+	case []any:
+		if id, keyed := t.Identity(); keyed {
+			if i, ok := at.parent.note().position(id, v)[at.segment]; ok {
+				return id.Elem, v[i]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// position returns the item that each key means in the base pod's list at the
+// place.
+func (c *Change) position(id podschema.Identity, items []any) map[string]int {
+	if c.positions == nil {
+		c.positions = make(map[string]int, len(items))
+		for i, item := range items {
+			if key, ok := id.Key(item); ok {
+				c.positions[key] = i
+			}
+		}
+	}
+	return c.positions
 }
 
 // judge decides for one fragment about places where a value stands.

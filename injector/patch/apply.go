@@ -1,11 +1,12 @@
 package patch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"slices"
 )
 
 var errNoValue = errors.New("there is nothing there")
@@ -13,26 +14,29 @@ var errNoValue = errors.New("there is nothing there")
 // Apply returns doc after the operations, one after the other, as RFC 6902
 // defines them. Doc is not modified. Parts that an operation changes are copied
 // once; all other parts are shared with the result. The error names the first
-// operation that does not apply.
+// operation that does not apply, or is that of the context, which has ended.
 //
 // It accepts no more than gopkg.in/evanphx/json-patch.v4, with which
 // kube-apiserver applies patches, and gives the same document; that library's
 // extensions (negative indexes, replacing a key that is missing) are refused.
-func Apply(doc map[string]any, ops []Operation) (map[string]any, error) {
+func Apply(ctx context.Context, doc map[string]any, ops []Operation) (map[string]any, error) {
 	root := &node{value: doc}
 	for i, o := range ops {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := root.apply(o, segments(o.op.Path)); err != nil {
 			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, o.op.Operation, o.op.Path, err)
 		}
 	}
-	return root.value.(map[string]any), nil
+	return root.settle().(map[string]any), nil
 }
 
 // Check reports whether the operations turn original into exactly intended:
 // the same keys, texts, order, and numbers digit by digit. An error means that
-// the patch must not be sent.
-func Check(original map[string]any, ops []Operation, intended map[string]any) error {
-	got, err := Apply(original, ops)
+// the patch must not be sent, or is that of the context, which has ended.
+func Check(ctx context.Context, original map[string]any, ops []Operation, intended map[string]any) error {
+	got, err := Apply(ctx, original, ops)
 	if err != nil {
 		return fmt.Errorf("checking the patch: %w", err)
 	}
@@ -42,17 +46,28 @@ func Check(original map[string]any, ops []Operation, intended map[string]any) er
 	return nil
 }
 
-// node is a value of the document that an operation has reached. Its children
-// are kept so that a container which many operations change is copied once.
+// node is a value of the document that an operation has reached. What it holds is
+// copied once, however many operations change it.
 type node struct {
+	// value is the document's, or with owned this node's own. Kids are reached values
+	// of an object, and list is a reached array: what is in them counts.
 	value any
 	owned bool
 	kids  map[string]*node
+	list  *splice
+	// changed reports whether an operation changed the value or one in it.
+	changed bool
 }
 
 func (n *node) apply(o Operation, path []string) error {
 	if len(path) > 1 {
-		return n.descend(o, path)
+		kid, err := n.kid(path[0])
+		if err != nil {
+			return fmt.Errorf("%q: %w", path[0], err)
+		}
+		err = kid.apply(o, path[1:])
+		n.changed = n.changed || kid.changed
+		return err
 	}
 	switch n.value.(type) {
 	case map[string]any:
@@ -64,76 +79,80 @@ func (n *node) apply(o Operation, path []string) error {
 	}
 }
 
-func (n *node) descend(o Operation, path []string) error {
-	kid, err := n.kid(path[0])
-	if err != nil {
-		return err
-	}
-	if err := kid.apply(o, path[1:]); err != nil || o.op.Operation == Test {
-		return err
-	}
-	n.own()
-	switch v := n.value.(type) {
-	case map[string]any:
-		v[path[0]] = kid.value
-	case []any:
-		i, _ := position(path[0], len(v))
-		v[i] = kid.value
-	}
-	return nil
-}
-
+// kid returns the node of a value in this one.
 func (n *node) kid(segment string) (*node, error) {
-	value, err := n.get(segment)
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", segment, err)
-	}
-	if kid, ok := n.kids[segment]; ok {
-		return kid, nil
-	}
-	if n.kids == nil {
-		n.kids = map[string]*node{}
-	}
-	kid := &node{value: value}
-	n.kids[segment] = kid
-	return kid, nil
-}
-
-func (n *node) get(segment string) (any, error) {
 	switch v := n.value.(type) {
 	case map[string]any:
+		if kid, ok := n.kids[segment]; ok {
+			return kid, nil
+		}
 		value, ok := v[segment]
 		if !ok {
 			return nil, errNoValue
 		}
-		return value, nil
+		if n.kids == nil {
+			n.kids = map[string]*node{}
+		}
+		kid := &node{value: value}
+		n.kids[segment] = kid
+		return kid, nil
 	case []any:
-		i, err := position(segment, len(v))
+		n.open()
+		i, err := position(segment, n.list.length())
 		if err != nil {
 			return nil, err
 		}
-		return v[i], nil
+		kid, ok := n.list.at(i).(*node)
+		if !ok {
+			kid = &node{value: n.list.at(i)}
+			n.list.set(i, kid)
+		}
+		return kid, nil
 	default:
 		return nil, errNoValue
 	}
 }
 
-// own copies the container unless it is this document's already.
-func (n *node) own() {
-	if n.owned {
-		return
+// open makes an array ready for changes.
+func (n *node) open() {
+	if n.list == nil {
+		n.list = newSplice(n.value.([]any))
 	}
-	switch v := n.value.(type) {
-	case map[string]any:
+}
+
+// object returns an object's own copy.
+func (n *node) object() map[string]any {
+	if !n.owned {
+		v := n.value.(map[string]any)
 		c := make(map[string]any, len(v)+1)
-		for key, value := range v {
-			c[key] = value
-		}
-		n.value = c
-	case []any:
-		n.value = append(make([]any, 0, len(v)+4), v...)
+		maps.Copy(c, v)
+		n.value, n.owned = c, true
 	}
-	n.owned = true
+	return n.value.(map[string]any)
+}
+
+// settle returns the node's value with all changes in it.
+func (n *node) settle() any {
+	if !n.changed {
+		n.kids, n.list = nil, nil
+		return n.value
+	}
+	for key, kid := range n.kids {
+		if kid.changed {
+			n.object()[key] = kid.settle()
+		}
+	}
+	if n.list != nil {
+		items := n.list.all()
+		for i, item := range items {
+			if kid, ok := item.(*node); ok {
+				items[i] = kid.settle()
+			}
+		}
+		n.value = items
+	}
+	n.kids, n.list = nil, nil
+	return n.value
 }
 
 func (n *node) applyToObject(o Operation, key string) error {
@@ -143,56 +162,53 @@ func (n *node) applyToObject(o Operation, key string) error {
 	case !ok:
 		return errNoValue
 	case o.op.Operation == Test:
+		if kid := n.kids[key]; kid != nil {
+			current = kid.settle()
+		}
 		return test(current, o.op.Value)
 	}
-	n.own()
+	n.changed = true
 	delete(n.kids, key)
 	if o.op.Operation == Remove {
-		delete(n.value.(map[string]any), key)
+		delete(n.object(), key)
 		return nil
 	}
-	n.value.(map[string]any)[key] = o.op.Value
+	n.object()[key] = o.op.Value
 	return nil
 }
 
 func (n *node) applyToArray(o Operation, segment string) error {
-	items := n.value.([]any)
+	n.open()
+	length := n.list.length()
 	if o.op.Operation == Add {
-		return n.insert(segment, len(items), o.op.Value)
+		i := length
+		if segment != "-" {
+			var err error
+			if i, err = position(segment, length+1); err != nil {
+				return err
+			}
+		}
+		n.changed = true
+		n.list.insert(i, o.op.Value)
+		return nil
 	}
-	i, err := position(segment, len(items))
+	i, err := position(segment, length)
 	if err != nil {
 		return err
 	}
-	if o.op.Operation == Test {
-		return test(items[i], o.op.Value)
+	switch o.op.Operation {
+	case Test:
+		current := n.list.at(i)
+		if kid, ok := current.(*node); ok {
+			current = kid.settle()
+		}
+		return test(current, o.op.Value)
+	case Replace:
+		n.list.set(i, o.op.Value)
+	default:
+		n.list.remove(i)
 	}
-	n.own()
-	items = n.value.([]any)
-	if o.op.Operation == Replace {
-		delete(n.kids, segment)
-		items[i] = o.op.Value
-		return nil
-	}
-	n.kids = nil
-	n.value = slices.Delete(items, i, i+1)
-	return nil
-}
-
-func (n *node) insert(segment string, length int, value any) error {
-	if segment == "-" || segment == fmt.Sprint(length) {
-		n.own()
-		n.value = append(n.value.([]any), value)
-		return nil
-	}
-	i, err := position(segment, length+1)
-	if err != nil {
-		return err
-	}
-	n.own()
-	// The indexes behind i change, so the kids are found and copied anew.
-	n.kids = nil
-	n.value = slices.Insert(n.value.([]any), i, value)
+	n.changed = true
 	return nil
 }
 

@@ -112,7 +112,7 @@ func TestApplyFollowsRFC6902(t *testing.T) {
 		{Test, []string{"a", "b"}, `[1,2,3]`, `{"":{"":0},"12":"key","a":{"b":[1,2,3],"~/":"x"},"n":null}`},
 	} {
 		t.Run(fmt.Sprint(c.op, c.path), func(t *testing.T) {
-			got, err := Apply(decode(t, doc).(map[string]any), []Operation{operation(t, c.op, c.path, decode(t, c.value))})
+			got, err := Apply(t.Context(), decode(t, doc).(map[string]any), []Operation{operation(t, c.op, c.path, decode(t, c.value))})
 			if err != nil || text(t, got) != c.want {
 				t.Fatalf("got  %s (%v)\nwant %s", text(t, got), err, c.want)
 			}
@@ -145,7 +145,7 @@ func TestApplyRefusesOperationsThatRFC6902DoesNotAllow(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.op, c.path), func(t *testing.T) {
 			doc := decode(t, `{"n":null,"s":"text","l":[1,2,3]}`).(map[string]any)
-			_, err := Apply(doc, []Operation{operation(t, c.op, c.path, nil)})
+			_, err := Apply(t.Context(), doc, []Operation{operation(t, c.op, c.path, nil)})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
@@ -156,7 +156,7 @@ func TestApplyRefusesOperationsThatRFC6902DoesNotAllow(t *testing.T) {
 func TestCheckFindsEachKindOfDifference(t *testing.T) {
 	original := decode(t, `{"a":{"b":[1,{"c":"x"}]},"n":1}`).(map[string]any)
 	ops := []Operation{operation(t, Add, []string{"a", "b", "1", "d/e"}, json.Number("1.0"))}
-	if err := Check(original, ops, decode(t, `{"a":{"b":[1,{"c":"x","d/e":1.0}]},"n":1}`).(map[string]any)); err != nil {
+	if err := Check(t.Context(), original, ops, decode(t, `{"a":{"b":[1,{"c":"x","d/e":1.0}]},"n":1}`).(map[string]any)); err != nil {
 		t.Fatalf("the intended pod is reported as different: %v", err)
 	}
 	for want, intended := range map[string]string{
@@ -166,7 +166,7 @@ func TestCheckFindsEachKindOfDifference(t *testing.T) {
 		`"/n"`:          `{"a":{"b":[1,{"c":"x","d/e":1.0}]},"m":1}`,
 		`""`:            `{"a":{"b":[1,{"c":"x","d/e":1.0}]}}`,
 	} {
-		err := Check(original, ops, decode(t, intended).(map[string]any))
+		err := Check(t.Context(), original, ops, decode(t, intended).(map[string]any))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that names %s", err, want)
 		}
@@ -175,7 +175,7 @@ func TestCheckFindsEachKindOfDifference(t *testing.T) {
 
 func TestCheckReportsAPatchThatDoesNotApply(t *testing.T) {
 	doc := map[string]any{}
-	err := Check(doc, []Operation{operation(t, Add, []string{"spec", "x"}, nil)}, doc)
+	err := Check(t.Context(), doc, []Operation{operation(t, Add, []string{"spec", "x"}, nil)}, doc)
 	if err == nil || !strings.Contains(err.Error(), "operation 0, add /spec/x") {
 		t.Fatalf("error %v", err)
 	}
@@ -282,9 +282,9 @@ func TestApplyAgreesWithTheLibraryOfTheAPIServer(t *testing.T) {
 				value = values(2).Draw(rt, "value")
 			}
 			o := operation(t, op, drawPath(rt, current), value)
-			next, err := Apply(current, []Operation{o})
+			next, err := Apply(t.Context(), current, []Operation{o})
 			if err != nil {
-				if _, theirs := Apply(doc, append(ops[:len(ops):len(ops)], o)); theirs == nil {
+				if _, theirs := Apply(t.Context(), doc, append(ops[:len(ops):len(ops)], o)); theirs == nil {
 					rt.Fatalf("refused alone and accepted in a row: %s", o.Pointer())
 				}
 				continue
@@ -292,7 +292,7 @@ func TestApplyAgreesWithTheLibraryOfTheAPIServer(t *testing.T) {
 			ops, current = append(ops, o), next
 			applied++
 		}
-		ours, err := Apply(doc, ops)
+		ours, err := Apply(t.Context(), doc, ops)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -306,7 +306,7 @@ func TestApplyAgreesWithTheLibraryOfTheAPIServer(t *testing.T) {
 		if text(t, doc) != before {
 			rt.Fatalf("the document was changed: %s\nwas %s", text(t, doc), before)
 		}
-		if err := Check(doc, ops, current); err != nil {
+		if err := Check(t.Context(), doc, ops, current); err != nil {
 			rt.Fatal(err)
 		}
 	})
@@ -345,7 +345,7 @@ func FuzzPatch(f *testing.F) {
 			ops = append(ops, o)
 		}
 		before := text(t, m)
-		ours, err := Apply(m, ops)
+		ours, err := Apply(t.Context(), m, ops)
 		if text(t, m) != before {
 			t.Fatalf("the document was changed: %s", text(t, m))
 		}
@@ -376,15 +376,51 @@ func BenchmarkApplyAndCheckManyAppends(b *testing.B) {
 			for i := range n {
 				ops = append(ops, operation(b, Add, []string{"spec", "env", "-"}, map[string]any{"name": fmt.Sprint("F", i)}))
 			}
-			want, err := Apply(doc, ops)
+			want, err := Apply(b.Context(), doc, ops)
 			if err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if err := Check(doc, ops, want); err != nil {
+				if err := Check(b.Context(), doc, ops, want); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+}
+
+// A splice has no other items than a list that is changed in the slow way.
+func TestASpliceIsAList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := make([]any, rapid.IntRange(0, 20).Draw(t, "length"))
+		for i := range want {
+			want[i] = i
+		}
+		original := slices.Clone(want)
+		s := newSplice(original)
+		for change := range rapid.IntRange(0, 80).Draw(t, "changes") {
+			i := rapid.IntRange(0, len(want)).Draw(t, "at")
+			switch {
+			case rapid.Bool().Draw(t, "insert") || i == len(want):
+				want = slices.Insert(want, i, any(100+change))
+				s.insert(i, 100+change)
+			default:
+				want = slices.Delete(want, i, i+1)
+				s.remove(i)
+			}
+			for i, v := range want {
+				if s.length() != len(want) || s.at(i) != v {
+					t.Fatalf("item %d of %d is %v; want %v of %v", i, s.length(), s.at(i), v, want)
+				}
+			}
+		}
+		if got := s.all(); !slices.Equal(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+		for i, v := range original {
+			if v != i {
+				t.Fatalf("the array itself was changed: %v", original)
+			}
+		}
+	})
 }

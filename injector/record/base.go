@@ -111,19 +111,20 @@ func (p *Place) list(v []any, t *podschema.Type) []any {
 	if !ok || len(p.In)+len(p.Removed) == 0 {
 		return v
 	}
-	meant := map[int]*Place{}
-	for key, i := range p.Match(id, v) {
-		if child := p.In[key]; child != nil {
-			meant[i] = child
-		}
+	meant := make(map[int]*Place, min(len(p.In), len(v)))
+	for key, i := range Match(p, id, v, p.In) {
+		meant[i] = p.In[key]
 	}
-	kept := make([]any, 0, len(v))
-	for i, item := range v {
-		child := meant[i]
-		if child == nil {
-			kept = append(kept, item)
-		} else if was, gone := child.before(item, id.Elem); !gone {
-			kept = append(kept, was)
+	kept := v
+	if len(meant) > 0 {
+		kept = make([]any, 0, len(v))
+		for i, item := range v {
+			child := meant[i]
+			if child == nil {
+				kept = append(kept, item)
+			} else if was, gone := child.before(item, id.Elem); !gone {
+				kept = append(kept, was)
+			}
 		}
 	}
 	return p.reinsert(kept, id)
@@ -134,19 +135,45 @@ func (p *Place) reinsert(items []any, id podschema.Identity) []any {
 	if len(p.Removed) == 0 {
 		return items
 	}
-	have := map[string]bool{}
-	for _, item := range items {
-		if key, ok := id.Key(item); ok {
-			have[key] = true
+	keys := map[string]bool{}
+	for _, r := range p.Removed {
+		if key, ok := id.Key(r.Value); ok {
+			keys[key] = true
 		}
 	}
-	removed := slices.Clone(p.Removed)
+	have := podschema.IndexIn(id, items, keys)
+	removed := slices.DeleteFunc(slices.Clone(p.Removed), func(r Removed) bool {
+		key, ok := id.Key(r.Value)
+		_, back := have[key]
+		return ok && back
+	})
 	slices.SortStableFunc(removed, func(a, b Removed) int { return cmp.Compare(a.At, b.At) })
-	for _, r := range removed {
-		if key, ok := id.Key(r.Value); ok && have[key] {
-			continue
-		}
-		items = slices.Insert(items, min(max(r.At, 0), len(items)), r.Value)
+	return insertAll(items, removed)
+}
+
+// insertAll puts one item after the other into a list, each at its index in the list
+// that the earlier ones have made. The indexes must not descend.
+func insertAll(items []any, removed []Removed) []any {
+	if len(removed) == 0 {
+		return items
 	}
-	return items
+	// The list is front, what was taken off front (its first item last), and the items
+	// from start on.
+	front, off, start := make([]any, 0, len(items)+len(removed)), []any(nil), 0
+	for _, r := range removed {
+		at := min(max(r.At, 0), len(front)+len(off)+len(items)-start)
+		for len(front) > at {
+			off, front = append(off, front[len(front)-1]), front[:len(front)-1]
+		}
+		for len(front) < at && len(off) > 0 {
+			front, off = append(front, off[len(off)-1]), off[:len(off)-1]
+		}
+		if more := at - len(front); more > 0 {
+			front = append(front, items[start:start+more]...)
+			start += more
+		}
+		front = append(front, r.Value)
+	}
+	slices.Reverse(off)
+	return append(append(front, off...), items[start:]...)
 }

@@ -175,22 +175,21 @@ func Whole(t *podschema.Type, v any) *Place {
 	return p
 }
 
-// Match returns the index of the item that each key means in a list of a pod.
-// An author may have an item twice, as environments do. Then the key means the
-// one that is as Pillion wrote it, or else the first.
-func (p *Place) Match(id podschema.Identity, items []any) map[string]int {
-	index := make(map[string]int, len(items))
-	for i, item := range items {
-		key, ok := id.Key(item)
-		if !ok {
-			continue
-		}
+// Match returns the index of the item that each of the keys means in a list of a pod,
+// which is at place p. An author may have an item twice, as environments do. Then the
+// key means the one that is as Pillion wrote it, or else the first.
+func Match[V any](p *Place, id podschema.Identity, items []any, keys map[string]V) map[string]int {
+	if len(keys) == 0 {
+		return nil
+	}
+	index := make(map[string]int, min(len(keys), len(items)))
+	for i, key := range podschema.KeysIn(id, items, keys) {
 		first, taken := index[key]
 		if !taken {
 			index[key] = i
 			continue
 		}
-		if c := p.Child(key); c != nil && c.Wrote != "" && Digest(id.Elem, items[first]) != c.Wrote && Digest(id.Elem, item) == c.Wrote {
+		if c := p.Child(key); c != nil && c.Wrote != "" && Digest(id.Elem, items[first]) != c.Wrote && Digest(id.Elem, items[i]) == c.Wrote {
 			index[key] = i
 		}
 	}
@@ -211,8 +210,8 @@ func (p *Place) prune(v any, t *podschema.Type) {
 		return !keyed || !named || v != nil && !isList || p.Owns()
 	})
 	var index map[string]int
-	if isList && keyed && len(p.In) > 0 {
-		index = p.Match(id, items)
+	if isList && keyed {
+		index = Match(p, id, items, p.In)
 	}
 	for segment, child := range p.In {
 		switch {

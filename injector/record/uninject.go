@@ -34,7 +34,7 @@ func (p *Place) keepChanged(v any, t *podschema.Type, path []string, warnings *[
 		if !ok {
 			return
 		}
-		index := p.Match(id, w)
+		index := Match(p, id, w, p.In)
 		at = func(segment string) (any, *podschema.Type) {
 			i, ok := index[segment]
 			if !ok {

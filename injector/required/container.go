@@ -165,14 +165,28 @@ func (s sidecar) isToken(mount map[string]any) bool {
 	if mount["mountPath"] != tokenPath || mount["readOnly"] != true || len(mount) != 3 {
 		return false
 	}
-	volumes, _ := objectOf(s.pod["spec"])["volumes"].([]any)
-	for _, v := range volumes {
-		if volume := objectOf(v); volume["name"] == mount["name"] {
-			sources, _ := objectOf(volume["projected"])["sources"].([]any)
-			return strings.HasPrefix(str(volume["name"]), "kube-api-access-") && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
-		}
+	name, _ := mount["name"].(string)
+	return s.tokenVolumes()[name]
+}
+
+// tokenVolumes returns the names of the pod's volumes that the plugin adds. Of several
+// volumes of one name the first counts.
+func (c *comparison) tokenVolumes() map[string]bool {
+	if c.tokens != nil {
+		return c.tokens
 	}
-	return false
+	c.tokens = map[string]bool{}
+	volumes, _ := objectOf(c.pod["spec"])["volumes"].([]any)
+	for _, v := range volumes {
+		volume := objectOf(v)
+		name := str(volume["name"])
+		if _, earlier := c.tokens[name]; earlier || !strings.HasPrefix(name, "kube-api-access-") {
+			continue
+		}
+		sources, _ := objectOf(volume["projected"])["sources"].([]any)
+		c.tokens[name] = len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
+	}
+	return c.tokens
 }
 
 // isTokenSource reports whether the plugin gives that source to the volume.

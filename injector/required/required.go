@@ -1,6 +1,7 @@
 package required
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -38,21 +39,33 @@ func (d Difference) String() string {
 
 // Differences compares the pod with what the required templates of the plan
 // want. Rec is the record that the pod came with; it decides nothing. The
-// differences come in the order of the pod's fields.
-func Differences(plan merge.Plan, pod map[string]any, rec record.Record, allowed func(template string) Allowed) []Difference {
-	c := &comparison{pod: pod, allowed: allowed, required: map[string]bool{}}
+// differences come in the order of the pod's fields. The error is the context's, which
+// has ended.
+func Differences(ctx context.Context, plan merge.Plan, pod map[string]any, rec record.Record, allowed func(template string) Allowed) ([]Difference, error) {
+	c := &comparison{ctx: ctx, pod: pod, allowed: allowed, required: map[string]bool{}}
 	for _, f := range plan.Fragments {
 		c.required[f.Template] = f.Required
 	}
 	c.walk(podschema.Pod(), plan.Root, plan.Pod, pod, rec.Root, nil)
-	return c.found
+	return c.found, c.err
 }
 
 type comparison struct {
+	ctx      context.Context
+	err      error // the context's, once it has ended: nothing counts any more
 	pod      map[string]any
+	tokens   map[string]bool // the pod's volumes of a service account's token, by name
 	allowed  func(template string) Allowed
 	required map[string]bool
 	found    []Difference
+}
+
+// interrupted reports whether the context has ended.
+func (c *comparison) interrupted() bool {
+	if c.err == nil {
+		c.err = c.ctx.Err()
+	}
+	return c.err != nil
 }
 
 func (c *comparison) differs(template string, at []string, since bool, format string, args ...any) {
@@ -116,14 +129,16 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 // an environment may have a variable twice.
 func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []any, p any, r *record.Place, at []string) {
 	items, _ := p.([]any)
-	index := merge.IndexOf(id, wanted)
+	index := podschema.IndexIn(id, wanted, change.In)
 	byKey := map[string][]any{}
-	for _, item := range items {
-		if key, ok := id.Key(item); ok {
-			byKey[key] = append(byKey[key], item)
-		}
+	for i, key := range podschema.KeysIn(id, items, change.In) {
+		byKey[key] = append(byKey[key], items[i])
 	}
+	var mounts map[string][]string
 	for _, key := range change.Segments() {
+		if c.interrupted() {
+			return
+		}
 		child, here := change.In[key], append(at[:len(at):len(at)], key)
 		var w any
 		if i, ok := index[key]; ok {
@@ -136,22 +151,37 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 			c.place(id.Elem, child, w, item, true, r.Child(key), here)
 		}
 		if template := c.template(child); template != "" && len(id.Keys) == 1 && id.Keys[0].Name == "mountPath" {
-			c.shadowed(template, child, items, here)
+			if mounts == nil {
+				mounts = mountsOf(items)
+			}
+			c.shadowed(template, child, mounts, here)
 		}
 	}
 	c.positions(id, change, items, at)
 }
 
+// mountsOf returns the paths of mounts as they are written, by the directory that they
+// mean.
+func mountsOf(mounts []any) map[string][]string {
+	paths := make(map[string][]string, len(mounts))
+	for _, m := range mounts {
+		written, _ := objectOf(m)["mountPath"].(string)
+		directory := path.Clean("/" + written)
+		paths[directory] = append(paths[directory], written)
+	}
+	return paths
+}
+
 // shadowed finds mounts of the same path, written another way, over a mount that
 // a template wants.
-func (c *comparison) shadowed(template string, change *merge.Change, mounts []any, at []string) {
+func (c *comparison) shadowed(template string, change *merge.Change, mounts map[string][]string, at []string) {
 	wish := change.Wish()
 	if wish == nil || wish.Gone {
 		return
 	}
 	want, _ := objectOf(wish.Value)["mountPath"].(string)
-	for _, m := range mounts {
-		if got, _ := objectOf(m)["mountPath"].(string); got != want && path.Clean("/"+got) == path.Clean("/"+want) {
+	for _, got := range mounts[path.Clean("/"+want)] {
+		if got != want {
 			c.differs(template, at, false, "is mounted over by a mount at %q", got)
 		}
 	}
@@ -160,22 +190,27 @@ func (c *comparison) shadowed(template string, change *merge.Change, mounts []an
 // positions compares where items stand with where required templates want them.
 func (c *comparison) positions(id podschema.Identity, change *merge.Change, items []any, at []string) {
 	firsts, neighbours := change.Positions()
-	index, inFront := merge.IndexOf(id, items), map[string]bool{}
+	inFront, asked := map[string]bool{}, map[string]bool{}
 	for _, f := range firsts {
+		asked[f.Item] = true
 		if c.required[f.Template] {
 			inFront[f.Item] = true
 		}
 	}
+	for _, n := range neighbours {
+		asked[n.Item], asked[n.Anchor] = true, true
+	}
+	if len(asked) == 0 {
+		return
+	}
+	index := podschema.IndexIn(id, items, asked)
+	// The first item that is not one of those in front: nothing behind it is.
+	before := slices.IndexFunc(items, func(item any) bool {
+		key, _ := id.Key(item)
+		return !inFront[key]
+	})
 	for _, f := range firsts {
-		i, have := index[f.Item]
-		if !c.required[f.Template] || !have {
-			continue
-		}
-		before := slices.IndexFunc(items[:i], func(item any) bool {
-			key, _ := id.Key(item)
-			return !inFront[key]
-		})
-		if before >= 0 {
+		if i, have := index[f.Item]; c.required[f.Template] && have && before >= 0 && before < i {
 			key, _ := id.Key(items[before])
 			c.differs(f.Template, append(at[:len(at):len(at)], f.Item), false, "stands behind %s, and the template wants it first", keyName(key))
 		}

@@ -29,7 +29,7 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 		if request.Pod, err = r.Pod(ctx); err != nil {
 			return Response{}, err
 		}
-		if out, err = m.pods.Pipeline.Inject(request); err != nil {
+		if out, err = m.pods.Pipeline.Inject(ctx, request); err != nil {
 			return Response{}, err
 		}
 	}

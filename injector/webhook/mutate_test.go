@@ -90,7 +90,7 @@ func TestASecondCallThatChangesNothingSaysNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := f.Pipeline.Inject(injector.Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}, Templates: f.Templates()})
+	out, err := f.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}, Templates: f.Templates()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 			return Response{}, err
 		}
 	}
-	out, err := v.pods.Pipeline.Verify(request)
+	out, err := v.pods.Pipeline.Verify(ctx, request)
 	if err != nil {
 		return Response{}, err
 	}

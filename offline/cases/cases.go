@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,9 +52,9 @@ type Result struct {
 // Run runs the cases of all templates, in the order of the templates and then of
 // the cases' names. Templates that do not compile are left out: lint reports them.
 // The error is about reading folders. The problems of a case are in its result.
-func Run(list []Template, o Options) ([]Result, error) {
+func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
-	s := &suite{options: o, inject: pipeline.Inject}
+	s := &suite{options: o, inject: func(r injector.Request) (injector.Outcome, error) { return pipeline.Inject(ctx, r) }}
 	for _, t := range list {
 		if compiled, err := compile(t, o.Compile); err == nil {
 			s.templates = append(s.templates, loaded{t, compiled})

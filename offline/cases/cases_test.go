@@ -86,7 +86,7 @@ func run(t *testing.T, dir string, update bool) []cases.Result {
 			list = append(list, cases.Template{File: file, Document: d})
 		}
 	}
-	results, err := cases.Run(list, cases.Options{Whole: []string{dir}, Update: update})
+	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{dir}, Update: update})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestAFolderOfCasesWithoutATemplateIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := cases.Run([]cases.Template{{File: filepath.Join(dir, "side.yaml"), Document: templates.ParseFile(data)[0]}}, cases.Options{})
+	results, err := cases.Run(t.Context(), []cases.Template{{File: filepath.Join(dir, "side.yaml"), Document: templates.ParseFile(data)[0]}}, cases.Options{})
 	if err != nil || len(results) != 0 {
 		t.Errorf("for a single file: %+v, %v; want nothing", results, err)
 	}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -295,7 +296,7 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 		key = templates.DefaultPrefix
 	}
 	spec := j.template.Spec()
-	plan, err := merge.Merge(s.Pod, []merge.Fragment{{
+	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
 		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
 	}}, key+"/status")

@@ -1,6 +1,7 @@
 package expression_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -35,7 +36,7 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 // run begins a run for a pod with one container.
 func run(env *expression.Environment, params map[string]any) *expression.Run {
 	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}}}
-	return env.Names().Run(pod, map[string]any{}, params)
+	return env.Names().Run(context.Background(), pod, map[string]any{}, params)
 }
 
 func TestAnExpressionGivesRawJSON(t *testing.T) {

@@ -75,7 +75,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 		}
 		params := map[string]any{"text": text, "items": []any{item, "b", item}, "map": map[string]any{"a": item}}
 		run := func() (any, error) {
-			return e.Value(env.Names().Run(pod, map[string]any{"metadata": map[string]any{"name": "shop"}}, params).Scope())
+			return e.Value(env.Names().Run(t.Context(), pod, map[string]any{"metadata": map[string]any{"name": "shop"}}, params).Scope())
 		}
 		first, err := run()
 		again, err2 := run()

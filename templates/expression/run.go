@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -56,20 +57,23 @@ func (n *Names) Variable(name string) *Expression { return n.variables[name] }
 // Run is one render of a template for one pod: the pod and all that its expressions see,
 // and what is left of the bounds. Not for more than one goroutine.
 type Run struct {
+	ctx                               context.Context
 	names                             *Names
 	pod, namespace, params, variables ref.Val
 	// cost is what all evaluations have cost so far.
 	cost uint64
 	left budget
-	// exceeded is the error of a bound that was passed. No expression can catch it.
+	// exceeded is the error of a bound that was passed, or of the run's end before its
+	// time. No expression can catch it.
 	exceeded error
 }
 
-// Run begins a run. Pod and namespace are raw JSON. Params has the parameters that have a
-// value.
-func (n *Names) Run(pod, namespace, params map[string]any) *Run {
+// Run begins a run, which ends before its time with the context: the run asks before each
+// evaluation. An evaluation itself is bounded by its cost and not interrupted. Pod and
+// namespace are raw JSON. Params has the parameters that have a value.
+func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any) *Run {
 	r := &Run{
-		names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
+		ctx: ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },
@@ -156,13 +160,22 @@ func (r *Run) failure(err error, at Place) error {
 	return &Error{Place: at, Message: show.Plain(err.Error())}
 }
 
-// evaluate runs an expression and adds its cost to the run's. Its error is an *Error.
+// Interrupted returns the error of the run's context if it has ended.
+func (r *Run) Interrupted() error {
+	if r.exceeded == nil {
+		r.exceeded = r.ctx.Err()
+	}
+	return r.exceeded
+}
+
+// evaluate runs an expression and adds its cost to the run's. Its error is an *Error, or
+// that of the run's context.
 func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	r := s.run
 	// Reading a variable evaluates it inside another expression, which may catch
 	// its error; a bound that is passed must end that one too.
-	if r.exceeded != nil {
-		return nil, r.exceeded
+	if err := r.Interrupted(); err != nil {
+		return nil, err
 	}
 	v, details, err := e.program.Eval(s)
 	if r.exceeded != nil {

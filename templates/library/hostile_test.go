@@ -298,7 +298,7 @@ func TestNoValueThatATemplateAcceptsChangesItsStructure(t *testing.T) {
 				}
 				pod := rapid.SampledFrom(pods).Draw(t, "pod")
 				render := func(annotations map[string]string) map[string]any {
-					r, err := tmpl.Render(templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
+					r, err := tmpl.Render(t.Context(), templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
 					if err != nil && strings.Contains(err.Error(), "two items have the same") {
 						t.Skip("two ports that are one: the pod is refused")
 					}

@@ -87,7 +87,7 @@ func needed(t *testing.T, tmpl *templates.Template) map[string]string {
 // what it needs is set.
 func added(t *testing.T, tmpl *templates.Template) []map[string]any {
 	t.Helper()
-	r, err := tmpl.Render(templates.Input{Pod: decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
+	r, err := tmpl.Render(t.Context(), templates.Input{Pod: decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestTheTemplatesCasesPass(t *testing.T) {
 		}
 		list = append(list, cases.Template{File: name + ".yaml", Document: templates.ParseFile(manifest)[0]})
 	}
-	results, err := cases.Run(list, cases.Options{Whole: []string{"."}})
+	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{"."}})
 	if err != nil {
 		t.Fatal(err)
 	}

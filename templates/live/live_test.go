@@ -34,7 +34,7 @@ func value(t *testing.T, set *templates.Set, name string) string {
 	if !ok || e.Template == nil {
 		return "-"
 	}
-	r, err := e.Template.Render(templates.Input{
+	r, err := e.Template.Render(t.Context(), templates.Input{
 		Pod: map[string]any{"metadata": map[string]any{}, "spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}}},
 	})
 	if err != nil {

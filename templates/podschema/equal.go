@@ -5,85 +5,124 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
+	"sync"
 )
 
 // Equal reports whether the API would treat a and b as the same value of type
 // t: absent fields are their defaults, quantities are numbers, null and empty
 // are absent, sets have no order.
 func Equal(t *Type, a, b any) bool {
-	return Canonical(t, a) == Canonical(t, b)
+	if x, ok := a.(string); ok {
+		if y, ok := b.(string); ok && x == y {
+			return true
+		}
+	}
+	buffer := spare.Get().(*[]byte)
+	defer spare.Put(buffer)
+	*buffer = appendCanonical((*buffer)[:0], t, a)
+	end := len(*buffer)
+	*buffer = appendCanonical(*buffer, t, b)
+	return bytes.Equal((*buffer)[:end], (*buffer)[end:])
 }
+
+// spare has buffers for text that is compared and forgotten.
+var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // Canonical returns JSON text that is the same for all values that are [Equal].
-func Canonical(t *Type, v any) string {
-	var b strings.Builder
-	writeCanonical(&b, t, v)
-	return b.String()
-}
+func Canonical(t *Type, v any) string { return string(appendCanonical(nil, t, v)) }
 
-func writeCanonical(b *strings.Builder, t *Type, v any) {
+func appendCanonical(b []byte, t *Type, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
-		writeObject(b, t, v)
+		return appendObject(b, t, v)
 	case []any:
-		writeList(b, t, v)
+		return appendList(b, t, v)
 	default:
-		writeScalar(b, t, v)
+		return appendScalar(b, t, v)
 	}
 }
 
-func writeScalar(b *strings.Builder, t *Type, v any) {
+func appendScalar(b []byte, t *Type, v any) []byte {
 	// A port may be a name or a number, and "80" is not 80; every other scalar
 	// that may be either is a quantity or a time.
 	if t != nil && t.Kind() == Scalar && t.Scalar() == Untyped && t != known().intOrString {
 		if q, ok := Quantity(v); ok {
-			b.WriteString(q)
-			return
+			return append(b, q...)
 		}
 	}
-	if n, ok := v.(json.Number); ok {
-		b.WriteString(canonicalNumber(string(n)))
-		return
+	switch v := v.(type) {
+	case json.Number:
+		return append(b, canonicalNumber(string(v))...)
+	case string:
+		return appendText(b, v)
 	}
-	b.Write(Encode(v))
+	return append(b, Encode(v)...)
 }
 
-func writeObject(b *strings.Builder, t *Type, v map[string]any) {
+// appendText appends a text as [Encode] does.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(b, Encode(s)...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func appendObject(b []byte, t *Type, v map[string]any) []byte {
 	v = withImpliedRequests(t, v)
-	b.WriteByte('{')
+	b = append(b, '{')
 	first := true
-	for _, name := range slices.Sorted(maps.Keys(v)) {
+	var room [16]string // enough for most objects
+	names := room[:0]
+	for name := range v {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		ft := t.Child(name)
 		if v[name] == nil || IsDefault(t, name, v) {
 			continue
 		}
 		if !first {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
 		first = false
-		b.Write(Encode(name))
-		b.WriteByte(':')
-		writeCanonical(b, ft, v[name])
+		b = append(appendText(b, name), ':')
+		b = appendCanonical(b, ft, v[name])
 	}
-	b.WriteByte('}')
+	return append(b, '}')
 }
 
-func writeList(b *strings.Builder, t *Type, v []any) {
+func appendList(b []byte, t *Type, v []any) []byte {
 	var elem *Type
 	if t != nil && t.Kind() == List {
 		elem = t.Elem()
 	}
-	items := make([]string, len(v))
-	for i, item := range v {
-		items[i] = Canonical(elem, item)
-	}
+	b = append(b, '[')
 	if id, ok := t.Identity(); ok && id.Set() {
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = Canonical(elem, item)
+		}
 		slices.Sort(items)
+		for i, item := range items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, item...)
+		}
+		return append(b, ']')
 	}
-	b.WriteByte('[')
-	b.WriteString(strings.Join(items, ","))
-	b.WriteByte(']')
+	for i, item := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendCanonical(b, elem, item)
+	}
+	return append(b, ']')
 }
 
 // withImpliedRequests adds the requests that the API derives from limits.

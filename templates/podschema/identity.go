@@ -3,6 +3,7 @@ package podschema
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 )
@@ -144,26 +145,74 @@ func (id Identity) Set() bool { return len(id.Keys) == 0 }
 // Keys are name=web; containerPort=53,protocol=UDP; and for an item of a set
 // "=" and its canonical JSON.
 func (id Identity) Key(item any) (string, bool) {
-	if id.Set() {
-		return "=" + Canonical(id.Elem, item), true
-	}
-	object, ok := item.(map[string]any)
+	var room [64]byte
+	key, ok := id.AppendKey(room[:0], item)
 	if !ok {
 		return "", false
 	}
-	if len(id.Keys) == 1 {
-		value, ok := keyText(id.Keys[0], object[id.Keys[0].Name])
-		return id.Keys[0].Name + "=" + value, ok
+	return string(key), true
+}
+
+// AppendKey appends the item's [Identity.Key] to b. It appends something of no use
+// where it reports false.
+func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
+	if id.Set() {
+		return appendCanonical(append(b, '='), id.Elem, item), true
 	}
-	parts := make([]string, len(id.Keys))
+	object, ok := item.(map[string]any)
+	if !ok {
+		return b, false
+	}
 	for i, k := range id.Keys {
 		value, ok := keyText(k, object[k.Name])
 		if !ok {
-			return "", false
+			return b, false
 		}
-		parts[i] = k.Name + "=" + commaEscaper.Replace(value)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, k.Name...), '=')
+		if len(id.Keys) > 1 {
+			value = commaEscaper.Replace(value)
+		}
+		b = append(b, value...)
 	}
-	return strings.Join(parts, ","), true
+	return b, true
+}
+
+// IndexIn returns the index of the item that each of the keys means in a list. An
+// author may have an item twice, as environments do. Then the key means the last
+// one, which is the one that counts. The cost is one walk over the list, and memory
+// for the keys alone.
+func IndexIn[V any](id Identity, items []any, keys map[string]V) map[string]int {
+	if len(keys) == 0 {
+		return nil
+	}
+	index := make(map[string]int, min(len(keys), len(items)))
+	for i, key := range KeysIn(id, items, keys) {
+		index[key] = i
+	}
+	return index
+}
+
+// KeysIn yields the index and the key of each item that has one of the keys, in the
+// order of the list.
+func KeysIn[V any](id Identity, items []any, keys map[string]V) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		if len(keys) == 0 {
+			return
+		}
+		var b []byte
+		for i, item := range items {
+			var ok bool
+			if b, ok = id.AppendKey(b[:0], item); !ok {
+				continue
+			}
+			if _, wanted := keys[string(b)]; wanted && !yield(i, string(b)) {
+				return
+			}
+		}
+	}
 }
 
 // commaEscaper keeps the values of a key with several fields apart.

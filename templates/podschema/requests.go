@@ -4,59 +4,94 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DerivedRequest is the request of a resource that the API server gives to a
-// pod as a whole (spec.resources.requests) where the pod has limits as a whole:
-// the sum of its containers' requests, or else its limit. It reports false
-// where the API server derives nothing.
-func DerivedRequest(spec map[string]any, key string) (q resource.Quantity, ok bool) {
+// DerivedRequests are the requests of the given resources that the API server gives
+// to a pod as a whole (spec.resources.requests) where the pod has limits as a whole:
+// the sum of its containers' requests, or else its limit. Resources for which the API
+// server derives nothing are not in it.
+func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resource.Quantity {
 	limits := objectOf(objectOf(spec["resources"])["limits"])
 	if len(limits) == 0 {
-		return q, false
+		return nil
 	}
-	if sum, some := ContainerRequests(spec, key); some {
-		return sum, true
+	derived := ContainerRequests(spec)
+	for key := range derived {
+		if !keys[key] {
+			delete(derived, key)
+		}
 	}
-	return ParseQuantity(limits[key])
+	for key := range keys {
+		if _, some := derived[key]; some {
+			continue
+		}
+		if q, ok := ParseQuantity(limits[key]); ok {
+			derived[key] = q
+		}
+	}
+	return derived
 }
 
-// ContainerRequests is the sum that the containers of a pod's spec request: app
-// containers and sidecars together, or more if an init container does (KEP-753).
-// It reports false if no container requests any.
-func ContainerRequests(spec map[string]any, key string) (sum resource.Quantity, some bool) {
-	request := func(item any) (resource.Quantity, bool) {
-		resources := objectOf(objectOf(item)["resources"])
-		v := objectOf(resources["requests"])[key]
-		if v == nil {
-			v = objectOf(resources["limits"])[key]
-		}
-		return ParseQuantity(v)
-	}
+// ContainerRequests is the sum that the containers of a pod's spec request of each
+// resource: app containers and sidecars together, or more if an init container does
+// (KEP-753). Resources that no container requests are not in it.
+func ContainerRequests(spec map[string]any) map[string]resource.Quantity {
+	sums := map[string]*sum{}
 	containers, _ := spec["containers"].([]any)
 	for _, c := range containers {
-		if q, ok := request(c); ok {
-			sum.Add(q)
-			some = true
-		}
+		eachRequest(c, sums, func(s *sum, q resource.Quantity) { s.together.Add(q) })
 	}
-	var sidecars, most resource.Quantity
 	inits, _ := spec["initContainers"].([]any)
 	for _, c := range inits {
-		q, ok := request(c)
-		some = some || ok
-		q.Add(sidecars)
-		if objectOf(c)["restartPolicy"] == "Always" {
-			own, _ := request(c)
-			sum.Add(own)
-			sidecars = q
-		}
-		if q.Cmp(most) > 0 {
-			most = q
+		isSidecar := objectOf(c)["restartPolicy"] == "Always"
+		eachRequest(c, sums, func(s *sum, q resource.Quantity) {
+			beside := q.DeepCopy()
+			beside.Add(s.sidecars)
+			if isSidecar {
+				s.together.Add(q)
+				s.sidecars = beside
+			}
+			if beside.Cmp(s.most) > 0 {
+				s.most = beside
+			}
+		})
+	}
+	requests := make(map[string]resource.Quantity, len(sums))
+	for key, s := range sums {
+		if requests[key] = s.together; s.most.Cmp(s.together) > 0 {
+			requests[key] = s.most
 		}
 	}
-	if most.Cmp(sum) > 0 {
-		return most, some
+	return requests
+}
+
+// sum is what containers request of one resource: app containers and sidecars
+// together, the sidecars so far, and the most while one init container runs.
+type sum struct{ together, sidecars, most resource.Quantity }
+
+// eachRequest gives each request of a container, or the limit that stands for it, to
+// the sum of its resource.
+func eachRequest(container any, sums map[string]*sum, add func(*sum, resource.Quantity)) {
+	resources := objectOf(objectOf(container)["resources"])
+	requests, limits := objectOf(resources["requests"]), objectOf(resources["limits"])
+	one := func(key string, v any) {
+		q, ok := ParseQuantity(v)
+		if !ok {
+			return
+		}
+		if sums[key] == nil {
+			sums[key] = &sum{}
+		}
+		add(sums[key], q)
 	}
-	return sum, some
+	for key, v := range requests {
+		if v != nil {
+			one(key, v)
+		}
+	}
+	for key, v := range limits {
+		if requests[key] == nil {
+			one(key, v)
+		}
+	}
 }
 
 // ParseQuantity reads a quantity that is written as text or as a number.

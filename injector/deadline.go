@@ -1,0 +1,79 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// work is what the pipeline is doing for one request, and how long it may.
+type work struct {
+	ctx context.Context
+	// allowed is the time from the beginning to the context's deadline, 0 for none.
+	allowed time.Duration
+	// doing continues the sentence "while it was …". Template is the one that is being
+	// rendered, "" for none.
+	doing, template string
+}
+
+func (p *Pipeline) begin(ctx context.Context) *work {
+	k := &work{ctx: ctx, doing: "beginning"}
+	if deadline, ok := ctx.Deadline(); ok {
+		k.allowed = deadline.Sub(p.config.Now())
+	}
+	return k
+}
+
+// next begins the next step. Its error is the context's, which has ended.
+func (k *work) next(doing string) error {
+	k.doing, k.template = doing, ""
+	return k.ctx.Err()
+}
+
+// render is next for the rendering of a template.
+func (k *work) render(template string) error {
+	k.doing, k.template = "rendering the template "+template, template
+	return k.ctx.Err()
+}
+
+// end returns the outcome of a request. One that did not come to its end in time is
+// refused: the API server would otherwise let the pod through without a word, or refuse
+// it with an error that says nothing. An error is Pillion's own fault, or
+// [context.Canceled] for a client that does not wait for the answer any more.
+func (k *work) end(r Request, out Outcome, err error) (Outcome, error) {
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.Is(err, context.Canceled):
+		return Outcome{}, fmt.Errorf("the request was given up while Pillion was %s: %w", k.doing, context.Canceled)
+	case !errors.Is(err, context.DeadlineExceeded):
+		return Outcome{}, err
+	}
+	refusal := TemplateOutcome{Name: k.template, Code: reason.TemplateTooExpensive, Why: k.tooLate(), Asked: true, named: true}
+	out = Outcome{Pod: r.Pod, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code), Refusals: []TemplateOutcome{refusal}}
+	if k.template != "" {
+		out.Templates = out.Refusals
+	}
+	return out, nil
+}
+
+// tooLate says that the time is up, and what to do.
+func (k *work) tooLate() string {
+	time := "the time that the API server waits was up"
+	if k.allowed > 0 {
+		time = fmt.Sprintf("the %s that were allowed were up", shown(k.allowed))
+	}
+	return fmt.Sprintf("%s while Pillion was %s: make the pod smaller, or inject fewer templates into it; "+
+		"if the pod is small, Pillion has too much to do: try again, or ask the cluster's admin for a longer timeout of the webhook", time, k.doing)
+}
+
+// shown writes a duration as people do.
+func shown(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}

@@ -1,0 +1,174 @@
+package injector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// ending is a context that ends when it has been asked so often. It has no clock.
+type ending struct {
+	context.Context
+	after, asked int
+	err          error
+	// each is called whenever the context is asked.
+	each func()
+}
+
+func (e *ending) Err() error {
+	if e.asked++; e.each != nil {
+		e.each()
+	}
+	if e.after >= 0 && e.asked > e.after {
+		return e.err
+	}
+	return nil
+}
+
+// counting never ends.
+func counting(tb testing.TB, each func()) *ending {
+	return &ending{Context: tb.Context(), after: -1, each: each}
+}
+
+// large are reviews that take long, of which all steps of the pipeline have a share.
+var large = []growth{
+	{what: "three library templates", library: []string{"environment", "fluent-bit", "ca-bundle"}, shape: containers, size: 8000, refused: reason.TemplateTooExpensive},
+	{what: "injected", library: []string{"environment"}, shape: containers, size: 1000},
+	{what: "required", manifests: one(requiredManifest), shape: containers, size: 500},
+	{what: "wishes", manifests: items("{after: i%}"), shape: small, size: 2000},
+	{what: "verified", manifests: one(requiredManifest), shape: containers, size: 500, call: toVerify},
+	{what: "updated", manifests: one(requiredManifest), shape: containers, size: 500, call: toUpdate},
+}
+
+func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
+	for _, g := range large {
+		t.Run(g.what, func(t *testing.T) {
+			r := g.at(t, g.size)
+			all := counting(t, nil)
+			if _, err := r.ask(all, r.text); err != nil {
+				t.Fatal(err)
+			}
+			if all.asked < g.size {
+				t.Fatalf("it asks its context %d times for %d", all.asked, g.size)
+			}
+			for tenth := range 10 {
+				ctx := &ending{Context: t.Context(), after: all.asked * tenth / 10, err: context.DeadlineExceeded}
+				out, err := r.ask(ctx, r.text)
+				if err != nil || out.Allowed || out.Code != reason.TemplateTooExpensive || len(out.Operations) > 0 {
+					t.Fatalf("ended after %d of %d: %v %s %v", ctx.after, all.asked, out.Allowed, out.Code, err)
+				}
+				if !strings.Contains(out.Message, "while Pillion was ") {
+					t.Errorf("ended after %d of %d: %s", ctx.after, all.asked, out.Message)
+				}
+				// It was told once, and may have been asked again on the way out.
+				if more := ctx.asked - ctx.after; more > 8 {
+					t.Errorf("ended after %d of %d: it goes on for %d more", ctx.after, all.asked, more)
+				}
+			}
+		})
+	}
+}
+
+// What a review allocates stands for the time that it takes: there is no long stretch of it
+// in which nobody asks the context.
+func TestAReviewAsksItsContextAllTheTime(t *testing.T) {
+	for _, g := range large {
+		t.Run(g.what, func(t *testing.T) {
+			r := g.at(t, g.size)
+			var now runtime.MemStats
+			var before, longest, asked uint64
+			ctx := counting(t, func() {
+				if asked++; asked%20 != 1 { // each look stops the world
+					return
+				}
+				runtime.ReadMemStats(&now)
+				if before > 0 {
+					longest = max(longest, now.Mallocs-before)
+				}
+				before = now.Mallocs
+			})
+			runtime.ReadMemStats(&now)
+			began := now.Mallocs
+			if _, err := r.ask(ctx, r.text); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&now)
+			if all := now.Mallocs - began; longest > all/2 {
+				t.Errorf("of %d allocations, %d are in one stretch", all, longest)
+			}
+		})
+	}
+}
+
+func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
+	g := large[0]
+	r := g.at(t, g.size)
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	deadline, cancel := context.WithDeadline(t.Context(), began.Add(1800*time.Millisecond))
+	defer cancel() // the deadline is in the past
+	p := NewPipeline(Config{Now: func() time.Time { return began }})
+	request := Request{Operation: "CREATE", Pod: r.decoded(r.text), Templates: r.set, Namespace: templates.Namespace{Name: "bench"}}
+	for step, c := range map[string]struct {
+		ctx  context.Context
+		want string
+		name string
+	}{
+		"before anything": {deadline, "the 1.8 s that were allowed were up while Pillion was reading the record of an earlier call: make the pod smaller, or inject fewer templates into it; " +
+			"if the pod is small, Pillion has too much to do: try again, or ask the cluster's admin for a longer timeout of the webhook " +
+			"(TemplateTooExpensive; why, rule by rule: pillion explain ", ""},
+		"while a template is rendered": {&ending{Context: deadline, after: 500, err: context.DeadlineExceeded},
+			"the 1.8 s that were allowed were up while Pillion was rendering the template ", "fluent-bit"},
+		"without a deadline": {&ending{Context: t.Context(), err: context.DeadlineExceeded}, "the time that the API server waits was up while Pillion was ", ""},
+	} {
+		out, err := p.Inject(c.ctx, request)
+		if err != nil || out.Allowed || len(out.Refusals) != 1 || !strings.HasPrefix(out.Message, c.want) {
+			t.Errorf("%s: %v %v %s", step, err, out.Allowed, out.Message)
+			continue
+		}
+		if c.name != "" && (len(out.Templates) != 1 || out.Templates[0].Name != out.Refusals[0].Name || out.Templates[0].Name != c.name) {
+			t.Errorf("%s: the outcome is about %+v", step, out.Templates)
+		}
+	}
+}
+
+// A template that says onError: Skip is left out where it fails. That the time is up is no
+// failure of the template's.
+func TestWantOfTimeRefusesAPodWhateverTheTemplateSaysOfErrors(t *testing.T) {
+	g := growth{manifests: one(strings.Replace(growthManifest, "spec:\n  inject", "spec:\n  onError: Skip\n  inject", 1)), shape: containers}
+	r := g.at(t, 20)
+	all := counting(t, nil)
+	if _, err := r.ask(all, r.text); err != nil {
+		t.Fatal(err)
+	}
+	for after := range all.asked {
+		out, err := r.ask(&ending{Context: t.Context(), after: after, err: context.DeadlineExceeded}, r.text)
+		if err != nil || out.Allowed || out.Code != reason.TemplateTooExpensive {
+			t.Fatalf("ended after %d of %d: %v %s %v", after, all.asked, out.Allowed, out.Code, err)
+		}
+	}
+}
+
+func TestARequestThatNobodyWaitsForIsAnErrorAndNoOutcome(t *testing.T) {
+	for _, g := range large {
+		r := g.at(t, g.size)
+		for _, after := range []int{0, 100, 300} {
+			out, err := r.ask(&ending{Context: t.Context(), after: after, err: context.Canceled}, r.text)
+			if !errors.Is(err, context.Canceled) || out.Allowed || out.Message != "" {
+				t.Errorf("%s, given up after %d: %v %+v", g.what, after, err, out)
+			}
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := large[1].at(t, 10)
+	if _, err := r.ask(ctx, r.text); !errors.Is(err, context.Canceled) || !strings.Contains(fmt.Sprint(err), "reading the record") {
+		t.Error(err)
+	}
+}

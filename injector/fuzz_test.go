@@ -61,7 +61,7 @@ func FuzzPods(f *testing.F) {
 			resulting, _ := json.Marshal(out.Pod)
 			t.Fatalf("a second call: %v, allowed %t, %s, operations %v\nof %s", err, again.Allowed, again.Message, again.Operations, resulting)
 		}
-		verified, err := pipeline.Verify(request)
+		verified, err := pipeline.Verify(t.Context(), request)
 		if err != nil || !verified.Allowed {
 			resulting, _ := json.Marshal(out.Pod)
 			t.Fatalf("the injected pod is not what is required: %v, %s\nof %s", err, verified.Message, resulting)

@@ -86,7 +86,7 @@ func newFixture(t testing.TB, change func(*parts)) *fixture {
 	f.parts = parts{
 		Options: Options{
 			Effects: f.effects, Metrics: NewMetrics(f.registry), Logger: slog.New(slog.NewTextHandler(f.log, nil)),
-			Timeout: 10 * time.Second, Memory: MemoryFor(256<<20, 2), // as the chart has it
+			Timeout: time.Hour, Memory: MemoryFor(256<<20, 2), // the chart's memory, and no hurry
 		},
 		Pods: Pods{
 			Pipeline:   injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
@@ -110,7 +110,7 @@ func (f *fixture) post(t *testing.T, body string) *httptest.ResponseRecorder {
 
 func postTo(t *testing.T, to http.Handler, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/any?timeout=10s", strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, "/any?timeout=1h", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	to.ServeHTTP(w, r)

@@ -11,7 +11,9 @@
 //
 // In: a [Request]: a pod, its namespace and the templates in force. Out: an
 // [Outcome]. All steps are pure: the same request gives the same bytes, and the
-// command line runs the very same [Pipeline] offline.
+// command line runs the very same [Pipeline] offline. Each takes as much time as the
+// pod is large, shares with the pod what it does not change, and stops with its
+// context: deadline.go says what becomes of the request then.
 //
 // May import: policy, record, merge, apply, required, patch, reason, templates.
 // No net/http, no client, nothing of webhook or effects.

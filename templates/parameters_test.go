@@ -207,3 +207,15 @@ func TestHostileValuesAreShownHarmlessly(t *testing.T) {
 		t.Errorf("the error does not show the value: %v", err)
 	}
 }
+
+func TestWarningsOfUnknownParametersAreFew(t *testing.T) {
+	annotations := map[string]string{}
+	for i := range 1000 {
+		annotations[fmt.Sprintf("t.pillion.dev/unknown-%d", i)] = "x"
+	}
+	tmpl := compiled(t, "parameters: [{name: text, type: string, default: x}]\ninject: {metadata: {labels: {a: \"${params.text}\"}}}")
+	r, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, annotations)})
+	if err != nil || len(r.Warnings) != 21 || !strings.Contains(r.Warnings[20], "more than 20") {
+		t.Fatalf("%v, %d warnings, the last one %s", err, len(r.Warnings), r.Warnings[len(r.Warnings)-1])
+	}
+}

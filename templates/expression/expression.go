@@ -30,7 +30,7 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 		return nil, err
 	}
 	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxCost))
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(checkEvery))
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}

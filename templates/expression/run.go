@@ -25,6 +25,9 @@ const (
 	MaxBytes = 256 << 10
 	// MaxIterations is how often one $for repeats its item.
 	MaxIterations = 1_000
+	// checkEvery is after how many steps of a macro such as map an evaluation asks its
+	// context.
+	checkEvery = 100
 	// iterationCost is what one repetition costs besides its expressions.
 	iterationCost = 50
 )
@@ -69,8 +72,8 @@ type Run struct {
 }
 
 // Run begins a run, which ends before its time with the context: the run asks before each
-// evaluation. An evaluation itself is bounded by its cost and not interrupted. Pod and
-// namespace are raw JSON. Params has the parameters that have a value.
+// evaluation, and an evaluation that goes over a list asks now and then. Pod and namespace
+// are raw JSON. Params has the parameters that have a value.
 func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any) *Run {
 	r := &Run{
 		ctx: ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
@@ -177,7 +180,10 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	if err := r.Interrupted(); err != nil {
 		return nil, err
 	}
-	v, details, err := e.program.Eval(s)
+	v, details, err := e.program.ContextEval(r.ctx, s)
+	if r.exceeded == nil && err != nil {
+		r.exceeded = r.ctx.Err() // the evaluation was interrupted
+	}
 	if r.exceeded != nil {
 		return nil, r.exceeded
 	}

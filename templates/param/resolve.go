@@ -229,12 +229,22 @@ func (s *Set) mistake(p *parameter, from Origin, suffix, text, message string) *
 	return e
 }
 
+// maxUnknown is of how many annotations on a pod or namespace warn tells one by one. To look
+// for the parameter that each may have been meant for has a price.
+const maxUnknown = 20
+
 // warn warns of annotations that are no parameter's.
 func (s *Set) warn(levels [2]*level, v *Values) {
 	for _, l := range levels {
+		unknown := 0
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			if l.used[suffix] {
 				continue
+			}
+			if unknown++; unknown > maxUnknown {
+				v.Warnings = append(v.Warnings, fmt.Sprintf("annotations on the %s: the template %s has no such parameters as more than %d of them say",
+					strings.ToLower(string(l.origin)), s.name, maxUnknown))
+				break
 			}
 			known := make([]string, len(s.parameters))
 			for i, p := range s.parameters {

@@ -108,6 +108,8 @@ func TestAnItemThatSomebodyPutBackIsNotTwiceInTheBasePod(t *testing.T) {
 
 // FuzzStatus reads any text of a status annotation, and injects into a pod with it: no
 // panic, no removal, and a second call changes nothing.
+//
+//fuzz:slow injects twice, and applies the edits as an API server does
 func FuzzStatus(f *testing.F) {
 	for _, forged := range []recordtest.Forged{
 		{Templates: map[string]string{"t": "v1"}, Added: []string{"/spec/containers/name=web"}, Made: []string{"/spec"}, Was: map[string]any{"/spec/a": 1},

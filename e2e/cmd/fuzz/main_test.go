@@ -8,14 +8,6 @@ import (
 	"testing"
 )
 
-func TestTargetsBelongToThePackageThatIsNamedAfterThem(t *testing.T) {
-	got := parseList("FuzzA\nFuzzB\nok  \texample.com/x\t0.1s\n?   \texample.com/y\t[no test files]\nok  \texample.com/v\t0.1s\nFuzzC\nok  \texample.com/z\t(cached)\n")
-	want := []target{{pkg: "example.com/x", name: "FuzzA"}, {pkg: "example.com/x", name: "FuzzB"}, {pkg: "example.com/z", name: "FuzzC"}}
-	if !slices.Equal(got, want) {
-		t.Errorf("targets %v, want %v", got, want)
-	}
-}
-
 // Lines of go test, as it prints them.
 const (
 	learning = "fuzz: elapsed: 0s, gathering baseline coverage: 0/40 completed\n"
@@ -72,15 +64,20 @@ func TestATargetThatTriedNothingOrFailedIsAFailure(t *testing.T) {
 	}
 }
 
-func TestTheReasonIsTheDirectiveOfTheTarget(t *testing.T) {
+func TestTargetsAreFoundInTheSourceWithTheReasonsOfSlowOnes(t *testing.T) {
 	dir := t.TempDir()
-	source := "package x\n\n// FuzzA holds a law.\n//\n//fuzz:slow compiles an expression\nfunc FuzzA() {}\n\n// FuzzB is fast.\nfunc FuzzB() {}\n"
-	if err := os.WriteFile(filepath.Join(dir, "x_test.go"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{"FuzzA": "compiles an expression", "FuzzB": "", "FuzzC": ""} {
-		if got, err := slowReason(dir, name); got != want || err != nil {
-			t.Errorf("%s: %q (%v), want %q", name, got, err, want)
+	for name, source := range map[string]string{
+		"a_test.go": "package x\n\nimport \"testing\"\n\n// FuzzA holds a law.\n//\n//fuzz:slow compiles an expression\nfunc FuzzA(f *testing.F) {}\n\n// FuzzB is fast.\nfunc FuzzB(f *testing.F) {}\n\n" +
+			"func FuzzyMatch(s string) {}\n\nfunc (t T) FuzzC(f *testing.F) {}\n\nfunc TestFuzzD(t *testing.T) {}\n",
+		"b_test.go": "package x_test\n\nimport \"testing\"\n\nfunc FuzzE(f *testing.F) {}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o600); err != nil {
+			t.Fatal(err)
 		}
+	}
+	got, err := testPackage{ImportPath: "example.com/x", Dir: dir, TestGoFiles: []string{"a_test.go"}, XTestGoFiles: []string{"b_test.go"}}.targets()
+	want := []target{{"example.com/x", "FuzzA", "compiles an expression"}, {"example.com/x", "FuzzB", ""}, {"example.com/x", "FuzzE", ""}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("targets %v (%v), want %v", got, err, want)
 	}
 }

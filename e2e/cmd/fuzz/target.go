@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,75 +22,79 @@ type target struct {
 	slow string
 }
 
-// list asks go test for the targets: it prints the names of a package, then the package.
-func list() ([]target, error) {
-	out, err := output("test", "-list=^Fuzz", "./...")
-	if err != nil {
-		return nil, fmt.Errorf("listing the targets: %w\n%s", err, out)
-	}
-	targets := parseList(out)
-	for i, t := range targets {
-		dir, err := output("list", "-f={{.Dir}}", t.pkg)
-		if err != nil {
-			return nil, fmt.Errorf("finding the folder of %s: %w", t.pkg, err)
-		}
-		if targets[i].slow, err = slowReason(strings.TrimSpace(dir), t.name); err != nil {
-			return nil, fmt.Errorf("reading the source of %s: %w", t.name, err)
-		}
-	}
-	return targets, nil
+// testPackage is what `go list` says of a package.
+type testPackage struct {
+	ImportPath, Dir           string
+	TestGoFiles, XTestGoFiles []string
 }
 
-func output(args ...string) (string, error) {
-	cmd := exec.Command("go", args...)
+// list finds the targets of the module in its source, which takes a second. To ask go test
+// for them would link the tests of every package.
+func list() ([]target, error) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,TestGoFiles,XTestGoFiles", "./...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	return string(out), err
-}
-
-func parseList(out string) []target {
-	var targets []target
-	var names []string
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 1 && strings.HasPrefix(fields[0], "Fuzz"):
-			names = append(names, fields[0])
-		case len(fields) > 1 && fields[0] == "ok":
-			for _, name := range names {
-				targets = append(targets, target{pkg: fields[1], name: name})
-			}
-			names = nil
-		}
+	if err != nil {
+		return nil, fmt.Errorf("listing the packages: %w", err)
 	}
-	return targets
+	var targets []target
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p testPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return targets, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading the packages: %w", err)
+		}
+		found, err := p.targets()
+		if err != nil {
+			return nil, fmt.Errorf("looking for targets in %s: %w", p.ImportPath, err)
+		}
+		targets = append(targets, found...)
+	}
 }
 
 // slowDirective begins the comment of a target that cannot be fast.
 const slowDirective = "//fuzz:slow "
 
-// slowReason returns what the directive of a target says, in the test files of a folder.
-func slowReason(dir, name string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		return "", err
-	}
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+// targets returns the targets of the package, in the order of its files.
+func (p testPackage) targets() ([]target, error) {
+	var targets []target
+	for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.ParseComments)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		for _, d := range parsed.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Name.Name != name || f.Doc == nil {
-				continue
-			}
-			for _, c := range f.Doc.List {
-				if why, ok := strings.CutPrefix(c.Text, slowDirective); ok {
-					return strings.TrimSpace(why), nil
-				}
+			if f, ok := d.(*ast.FuncDecl); ok && isTarget(f) {
+				targets = append(targets, target{pkg: p.ImportPath, name: f.Name.Name, slow: slowReason(f.Doc)})
 			}
 		}
 	}
-	return "", nil
+	return targets, nil
+}
+
+// isTarget reports whether a function is func FuzzX(f *testing.F).
+func isTarget(f *ast.FuncDecl) bool {
+	if f.Recv != nil || !strings.HasPrefix(f.Name.Name, "Fuzz") || len(f.Type.Params.List) != 1 {
+		return false
+	}
+	pointer, ok := f.Type.Params.List[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	of, ok := pointer.X.(*ast.SelectorExpr)
+	return ok && of.Sel.Name == "F"
+}
+
+// slowReason returns what the directive of a target says.
+func slowReason(doc *ast.CommentGroup) string {
+	if doc == nil {
+		return ""
+	}
+	for _, c := range doc.List {
+		if why, ok := strings.CutPrefix(c.Text, slowDirective); ok {
+			return strings.TrimSpace(why)
+		}
+	}
+	return ""
 }

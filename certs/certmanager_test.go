@@ -210,3 +210,37 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 		}
 	})
 }
+
+func TestARevokedCAOfCertManagerStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, foreign := yearCA(t), yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, s.Ready)
+		c.revoke(foreign)
+		time.Sleep(2 * time.Second)
+		c.deny("update secrets", true)
+		for _, serving := range []*leaf{newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, foreign, testDNSName, time.Hour)} {
+			secret := c.secret().DeepCopy()
+			secret.Data = servingSecret(t, serving).Data
+			secret.Data[secretTrustedKey] = pemOf(first, foreign)
+			secret.ResourceVersion = following(secret.ResourceVersion)
+			if err := c.Tracker().Update(secrets, secret, testNamespace); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
+				for range 100 {
+					if err := c.without(foreign); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if err := c.published(pemOf(first)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

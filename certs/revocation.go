@@ -138,14 +138,8 @@ func (l revocations) of(cert *x509.Certificate) *revocation {
 // leaves reports whether the CA is revoked, whether or not it is published still.
 func (l revocations) leaves(cert *x509.Certificate) bool { return l.of(cert) != nil }
 
-// deny reports whether no caBundle may have the CA.
-func (l revocations) deny(cert *x509.Certificate, now time.Time) bool {
-	r := l.of(cert)
-	return r != nil && !now.Before(r.from)
-}
-
-// denySigning is deny for the CA that signs. That CA stays until a replica has decided when
-// it goes.
+// denySigning reports whether the CA may not sign any more, and no caBundle may have it. A
+// CA that signs stays until a replica has decided when it goes.
 func (l revocations) denySigning(cert *x509.Certificate, now time.Time) bool {
 	r := l.of(cert)
 	return r != nil && !r.from.IsZero() && !now.Before(r.from)
@@ -168,8 +162,8 @@ func (l revocations) decided(signing *x509.Certificate, now time.Time) revocatio
 	return out
 }
 
-// permitted returns the trusted CAs without the revoked ones. A revoked CA that is still
-// published gets the end that its revocation says.
+// permitted returns the trusted CAs without the revoked ones. A revoked CA for which the time
+// has not come gets that time as its end. One without a time does not sign, and goes at once.
 func (l revocations) permitted(list []trusted, now time.Time) []trusted {
 	if len(l) == 0 {
 		return list

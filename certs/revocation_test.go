@@ -383,3 +383,50 @@ func FuzzRevocations(f *testing.F) {
 		}
 	})
 }
+
+// The Secret has the revoked CA again, and no replica may repair the Secret: what the
+// replicas remember counts.
+func TestARevokedCAStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(data map[string][]byte, foreign *ca){
+		"beside the others": func(data map[string][]byte, foreign *ca) {
+			data[secretTrustedKey] = append(data[secretTrustedKey], pemOf(foreign)...)
+		},
+		"as the CA that signs": func(data map[string][]byte, foreign *ca) {
+			if err := writeCA(data, foreign, "tls.crt", "tls.key"); err != nil {
+				panic(err)
+			}
+			data[secretCAKey] = data["tls.crt"]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				s := c.run(nil)
+				current, foreign := readyAndPublished(t, c, s), yearCA(t)
+				c.revoke(foreign)
+				time.Sleep(2 * time.Second)
+				c.deny("update secrets", true)
+				secret := c.secret().DeepCopy()
+				delete(secret.Data, secretRevokedKey)
+				change(secret.Data, foreign)
+				secret.ResourceVersion = following(secret.ResourceVersion)
+				if err := c.Tracker().Update(secrets, secret, testNamespace); err != nil {
+					t.Fatal(err)
+				}
+				for range 3 {
+					c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
+					for range 100 {
+						if err := c.without(foreign); err != nil {
+							t.Fatal(err)
+						}
+						time.Sleep(10 * time.Millisecond)
+					}
+					if err := c.published(pemOf(current)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}

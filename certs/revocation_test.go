@@ -115,7 +115,7 @@ func TestARevokedForeignCAIsGoneAtOnceAndStaysAway(t *testing.T) {
 					},
 				} {
 					again()
-					for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
+					for began := time.Now(); time.Since(began) < 1500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
 						if c.trusts(foreign) {
 							t.Fatalf("%s: a caBundle has the revoked CA after %s", name, time.Since(began))
 						}
@@ -164,7 +164,7 @@ func TestAnotherCATakesOverFromARevokedCAThatSigns(t *testing.T) {
 				views := []*view{{lag: 0}, {lag: 500 * time.Millisecond}}
 				c.revoke(first)
 				start, gone := time.Now(), time.Duration(0)
-				for time.Since(start) < 15*time.Second {
+				for time.Since(start) < 8*time.Second {
 					for _, v := range views {
 						trusted := v.see(time.Now(), c.configuration().Webhooks[0].ClientConfig.CABundle)
 						for i, s := range replicas {
@@ -178,7 +178,7 @@ func TestAnotherCATakesOverFromARevokedCAThatSigns(t *testing.T) {
 					} else if gone == 0 {
 						gone = time.Since(start)
 					}
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(50 * time.Millisecond)
 				}
 				if gone == 0 || gone > 6*time.Second {
 					t.Errorf("the revoked CA was gone after %s, want within 6s", gone)
@@ -197,7 +197,7 @@ func TestAnotherCATakesOverFromARevokedCAThatSigns(t *testing.T) {
 
 				// Somebody restores the Secret from before.
 				c.putIn(first)
-				for range 500 {
+				for range 150 {
 					if err := c.without(first); err != nil {
 						t.Fatal(err)
 					}

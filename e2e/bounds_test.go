@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -224,18 +226,59 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	}
 }
 
-// The review of a small pod can be larger than the pod by far: Go writes '<' as six bytes.
+// brackets are 1.3 MB of variables that are 7.8 MB in a review: Go writes '<' as six bytes.
+func brackets() []corev1.EnvVar {
+	var env []corev1.EnvVar
+	for i := range 13 {
+		env = append(env, corev1.EnvVar{Name: fmt.Sprint("V", i), Value: strings.Repeat("<", 100_000)})
+	}
+	return env
+}
+
 func TestAPodOfAngleBracketsIsInjected(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, asking("fluent-bit"), nil)
 	injects(t, n, "fluent-bit")
 	pod := newPod("brackets", nil)
-	for i := range 13 {
-		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprint("V", i), Value: strings.Repeat("<", 100_000)})
-	}
+	pod.Spec.Containers[0].Env = brackets()
 	if stored := n.mustCreate(t, pod); sidecar(stored, "fluent-bit") == nil {
 		t.Errorf("containers %s, want fluent-bit", containerNames(stored))
 	}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "brackets"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "brackets"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "brackets"}}, Spec: pod.Spec},
+		},
+	}
+	if _, err := client.AppsV1().Deployments(n.name).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=brackets"})
+		if err != nil || len(pods.Items) == 0 {
+			return fmt.Errorf("no pod of the Deployment yet (%v)", err)
+		}
+		for i := range pods.Items {
+			if sidecar(&pods.Items[i], "fluent-bit") == nil {
+				t.Errorf("a pod of the Deployment has the containers %s, want fluent-bit", containerNames(&pods.Items[i]))
+			}
+		}
+		return nil
+	})
+}
+
+// In a namespace that fails open, nothing but the answer stands between a tenant and
+// another image in the required sidecar.
+func TestAnUpdateOfAPodOfAngleBracketsIsVerified(t *testing.T) {
+	t.Parallel()
+	m, n := newRequiredBy(t, strictSpec, nil)
+	pod := newPod("brackets", nil)
+	pod.Spec.Containers[0].Env = brackets()
+	n.mustCreate(t, pod)
+	data := fmt.Sprintf(`{"spec":{"initContainers":[{"name":%q,"image":"evil:1"}]}}`, m.name)
+	_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(data), metav1.PatchOptions{})
+	m.checkRefusal(t, err, `: the container NAME would have the image "evil:1"`)
 }
 
 func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {

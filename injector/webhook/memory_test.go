@@ -179,7 +179,7 @@ func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T)
 
 func TestAnUnknownNamespaceIsTheSendersMistakeAndABusyReaderIsNot(t *testing.T) {
 	for want, err := range map[int]error{
-		http.StatusBadRequest:         apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "none"),
+		http.StatusNotFound:           apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "none"),
 		http.StatusServiceUnavailable: apierrors.NewTooManyRequests("too many", 1),
 	} {
 		f := newFixture(t, func(o *parts) { o.Namespaces = oneNamespace{err: fmt.Errorf("reading: %w", err)} })

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -34,7 +35,7 @@ func (p Pods) request(ctx context.Context, r *Review) (injector.Request, error) 
 	ns, err := p.Namespaces.Get(ctx, r.Namespace)
 	switch {
 	case apierrors.IsNotFound(err):
-		return injector.Request{}, Malformed("there is no namespace %q", r.Namespace)
+		return injector.Request{}, malformed(http.StatusNotFound, "there is no namespace %q", r.Namespace)
 	case apierrors.IsTooManyRequests(err):
 		return injector.Request{}, &unavailableError{err}
 	case err != nil:

@@ -22,6 +22,8 @@ type ending struct {
 	each func()
 }
 
+func (e *ending) Done() <-chan struct{} { return nil }
+
 func (e *ending) Err() error {
 	if e.asked++; e.each != nil {
 		e.each()

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,8 +182,8 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 		return nil, err
 	}
 	v, details, err := e.program.ContextEval(r.ctx, s)
-	if r.exceeded == nil && err != nil {
-		r.exceeded = r.ctx.Err() // the evaluation was interrupted
+	if r.exceeded == nil && errors.Is(err, interpreter.InterruptError{}) {
+		r.exceeded = cmp.Or(r.ctx.Err(), err)
 	}
 	if r.exceeded != nil {
 		return nil, r.exceeded

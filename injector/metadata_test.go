@@ -60,8 +60,8 @@ func TestADecisionByTheMetadataIsTheOneForTheWholePod(t *testing.T) {
 								r.Namespace.Annotations["pillion.dev/inject"] = namespace
 							}
 							r.Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-							got, ok := p.DecideByMetadata(r)
-							if !ok {
+							got, templates := p.DecideByMetadata(r)
+							if templates > 0 {
 								left++
 								continue
 							}

@@ -127,22 +127,20 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 	return way.conclude(), nil
 }
 
-// DecideByMetadata answers a request by the pod's metadata alone, and reports whether
-// they suffice: where nothing is injected, or the pod is refused for what it asks. Then
-// the outcome is that of [Pipeline.Inject] for the whole pod, and Pod has what the
-// request has. A pod that nobody wants anything in costs no more than its metadata.
-func (p *Pipeline) DecideByMetadata(r Request) (Outcome, bool) {
+// DecideByMetadata answers a request by the pod's metadata alone where they suffice: where
+// nothing is injected, or the pod is refused for what it asks. Then the outcome is that of
+// [Pipeline.Inject] for the whole pod, and templates is 0. Otherwise templates is how many
+// may be injected. A pod that nobody wants anything in costs no more than its metadata.
+func (p *Pipeline) DecideByMetadata(r Request) (out Outcome, templates int) {
 	rec, unreadable := record.Parse(r.Pod, p.statusKey)
-	if !rec.Empty() && r.RequiredHere() {
-		return Outcome{}, false // the plan says how far the record is believed
-	}
 	base := rec.Base(r.Pod)
 	w := &way{pipeline: p, request: r, base: base, seen: base}
-	if w.decide(); len(w.decision.Inject) > 0 {
-		return Outcome{}, false
+	w.decide()
+	if n := len(w.decision.Inject); n > 0 || !rec.Empty() && r.RequiredHere() {
+		return Outcome{}, max(n, 1) // the plan says how far a record is believed
 	}
 	w.warnOfRecord(unreadable)
-	return w.conclude(), true
+	return w.conclude(), 0
 }
 
 // plan takes a request from the base pod to the plan: base, decide, render, plan.

@@ -61,7 +61,7 @@ func DecodedSize(text []byte) int64 {
 			}
 			members[len(members)-1] = n + 1
 		case '"':
-			end := endOfString(text, i+1)
+			end := EndOfString(text, i+1)
 			size += boxedString + roundUp(int64(end-i-1))
 			i = end
 		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -75,9 +75,9 @@ func DecodedSize(text []byte) int64 {
 	return size
 }
 
-// endOfString returns the index of the quote that ends the string whose first character
+// EndOfString returns the index of the quote that ends the string whose first character
 // stands at begin, and the end of the text if none does.
-func endOfString(text []byte, begin int) int {
+func EndOfString(text []byte, begin int) int {
 	for {
 		n := bytes.IndexByte(text[begin:], '"')
 		if n < 0 {

@@ -172,16 +172,21 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 }
 
 // Pod returns the pod under review, with its numbers kept exact. The caller does not
-// modify it. Pod waits until there is memory for the decoded pod. The error is a
-// [MalformedError], or one of [bounds.Budget.Take].
-func (r *Review) Pod(ctx context.Context) (map[string]any, error) {
+// modify it. Pod waits until there is memory for the decoded pod, and for what so many
+// templates may make of it. The error is a [MalformedError], or one of
+// [bounds.Budget.Take].
+func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error) {
 	if r.pod != nil {
 		return r.pod, nil
 	}
 	if _, err := r.Metadata(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.memory.hold(ctx, r.Namespace, r.Object); err != nil {
+	work, err := workOf(r.Object, templates)
+	if err != nil {
+		return nil, Malformed("the review's object is not a pod: %v", err)
+	}
+	if err := r.memory.holdFor(ctx, r.Namespace, work, r.Object); err != nil {
 		return nil, err
 	}
 	pod, err := injector.DecodePod(r.Object)

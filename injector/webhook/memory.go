@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -35,9 +36,50 @@ func MemoryFor(limit int64, cpus int) Memory {
 	}
 }
 
-// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
-// byte of it: copies of what it changes, the patch, and garbage not yet collected.
-const workPerByte = 0.25
+const (
+	// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
+	// byte of it: copies of what it changes, the patch, and garbage not yet collected.
+	// TestThePipelineDoesNotCopyALargePod holds less.
+	workPerByte = 0.25
+	// workPerContainer is how many bytes a template takes for each container that it
+	// extends: what it renders and plans there, and what the record says of it.
+	workPerContainer = 4608
+)
+
+// containers counts the items of a list, and decodes none of them.
+type containers int
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (c *containers) UnmarshalJSON(list []byte) error {
+	depth := 0
+	for i := 0; i < len(list); i++ {
+		switch list[i] {
+		case '"':
+			i = bounds.EndOfString(list, i+1)
+		case '{', '[':
+			if depth++; depth == 2 {
+				*c++
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return nil
+}
+
+// workOf returns how many bytes templates take for the containers of a pod.
+func workOf(pod part, templates int) (int64, error) {
+	var counted struct {
+		Spec struct {
+			Containers     containers `json:"containers"`
+			InitContainers containers `json:"initContainers"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(pod, &counted); err != nil {
+		return 0, err
+	}
+	return int64(counted.Spec.Containers+counted.Spec.InitContainers) * int64(templates) * workPerContainer, nil
+}
 
 // memory is what one review holds of the budget.
 type memory struct {
@@ -49,8 +91,13 @@ type memory struct {
 // hold waits for the memory to decode the parts and to work on them. It gives back first
 // what the review held until now: who holds some and waits for more could wait for ever.
 func (m *memory) hold(ctx context.Context, namespace string, parts ...part) error {
+	return m.holdFor(ctx, namespace, 0, parts...)
+}
+
+// holdFor is hold for parts and for work that takes so many bytes more.
+func (m *memory) holdFor(ctx context.Context, namespace string, work int64, parts ...part) error {
 	m.free()
-	var bytes int64
+	bytes := work
 	for _, p := range parts {
 		size := bounds.DecodedSize(p)
 		bytes += size + int64(workPerByte*float64(size)) + decoderBuffer*int64(len(p))
@@ -89,7 +136,7 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes about %d MiB of memory, of which Pillion has %d for one object. "+
 			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
 			len(r.Object)>>10, tooLarge.Bytes>>20, tooLarge.Most>>20)
-	case errors.As(err, &busy) && busy.Large:
+	case errors.As(err, &busy) && busy.Large && !errors.Is(err, context.Canceled):
 		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for half of the time that the API server waits. Try again, or make the object smaller",
 			len(r.Object)>>10)
 	default:

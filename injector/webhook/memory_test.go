@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -206,5 +208,30 @@ func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
 			t.Errorf("%q: %s are left, want %s", query, left, want)
 		}
 		cancel()
+	}
+}
+
+// A template takes more for a container that it extends than a small container takes.
+func TestManySmallContainersAreCharged(t *testing.T) {
+	pod := func(n int) part {
+		text := `{"name":"a[\"{","image":"x","ports":[{},{}]},`
+		return part(`{"spec":{"initContainers":[{}],"containers":[` + strings.TrimSuffix(strings.Repeat(text, n), ",") + `]}}`)
+	}
+	for n, want := range map[int]int64{0: 1, 1: 2, 8000: 8001} {
+		if got, err := workOf(pod(n), 3); err != nil || got != want*3*workPerContainer {
+			t.Errorf("%d containers: %d bytes, %v; want those of %d", n, got, err, want)
+		}
+	}
+}
+
+func TestAReviewWhoseClientWentAwayIsNoError(t *testing.T) {
+	f := newFixture(t, func(o *parts) { o.Namespaces = &namespacesThatHang{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/mutate", strings.NewReader(strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)))
+	r.Header.Set("Content-Type", "application/json")
+	f.mutate.ServeHTTP(httptest.NewRecorder(), r)
+	if n := testutil.ToFloat64(f.Metrics.requests.WithLabelValues("mutate", "abandoned", "", "false")); n != 1 || strings.Contains(f.log.String(), "ERROR") {
+		t.Errorf("counted %v times as abandoned; the log: %s", n, f.log)
 	}
 }

@@ -154,7 +154,7 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	var malformed *MalformedError
 	var panicked *panicError
 	var busy *bounds.BusyError
-	if errors.As(err, &busy) {
+	if errors.As(err, &busy) && !errors.Is(err, context.Canceled) {
 		unavailable = &unavailableError{err}
 	}
 	switch {
@@ -169,6 +169,12 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	case errors.As(err, &malformed):
 		m.options.Metrics.observe(e.webhook, "malformed", "", e.dryRun(), time.Since(e.start))
 		http.Error(w, "pillion: "+boundMessage([]string{malformed.text}), malformed.status)
+		return
+	}
+	if errors.Is(err, context.Canceled) {
+		m.options.Metrics.observe(e.webhook, "abandoned", "", e.dryRun(), time.Since(e.start))
+		m.log(e).Info("the client went away before the review was answered", "duration", time.Since(e.start))
+		http.Error(w, "pillion: the connection ended", http.StatusInternalServerError)
 		return
 	}
 	m.options.Metrics.observe(e.webhook, "error", reason.InternalError, e.dryRun(), time.Since(e.start))

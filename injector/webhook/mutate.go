@@ -24,9 +24,9 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 	if request.Pod, err = r.Metadata(ctx); err != nil {
 		return Response{}, err
 	}
-	out, decided := m.pods.Pipeline.DecideByMetadata(request)
-	if !decided {
-		if request.Pod, err = r.Pod(ctx); err != nil {
+	out, templates := m.pods.Pipeline.DecideByMetadata(request)
+	if templates > 0 {
+		if request.Pod, err = r.Pod(ctx, templates); err != nil {
 			return Response{}, err
 		}
 		if out, err = m.pods.Pipeline.Inject(ctx, request); err != nil {

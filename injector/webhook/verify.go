@@ -26,7 +26,13 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil || !request.RequiredHere() {
 		return Allowed(), err
 	}
-	if request.Pod, err = r.Pod(ctx); err != nil {
+	required := 0
+	for _, e := range request.Templates.All() {
+		if e.Required() {
+			required++
+		}
+	}
+	if request.Pod, err = r.Pod(ctx, required); err != nil {
 		return Response{}, err
 	}
 	if r.Operation == "UPDATE" {

@@ -10,6 +10,7 @@ const (
 	mapGroup     = 288 // eight entries
 	mapGroupLeft = 3   // entries of a group that is just over half full after growing
 	mapTable     = 96  // a table and its directory, for more than one group
+	mapTablePart = 360 // a group of a table, whose allocation is rounded up by a seventh
 	boxedString  = 16
 	boxedSlice   = 24
 	// A slice grows by a quarter to a half, and is copied meanwhile.
@@ -54,10 +55,12 @@ func DecodedSize(text []byte) int64 {
 			// The first eight members share one group. Above, groups are at least
 			// mapGroupLeft members full, and the smaller map is kept until all is copied.
 			switch {
+			case n == 0:
+				size += mapGroup
 			case n == 8:
 				size += mapGroup + mapTable
-			case n == 0, n > 8 && n%mapGroupLeft == 0:
-				size += mapGroup
+			case n > 8 && n%mapGroupLeft == 0:
+				size += mapTablePart
 			}
 			members[len(members)-1] = n + 1
 		case '"':

@@ -22,9 +22,11 @@ const (
 	// smallBody is the part of each body that counts as small: all of an ordinary
 	// review, of a few KiB.
 	smallBody = 64 << 10
-	// stalled is how long a sender may pause while others need the memory of the body.
-	// An API server sends a review in one go.
-	stalled = 100 * time.Millisecond
+	// A body whose sender is slow gives way where others need its memory: later than
+	// slowStart, with less than slowRate bytes a second since. An API server sends a
+	// review in one go.
+	slowStart = 100 * time.Millisecond
+	slowRate  = 1 << 20
 )
 
 // errTooMuch means that the bodies being read have used up their memory.
@@ -32,7 +34,7 @@ var errTooMuch = errors.New("the reviews being read hold as much memory as they 
 
 // bodies bounds the memory of the bodies of reviews, from their first byte to their
 // answer. Small bodies, and the first part of each other, have memory of their own.
-// Where memory runs out, the body whose sender has paused for the longest goes first.
+// Where memory runs out, bodies whose senders are slow are given up.
 type bodies struct{ small, rest pool }
 
 func newBodies(small, rest int64) *bodies {
@@ -83,7 +85,8 @@ type bodyReader struct {
 	small, rest int64 // what it holds of each pool
 
 	mu       sync.Mutex
-	progress time.Time // of the last byte
+	began    time.Time
+	received int64
 	evicted  bool
 }
 
@@ -103,7 +106,7 @@ func (r *bodyReader) tooLong() error {
 
 // readAll reads to the end.
 func (r *bodyReader) readAll() ([]byte, error) {
-	r.moved()
+	r.moved(0)
 	if err := r.grow(4 << 10); err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (r *bodyReader) readAll() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		}
-		r.moved()
+		r.moved(n)
 	}
 }
 
@@ -162,10 +165,13 @@ func (r *bodyReader) grow(size int) error {
 	return nil
 }
 
-func (r *bodyReader) moved() {
+func (r *bodyReader) moved(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress = time.Now()
+	if r.began.IsZero() {
+		r.began = time.Now()
+	}
+	r.received += int64(bytes)
 }
 
 func (r *bodyReader) wasEvicted() bool {
@@ -186,11 +192,12 @@ func (r *bodyReader) release() {
 	r.small, r.rest, r.buffer = 0, 0, nil
 }
 
-// evict ends the reading if its sender has paused, and reports whether it has.
+// evict ends the reading if its sender is slow, and reports whether it has.
 func (r *bodyReader) evict(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.evicted || now.Sub(r.progress) < stalled {
+	allowed := slowStart + time.Duration(r.received)*time.Second/slowRate
+	if r.evicted || now.Sub(r.began) < allowed {
 		return false
 	}
 	r.evicted = r.stop(time.Unix(1, 0)) == nil
@@ -210,8 +217,8 @@ func (p *pool) left() int64 {
 	return p.free
 }
 
-// take takes memory. Where there is none left, bodies whose senders have paused are
-// given up. Their memory comes back a moment later, and is overdrawn until then.
+// take takes memory. Where there is none left, bodies whose senders are slow are given
+// up. Their memory comes back a moment later, and is overdrawn until then.
 func (p *pool) take(r *bodyReader, bytes int64) error {
 	if bytes == 0 {
 		return nil
@@ -238,8 +245,8 @@ func (p *pool) forget(r *bodyReader) {
 	delete(p.readers, r)
 }
 
-// evict ends the reading of all bodies whose senders have paused, and reports whether
-// there was one.
+// evict ends the reading of all bodies whose senders are slow, and reports whether there
+// was one.
 func (p *pool) evict(but *bodyReader) (any bool) {
 	now := time.Now()
 	for r := range p.readers {

@@ -32,7 +32,7 @@ func (f *fixture) allFree(t *testing.T) {
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
 	held := f.Memory.LargeBodies
-	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, progress: time.Now().Add(time.Hour)}, held); err != nil {
+	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, began: time.Now().Add(time.Hour)}, held); err != nil {
 		t.Fatal(err)
 	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
@@ -73,10 +73,11 @@ func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 	}
 }
 
-// connections are clients that begin a review of size bytes and do not finish it.
-func stall(t *testing.T, address string, clients, size int) {
+// stall has clients begin a review, send size bytes of it, and not finish it. Those that
+// trickle send a byte every few milliseconds.
+func stall(t *testing.T, address string, clients, size int, trickle bool) {
 	t.Helper()
-	head := fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size+1)
+	head := fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", smallBody-1)
 	for range clients {
 		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -86,48 +87,60 @@ func stall(t *testing.T, address string, clients, size int) {
 		if _, err := io.WriteString(c, head+strings.Repeat(" ", size)); err != nil {
 			t.Fatal(err)
 		}
+		if trickle {
+			go func() {
+				for {
+					if _, err := io.WriteString(c, " "); err != nil {
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}()
+		}
 	}
 }
 
-func TestSendersThatPauseGiveWayToOthers(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * smallBody })
-	server := httptest.NewTLSServer(f.mutate)
-	t.Cleanup(server.Close)
-	stall(t, server.Listener.Addr().String(), 3, smallBody-2)
+func TestSlowSendersGiveWayToOthers(t *testing.T) {
+	for name, trickle := range map[string]bool{"that pause": false, "that go on byte by byte": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * smallBody })
+			server := httptest.NewTLSServer(f.mutate)
+			t.Cleanup(server.Close)
+			stall(t, server.Listener.Addr().String(), 3, smallBody-1024, trickle)
+			eventuallyFree(t, f, func(small int64) bool { return small == smallBody }, "the bodies are not held")
+			sending := &bodyReader{began: time.Now().Add(time.Hour)}
+			if err := f.bodies.small.take(sending, smallBody-100); err != nil {
+				t.Fatal(err)
+			}
+			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // as an API server does after a 503
+				answer, err := server.Client().Post(server.URL, "application/json", strings.NewReader(reviewOf(v1Version, "", false)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("a review beside three slow ones: %s", answer.Status)
+				}
+			}
+			eventuallyFree(t, f, func(small int64) bool { return small >= smallBody }, "the memory of the bodies that were given up does not come back")
+		})
+	}
+}
+
+// eventuallyFree waits until so much memory for small bodies is free.
+func eventuallyFree(t *testing.T, f *fixture, enough func(small int64) bool, otherwise string) {
+	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if small, _ := f.bodies.free(); small == smallBody {
-			break
+		small, _ := f.bodies.free()
+		if enough(small) {
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the bodies are not held: %v", f.bodies)
-		}
-	}
-	sending := &bodyReader{progress: time.Now().Add(time.Hour)}
-	if err := f.bodies.small.take(sending, smallBody-100); err != nil {
-		t.Fatal(err)
-	}
-	var answer *http.Response
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // as an API server does after a 503
-		var err error
-		if answer, err = server.Client().Post(server.URL, "application/json", strings.NewReader(reviewOf(v1Version, "", false))); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = io.Copy(io.Discard, answer.Body)
-		_ = answer.Body.Close()
-		if answer.StatusCode == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a review beside three that pause: %s", answer.Status)
-		}
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if small, _ := f.bodies.free(); small >= smallBody { // one of them at least
-			break
-		}
-		if time.Now().After(deadline) {
-			small, _ := f.bodies.free()
-			t.Fatalf("the memory of the bodies that were given up does not come back: %d", small)
+			t.Fatalf("%s: %d bytes are free", otherwise, small)
 		}
 	}
 }

@@ -247,6 +247,12 @@ func (r *Review) OldPod() (map[string]any, error) {
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": labels}, "spec": spec}, nil
 }
 
+// drop gives back the memory of the objects. What names the review in the log stays.
+func (r *Review) drop() {
+	r.memory.free()
+	r.Object, r.OldObject, r.UserInfo, r.pod = nil, nil, nil, nil
+}
+
 // FromNode reports whether a kubelet sent the request: only nodes are in the group
 // system:nodes. The error is a [MalformedError].
 func (r *Review) FromNode() (bool, error) {

@@ -72,51 +72,56 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 				m.fail(w, e, &panicError{p, debug.Stack()})
 			}
 		}()
-		if err := m.serve(w, r, webhook, e); err != nil {
+		answer, err := m.answer(w, r, webhook, e)
+		if err != nil {
 			m.fail(w, e, err)
+			return
 		}
+		// The review holds nothing any more: a client that does not read its answer must
+		// not keep others waiting.
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(answer) // a client that has gone away is its own affair
 	})
 }
 
-// serve answers one review. Nothing is written before an error.
-func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) error {
+// answer returns the answer to one review. It writes nothing but headers.
+func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) ([]byte, error) {
 	if err := m.options.Ready(); err != nil {
-		return &unavailableError{err}
+		return nil, &unavailableError{err}
 	}
 	body, release, err := m.bodies.read(w, r)
 	defer release()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	done := bounds.Work(r.Context())
 	defer func() { done(e.review != nil) }()
 	ctx, cancel, err := m.withTimeout(r, e.start)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer cancel()
 	version, review, err := decodeReview(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	review.memory.budget = m.budget
-	defer review.memory.free()
+	defer review.drop()
 	e.review = review
 	if e.response, err = webhook.Review(ctx, review); err != nil {
 		refusal, ok := refuseForMemory(review, err)
 		if !ok {
-			return err
+			return nil, err
 		}
 		e.response = refusal
 	}
 	answer, err := encodeReview(version, review.UID, e.response)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.record(e)
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(answer) // a client that has gone away is its own affair
-	return nil
+	e.response = Response{}
+	return answer, nil
 }
 
 // withTimeout bounds the work by the time that the API server is willing to wait,

@@ -471,3 +471,27 @@ func TestTheGroupOfAManifestMayFollowThePrefix(t *testing.T) {
 		}
 	}
 }
+
+// Each expression is a program in memory. Everybody who reaches the port can send a
+// template to the guard.
+func TestATemplateHasSoManyExpressionsAtMost(t *testing.T) {
+	manifest := func(n int, expr string) string {
+		var env strings.Builder
+		for i := range n {
+			fmt.Fprintf(&env, ",{\"name\":\"A%d\",\"value\":\"${%s}\"}", i, expr)
+		}
+		return `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"t"},"spec":{"inject":{"spec":{"initContainers":[{"name":"a","image":"x","env":[` + env.String()[1:] + `]}]}}}}`
+	}
+	if _, _, err := Compile([]byte(manifest(1000, "'x'")), Options{}); err != nil {
+		t.Errorf("1000 expressions: %v", err)
+	}
+	for name, text := range map[string]string{
+		"is one expression too many: a template may have 1000": manifest(5000, "'x'"),
+		"is an expression of 20002 bytes; allowed are 16384":   manifest(1, "'"+strings.Repeat("x", 20_000)+"'"),
+	} {
+		_, _, err := Compile([]byte(text), Options{})
+		if err == nil || strings.Count(err.Error(), name) != 1 || len(err.Error()) > 4096 {
+			t.Errorf("%.4096v; want one line with %q", err, name)
+		}
+	}
+}

@@ -125,6 +125,8 @@ func reference(t *testing.T) string {
 	line("| repetitions of one `$for` | %d |", templates.MaxIterations)
 	line("| bytes of the fragment for one pod | %d |", templates.MaxRenderedBytes)
 	line("| bytes of a manifest | %d |", templates.MaxManifestBytes)
+	line("| expressions of a template, with each `$each` and `$for` | %d |", expression.MaxExpressions)
+	line("| bytes of one expression | %d |", expression.MaxSource)
 	line("\n## Required templates\n")
 	line("A template with `required` (it needs `match`) is injected whatever the annotations say. Nobody may set its parameters unless `setBy` says so, and")
 	line("`overridable`, `KeepPod` and `Skip` are refused. Labels, annotations, variables and mounts of the pod, which stay where another template wants other values,")

@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -48,7 +49,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
 	}
-	if err := r.memory.hold(ctx, "", r.Object, r.OldObject); err != nil {
+	if err := r.memory.holdFor(ctx, "", compileWork(r.Object), r.Object, r.OldObject); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {
@@ -58,6 +59,15 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 		return g.delete(r)
 	}
 	return Allowed(), nil
+}
+
+// workPerExpression is how many bytes an expression takes compiled, as a program.
+const workPerExpression = 24 << 10
+
+// compileWork returns how many bytes it takes to compile a manifest.
+func compileWork(manifest part) int64 {
+	n := bytes.Count(manifest, []byte("${")) + bytes.Count(manifest, []byte(`"expression"`))
+	return int64(min(n, expression.MaxExpressions)) * workPerExpression
 }
 
 // sidecarTemplate has the fields that the guard reads before it compiles a template.

@@ -30,6 +30,30 @@ type Template struct {
 	AllowUnknownFields bool
 	// Problem takes a mistake, and Warn what its author probably did not mean.
 	Problem, Warn func(at Place, message string)
+
+	// compiled counts the expressions, and the names that are bound for some of them.
+	compiled int
+}
+
+// MaxExpressions bounds the expressions of a template, and MaxSource the characters of
+// one. Each is a program in memory, and takes about a millisecond to compile. The largest
+// template of the library has 31.
+const (
+	MaxExpressions = 1000
+	MaxSource      = 16 << 10
+)
+
+// allow counts one expression more, and reports whether the template may have it. Only the
+// first one too many is a problem.
+func (t *Template) allow(source string, at Place) bool {
+	t.compiled++
+	if t.compiled == MaxExpressions+1 {
+		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Say in a variable once what many places say, or split the template", MaxExpressions))
+	}
+	if len(source) > MaxSource {
+		t.Problem(at, fmt.Sprintf("is an expression of %d bytes; allowed are %d", len(source), MaxSource))
+	}
+	return t.compiled <= MaxExpressions && len(source) <= MaxSource
 }
 
 // Environment compiles the expressions at one place of a template. Not for more than one
@@ -169,6 +193,9 @@ func (e *Environment) bind(name string, loose, typed *cel.Type) (*Environment, e
 	if slices.Contains(visibleNames, name) || slices.Contains(e.bound, name) || slices.Contains(param.Keywords, name) {
 		return nil, fmt.Errorf("the name %s is taken; choose another", name)
 	}
+	if e.template.compiled++; e.template.compiled > MaxExpressions {
+		return nil, fmt.Errorf("is one $each or $for too many: a template may have %d of them and of expressions", MaxExpressions)
+	}
 	below := *e
 	below.bound = append(slices.Clone(e.bound), name)
 	var err error
@@ -189,6 +216,9 @@ func (c *checker) bind(name string, t *cel.Type) (*checker, error) {
 // Compile compiles an expression for a value of any type. It returns nil if the
 // expression has problems.
 func (e *Environment) Compile(source string, at Place) *Expression {
+	if !e.template.allow(source, at) {
+		return nil
+	}
 	compiled, err := e.run.compile(source, at)
 	if err != nil {
 		e.template.Problem(at, err.Error())

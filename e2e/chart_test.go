@@ -169,8 +169,8 @@ func TestTheRegistrationFailsOpenAndOnlyEnforcedNamespacesClosed(t *testing.T) {
 		policy   admissionregistrationv1.FailurePolicyType
 		timeout  int32
 	}{
-		{"requested.pillion.dev", metav1.LabelSelectorOpNotIn, admissionregistrationv1.Ignore, 2},
-		{"enforced.pillion.dev", metav1.LabelSelectorOpIn, admissionregistrationv1.Fail, 5},
+		{"requested.pillion.dev", metav1.LabelSelectorOpNotIn, admissionregistrationv1.Ignore, 10},
+		{"enforced.pillion.dev", metav1.LabelSelectorOpIn, admissionregistrationv1.Fail, 10},
 	} {
 		w := c.Webhooks[i]
 		if w.Name != want.name || *w.FailurePolicy != want.policy || *w.TimeoutSeconds != want.timeout ||

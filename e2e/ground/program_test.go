@@ -81,7 +81,7 @@ func TestWhatTheGroundCannotRunAsAKubeletWouldIsRefused(t *testing.T) {
 		{"a variable in a variable", func(p *corev1.PodSpec) { p.Containers[0].Env = []corev1.EnvVar{{Name: "X", Value: "$$5"}} }, "variable X"},
 		{"a reference to a resource", func(p *corev1.PodSpec) {
 			p.Containers[0].Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}}}
-		}, "fieldRef only"},
+		}, "limits.memory of the container itself, only"},
 		{"a field it does not know", func(p *corev1.PodSpec) {
 			p.Containers[0].Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
 		}, "metadata.uid"},

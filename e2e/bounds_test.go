@@ -79,13 +79,13 @@ type attack struct {
 // Each attack goes on for a second, in `make attacks` for as long as ATTACK says. There
 // the API server, too, is brought to its limits.
 func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
-	lasting, thorough := time.Second, false
+	lasting, thorough, clients := time.Second, false, 2
 	if text := os.Getenv("ATTACK"); text != "" {
 		var err error
 		if lasting, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("ATTACK: %v", err)
 		}
-		thorough = true
+		thorough, clients = true, 4
 	}
 	if shared.Kind() != ground.KindControlPlane {
 		t.Skip("the processes of a node's pods are measured by its kubelet; the binary is the same")
@@ -156,7 +156,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	objects := `,"future":[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, 7_300_000/8), ",") + `]`
 	attacks := []attack{
 		{"small reviews only", func(ctx context.Context) string { <-ctx.Done(); return "" }},
-		{"4 dry runs of 230,000 variables", func(ctx context.Context) string { return create(ctx, n, 4, withVariables(230_000)) }},
+		{fmt.Sprint(clients, " dry runs of 230,000 variables"), func(ctx context.Context) string { return create(ctx, n, clients, withVariables(230_000)) }},
 		{"7.3 MB of small objects, 4 clients", func(ctx context.Context) string {
 			return post(ctx, 4, func() string { return reviewIn(n.name, objects) })
 		}},
@@ -175,7 +175,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		{"320 clients in namespaces that do not exist", func(ctx context.Context) string {
 			return post(ctx, 320, func() string { return reviewIn(unique("none"), "") })
 		}},
-		{"12 dry runs of 8,000 containers, three templates", func(ctx context.Context) string { return create(ctx, busy, 12, manyContainers) }},
+		{fmt.Sprint(3*clients, " dry runs of 8,000 containers, three templates"), func(ctx context.Context) string { return create(ctx, busy, 3*clients, manyContainers) }},
 	}
 	if thorough {
 		attacks = append(attacks,

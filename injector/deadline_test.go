@@ -41,12 +41,12 @@ func counting(tb testing.TB, each func()) *ending {
 
 // large are reviews that take long, of which all steps of the pipeline have a share.
 var large = []growth{
-	{what: "three library templates", library: []string{"environment", "fluent-bit", "ca-bundle"}, shape: containers, size: 8000, refused: reason.TemplateTooExpensive},
-	{what: "injected", library: []string{"environment"}, shape: containers, size: 1000},
-	{what: "required", manifests: one(requiredManifest), shape: containers, size: 500},
-	{what: "wishes", manifests: items("{after: i%}"), shape: small, size: 2000},
-	{what: "verified", manifests: one(requiredManifest), shape: containers, size: 500, call: toVerify},
-	{what: "updated", manifests: one(requiredManifest), shape: containers, size: 500, call: toUpdate},
+	{what: "three library templates", library: []string{"environment", "fluent-bit", "ca-bundle"}, shape: containers, size: 4000, refused: reason.TemplateTooExpensive},
+	{what: "injected", library: []string{"environment"}, shape: containers, size: 500},
+	{what: "required", manifests: one(requiredManifest), shape: containers, size: 250},
+	{what: "wishes", manifests: items("{after: i%}"), shape: small, size: 1000},
+	{what: "verified", manifests: one(requiredManifest), shape: containers, size: 250, call: toVerify},
+	{what: "updated", manifests: one(requiredManifest), shape: containers, size: 250, call: toUpdate},
 }
 
 func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
@@ -60,8 +60,8 @@ func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
 			if all.asked < g.size {
 				t.Fatalf("it asks its context %d times for %d", all.asked, g.size)
 			}
-			for tenth := range 10 {
-				ctx := &ending{Context: t.Context(), after: all.asked * tenth / 10, err: context.DeadlineExceeded}
+			for fifth := range 5 {
+				ctx := &ending{Context: t.Context(), after: all.asked * fifth / 5, err: context.DeadlineExceeded}
 				out, err := r.ask(ctx, r.text)
 				if err != nil || out.Allowed || out.Code != reason.TemplateTooExpensive || len(out.Operations) > 0 {
 					t.Fatalf("ended after %d of %d: %v %s %v", ctx.after, all.asked, out.Allowed, out.Code, err)

@@ -56,8 +56,11 @@ func reportRatio(b *testing.B, name string, half, whole func()) {
 // machine, unlike the times of BenchmarkGrowth.
 func TestAReviewAllocatesInProportionToItsSize(t *testing.T) {
 	for _, g := range growths {
+		if g.refused != "" && strings.HasPrefix(g.what, "three-templates") {
+			continue // the slowest, and refused for the same reason as one of its templates
+		}
 		t.Run(g.name(""), func(t *testing.T) {
-			least, most := g.size/16, g.size/4
+			least, most := g.size/32, g.size/8
 			if g.refused != "" {
 				least, most = g.size/2, g.size // smaller ones are not refused
 			}
@@ -65,13 +68,13 @@ func TestAReviewAllocatesInProportionToItsSize(t *testing.T) {
 			var fewer, fewerAgain float64
 			for n := least; n <= most; n *= 2 {
 				r := g.at(t, n)
-				count := testing.AllocsPerRun(1, r.run)
+				count := allocations(r.run)
 				if before != nil && count > growthTarget*fewer {
 					t.Errorf("%d takes %.0f allocations, half of it %.0f", n, count, fewer)
 				}
 				if g.call == toInject && !r.refused {
 					r.again()
-					again := testing.AllocsPerRun(1, r.run)
+					again := allocations(r.run)
 					if before != nil && again > growthTarget*fewerAgain {
 						t.Errorf("the second call of %d takes %.0f allocations, of half of it %.0f", n, again, fewerAgain)
 					}
@@ -81,6 +84,15 @@ func TestAReviewAllocatesInProportionToItsSize(t *testing.T) {
 			}
 		})
 	}
+}
+
+// allocations counts those of one run. Nothing else runs meanwhile: tests in parallel wait.
+func allocations(run func()) float64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	run()
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs - before.Mallocs)
 }
 
 // growthTarget leaves room for noise and for caches that a larger pod does not fit in.

@@ -557,6 +557,10 @@ func certificatePEM(cert *x509.Certificate) []byte {
 // testRevoked has somebody put a CA of his own into the Secret and take it out again, and an
 // admin revoke it, and then the CA that signs. No pod is refused meanwhile.
 func (g *certsGround) testRevoked(t *testing.T) {
+	// The CA of another install, which Helm keeps, may be about to end.
+	if err := g.client.CoreV1().Secrets(ground.Namespace).Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 	g.install(t, true)
 	secrets, foreign := g.client.CoreV1().Secrets(ground.Namespace), newIssuer(t)
 	edit := func(ctx context.Context, change func(map[string][]byte)) error {

@@ -93,7 +93,7 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 // An API server gives up after its timeout, and lets the pod through where failures are
 // ignored. A large pod that had to wait is refused just before.
 func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Timeout = 300 * time.Millisecond })
+	f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
 	release, err := f.budget.Take(t.Context(), "other", f.Memory.Decoded.Large)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 }
 
 func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Timeout = 100 * time.Millisecond })
+	f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
 	for range f.Memory.Decoded.SmallWorkers {
 		release, err := f.budget.Take(t.Context(), "other", bounds.Small)
 		if err != nil {

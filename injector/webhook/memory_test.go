@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -147,32 +148,39 @@ func TestTheRestOfAReviewIsBoundedToo(t *testing.T) {
 }
 
 // namespacesThatHang are those of an API server that does not answer.
-type namespacesThatHang struct{ asked, most atomic.Int64 }
+type namespacesThatHang struct {
+	asked atomic.Int64
+	end   chan struct{}
+}
 
 func (n *namespacesThatHang) Get(ctx context.Context, name string) (templates.Namespace, error) {
 	if name == "shop" {
 		return templates.Namespace{Name: name}, nil
 	}
-	n.most.Store(max(n.most.Load(), n.asked.Add(1)))
-	defer n.asked.Add(-1)
-	<-ctx.Done()
-	return templates.Namespace{}, ctx.Err()
+	n.asked.Add(1)
+	select {
+	case <-ctx.Done():
+		return templates.Namespace{}, ctx.Err()
+	case <-n.end:
+		return templates.Namespace{}, errors.New("the connection broke")
+	}
 }
 
 func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T) {
-	hanging := &namespacesThatHang{}
-	f := newFixture(t, func(o *parts) { o.Namespaces = hanging; o.Timeout = time.Second })
+	hanging := &namespacesThatHang{end: make(chan struct{})}
+	f := newFixture(t, func(o *parts) { o.Namespaces = hanging })
 	ended := make(chan bool)
 	forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
 	for range 320 {
 		go func() { f.post(t, forged); ended <- true }()
 	}
-	for hanging.asked.Load() < 300 {
+	for hanging.asked.Load() < 320 {
 		time.Sleep(time.Millisecond)
 	}
 	for range 10 {
 		decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
 	}
+	close(hanging.end)
 	for range 320 {
 		<-ended
 	}

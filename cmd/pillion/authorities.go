@@ -57,20 +57,12 @@ func authoritiesOf(configurations []configuration, replicas []answers) []*author
 	}
 	for _, r := range replicas {
 		for _, m := range r.metrics[authorityMetric].GetMetric() {
-			var fingerprint, state string
-			for _, l := range m.GetLabel() {
-				switch l.GetName() {
-				case "fingerprint":
-					fingerprint = l.GetValue()
-				case "state":
-					state = l.GetValue()
-				}
-			}
-			a := of(fingerprint)
-			if !slices.Contains(a.states, state) {
+			labels := labelsOf(m)
+			a := of(labels["fingerprint"])
+			if state := labels["state"]; !slices.Contains(a.states, state) {
 				a.states = append(a.states, state)
 			}
-			if seconds := m.GetGauge().GetValue() + m.GetUntyped().GetValue(); seconds > 0 {
+			if seconds := numberOf(m); seconds > 0 {
 				a.until = time.Unix(int64(seconds), 0).UTC()
 			}
 		}
@@ -134,17 +126,8 @@ func providerOf(replicas []answers) certs.ProviderStatus {
 	var said []certs.ProviderStatus
 	for _, r := range replicas {
 		for _, m := range r.metrics[providerMetric].GetMetric() {
-			var p certs.ProviderStatus
-			for _, l := range m.GetLabel() {
-				switch l.GetName() {
-				case "provider":
-					p.Name = l.GetValue()
-				case "secret":
-					p.Secret = l.GetValue()
-				case "publishes":
-					p.Publishes = l.GetValue() == "true"
-				}
-			}
+			labels := labelsOf(m)
+			p := certs.ProviderStatus{Name: labels["provider"], Secret: labels["secret"], Publishes: labels["publishes"] == "true"}
 			if !slices.Contains(said, p) {
 				said = append(said, p)
 			}

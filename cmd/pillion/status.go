@@ -217,6 +217,20 @@ func plainLabels(metrics map[string]*dto.MetricFamily) {
 	}
 }
 
+// labelsOf returns the labels of a metric by name.
+func labelsOf(m *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return labels
+}
+
+// numberOf returns the value of a gauge or a counter, whether or not its type is known.
+func numberOf(m *dto.Metric) float64 {
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+}
+
 // notReady returns the reason why a request for /readyz failed: the replica's answer or, if
 // the API server could not reach the replica, the API server's answer.
 func notReady(body []byte, err error) string {
@@ -240,7 +254,7 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 			}
 		}
 		if has == len(labels) {
-			sum, found = sum+m.GetGauge().GetValue()+m.GetCounter().GetValue()+m.GetUntyped().GetValue(), true
+			sum, found = sum+numberOf(m), true
 		}
 	}
 	return sum, found

@@ -77,11 +77,7 @@ func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Inter
 func (a answers) problems() []string {
 	var list []string
 	for _, m := range a.metrics["pillion_certificate_problem"].GetMetric() {
-		labels := map[string]string{}
-		for _, l := range m.GetLabel() {
-			labels[l.GetName()] = l.GetValue()
-		}
-		if m.GetGauge().GetValue()+m.GetUntyped().GetValue() > 0 {
+		if labels := labelsOf(m); numberOf(m) > 0 {
 			list = append(list, labels["operation"]+": "+labels["object"])
 		}
 	}
@@ -161,15 +157,8 @@ func configurationsOf(ctx context.Context, client kubernetes.Interface, namespac
 	}
 	for _, a := range replicas {
 		for _, m := range a.metrics[published].GetMetric() {
-			var c configuration
-			for _, l := range m.GetLabel() {
-				switch l.GetName() {
-				case "kind":
-					c.kind = l.GetValue()
-				case "configuration":
-					c.name = l.GetValue()
-				}
-			}
+			labels := labelsOf(m)
+			c := configuration{kind: labels["kind"], name: labels["configuration"]}
 			if !slices.ContainsFunc(all, func(other configuration) bool { return other.kind == c.kind && other.name == c.name }) {
 				all = append(all, c)
 			}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
@@ -68,18 +69,30 @@ func (i *Informer) Ready() error {
 // not hold it. The error is NotFound if the namespace does not exist, and TooManyRequests
 // if too many namespaces are being read.
 func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
-	item, found, err := i.informer.GetStore().GetByKey(name)
-	if err != nil {
-		return templates.Namespace{}, fmt.Errorf("looking up namespace %q: %w", name, err)
-	}
-	object, ok := item.(*metav1.PartialObjectMetadata)
-	if !found || !ok {
-		object, err = i.live.get(ctx, name)
-		if err != nil {
+	object, ok := i.cached(name)
+	if !ok {
+		var err error
+		if object, err = i.live.get(ctx, name); err != nil {
 			return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 		}
 	}
 	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
+}
+
+// UID returns the UID of a namespace in the cache. It reads nothing live.
+func (i *Informer) UID(name string) (types.UID, bool) {
+	object, ok := i.cached(name)
+	if !ok {
+		return "", false
+	}
+	return object.UID, true
+}
+
+// cached returns a namespace of the cache.
+func (i *Informer) cached(name string) (*metav1.PartialObjectMetadata, bool) {
+	item, _, _ := i.informer.GetStore().GetByKey(name) // the store is in memory: no key fails
+	object, ok := item.(*metav1.PartialObjectMetadata)
+	return object, ok
 }
 
 // List returns the namespaces in the cache, in no particular order. Namespaces that are

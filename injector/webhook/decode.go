@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,7 +154,7 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 		"name": pod.Metadata.Name, "generateName": pod.Metadata.GenerateName,
 		"labels": pod.Metadata.Labels, "annotations": pod.Metadata.Annotations, "ownerReferences": pod.Metadata.OwnerReferences,
 	}
-	if err := r.memory.hold(ctx, r.Namespace, parts["name"], parts["generateName"], parts["labels"], parts["annotations"], parts["ownerReferences"]); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, slices.Collect(maps.Values(parts))...); err != nil {
 		return nil, err
 	}
 	metadata := map[string]any{}

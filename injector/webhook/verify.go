@@ -1,11 +1,6 @@
 package webhook
 
-import (
-	"context"
-	"slices"
-
-	"github.com/pillion-dev/pillion/templates"
-)
+import "context"
 
 type verify struct{ pods Pods }
 
@@ -19,18 +14,18 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if err := r.aboutPod(); err != nil {
 		return Response{}, err
 	}
-	if !slices.ContainsFunc(v.pods.Templates().All(), templates.Entry.Required) {
+	required := 0
+	for _, e := range v.pods.Templates().All() {
+		if e.Required() {
+			required++
+		}
+	}
+	if required == 0 {
 		return Allowed(), nil
 	}
 	request, err := v.pods.request(ctx, r)
 	if err != nil || !request.RequiredHere() {
 		return Allowed(), err
-	}
-	required := 0
-	for _, e := range request.Templates.All() {
-		if e.Required() {
-			required++
-		}
 	}
 	if request.Pod, err = r.Pod(ctx, required); err != nil {
 		return Response{}, err

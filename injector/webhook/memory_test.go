@@ -243,3 +243,28 @@ func TestAReviewWhoseClientWentAwayIsNoError(t *testing.T) {
 		t.Errorf("counted %v times as abandoned; the log: %s", n, f.log)
 	}
 }
+
+// checkingWriter looks at the memory when the answer is written.
+type checkingWriter struct {
+	http.ResponseWriter
+	check func()
+}
+
+func (w checkingWriter) Write(p []byte) (int, error) {
+	w.check()
+	return w.ResponseWriter.Write(p)
+}
+
+// A client may take as long as it likes to read its answer. Others do not wait for that.
+func TestAnAnswerIsWrittenWhenTheReviewHoldsNothingAnyMore(t *testing.T) {
+	f := newFixture(t, nil)
+	written := 0
+	for _, body := range []string{reviewOf(v1Version, "", false), variables(50_000, ""), variables(450_000, ""), "{"} {
+		r := httptest.NewRequest(http.MethodPost, "/mutate", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		f.mutate.ServeHTTP(checkingWriter{httptest.NewRecorder(), func() { written++; f.allFree(t) }}, r)
+	}
+	if written < 4 {
+		t.Errorf("%d answers are written, want 4", written)
+	}
+}

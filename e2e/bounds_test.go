@@ -100,7 +100,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	unfinished := func(n int) string {
 		return fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n+1, strings.Repeat(" ", n))
 	}
-	// The API server takes seconds for such a pod, whoever else looks at it.
+	// The API server itself takes seconds for such a pod.
 	create := func(_ context.Context, in *namespace, clients int, pod *corev1.Pod) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()

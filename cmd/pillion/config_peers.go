@@ -18,7 +18,7 @@ type peersConfig struct {
 
 func peersFlags(f *pflag.FlagSet) {
 	f.String("client-ca-file", "", "PEM file with the CAs of the API servers' client certificates: only their clients may send reviews (default: everybody may)")
-	f.StringSlice("client-names", nil, "names of which a client's certificate must have one, as common name or DNS name (default: any); only with --client-ca-file")
+	f.StringSlice("client-names", nil, "a client's certificate must have one of these names, as common name or DNS name (default: any); only with --client-ca-file")
 }
 
 func readPeersConfig(v *viper.Viper) peersConfig {

@@ -25,7 +25,7 @@ type BudgetOptions struct {
 	SmallWorkers, LargeWorkers int
 }
 
-// NewBudget returns a budget of which nothing is taken.
+// NewBudget returns a budget. Nothing of it is taken yet.
 func NewBudget(o BudgetOptions) *Budget {
 	return &Budget{
 		small: lane{size: o.Small, free: o.Small, workers: o.SmallWorkers, tenants: map[string]*tenant{}},

@@ -1,4 +1,4 @@
-// Package bounds keeps what a server holds within what it may hold, whoever sends.
+// Package bounds limits the memory and the connections of a server.
 //
 // In: JSON that is about to be decoded, tenants that want memory, connections. Out: an
 // estimate of what the JSON takes decoded, the memory as soon as it is free, and

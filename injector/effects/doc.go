@@ -4,7 +4,7 @@
 // In: outcomes. Out: events on the pod's owner or on its namespace, written in the
 // background through a bounded queue.
 //
-// A review can be forged by whoever reaches the webhook's port. So an event is written about
+// Everybody who reaches the webhook's port can forge a review. So an event is written about
 // an object only after the API server, or the informer's cache, has confirmed that the object
 // exists with the UID that the event names. Equal events are written once in some minutes,
 // and each namespace has a bounded rate.

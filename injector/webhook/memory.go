@@ -133,7 +133,7 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 	var why string
 	switch {
 	case errors.As(err, &tooLarge):
-		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes about %d MiB of memory, of which Pillion has %d for one object. "+
+		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes about %d MiB of memory. Pillion has %d MiB for one object. "+
 			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
 			len(r.Object)>>10, tooLarge.Bytes>>20, tooLarge.Most>>20)
 	case errors.As(err, &busy) && busy.Large && !errors.Is(err, context.Canceled):

@@ -73,7 +73,8 @@ fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> fou
 	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz
 	.cache/fuzz -time $(FUZZTIME) -parallel $(FUZZPARALLEL) -only '$(FUZZ)'
 
-bench: ## how the cost of an admission grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
+bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
+	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./injector/webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
 
 clean: down ## remove bin and .cache, with the Kubernetes that was built

@@ -32,9 +32,10 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/reason":     {module},
 		"injector/bounds":     append(clients[1:], module),
 		"injector/policy":     append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
-		"injector/patch":      append(clients, module+"injector/policy", module+"injector/merge", module+"templates"),
+		"injector/patch":      append(clients, module+"injector"),
 		"templates":           append(clients, module+"certs"),
-		"templates/podschema": append(clients, module),
+		"templates/podschema": append(clients, module+"injector"),
+		"templates/rawjson":   append(clients, module),
 		"templates/v1alpha1":  append(clients, module),
 		"templates/library":   append(clients, module),
 		"templates/live":      {module + "certs"},
@@ -63,18 +64,19 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"injector/policy":     {"injector/reason"},
-		"injector/record":     {"templates/podschema"},
-		"injector/merge":      {"templates/directive", "templates/podschema"},
-		"injector/apply":      {"injector/merge", "injector/record", "templates/podschema"},
-		"injector/required":   {"injector/merge", "injector/record", "templates/podschema"},
-		"injector/patch":      {},
+		"injector/record":     {"templates/podschema", "templates/rawjson"},
+		"injector/merge":      {"templates/directive", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/required":   {"injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/patch":      {"templates/rawjson"},
 		"injector/reason":     {},
-		"templates/directive": {"templates/nearest", "templates/podschema"},
+		"templates/directive": {"templates/nearest", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/show", "templates/v1alpha1",
+			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/show", "templates/v1alpha1",
 		},
 		"templates/hazard":    {"templates/expression", "templates/v1alpha1"},
-		"templates/podschema": {},
+		"templates/podschema": {"templates/rawjson"},
+		"templates/rawjson":   {},
 	} {
 		for _, imported := range list(t, false, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)

@@ -303,7 +303,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 		}
 		r.Pod = out.Pod
 		again, err := NewPipeline(Config{}).Inject(t.Context(), r)
-		if text, _ := patch.Marshal(again.Operations); err != nil || !again.Allowed || len(again.Operations) > 0 {
+		if text := patch.Marshal(again.Operations); err != nil || !again.Allowed || len(again.Operations) > 0 {
 			rt.Fatalf("the second call: %v %s %s", err, again.Message, text)
 		}
 		later := changedLater(rt, out.Pod)
@@ -394,7 +394,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 		}
 		second, wrong := admitHostile(t, c.later, c.change(first.Pod))
 		if !second.Allowed || wrong != "" || c.unedited && len(second.Operations) > 0 {
-			text, _ := patch.Marshal(second.Operations)
+			text := patch.Marshal(second.Operations)
 			t.Errorf("%s: %s; verified: %q; operations %s", c.why, second.Message, wrong, text)
 			continue
 		}
@@ -404,7 +404,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 		}
 		third, wrong := admitHostile(t, c.later, second.Pod)
 		if !third.Allowed || wrong != "" || len(third.Operations) > 0 {
-			text, _ := patch.Marshal(third.Operations)
+			text := patch.Marshal(third.Operations)
 			t.Errorf("%s: the third call: %s; verified: %q; operations %s", c.why, third.Message, wrong, text)
 		}
 	}

@@ -44,7 +44,7 @@ spec:
 	between := patched(t, once.Pod, `[{"op":"replace","path":"/metadata/annotations/kubernetes.io~1limit-ranger","value":"`+second+`"},
 		{"op":"add","path":"/spec/initContainers/0/resources","value":{"requests":{"cpu":"50m"}}}]`)
 	if twice := inject(between); len(twice.Operations) > 0 || strings.Join(twice.Warnings, "\n") != strings.Join(once.Warnings, "\n") {
-		text, _ := patch.Marshal(twice.Operations)
+		text := patch.Marshal(twice.Operations)
 		t.Errorf("the second call edits %s and warns of %q; the first warned of %q", text, twice.Warnings, once.Warnings)
 	}
 	rec, err := record.Parse(between, "pillion.dev/status")

@@ -55,9 +55,7 @@ func footprintOf(tb testing.TB, r *review, text []byte, every int) footprint {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := patch.Marshal(out.Operations); err != nil {
-		tb.Fatal(err)
-	}
+	patch.Marshal(out.Operations)
 	look()
 	runtime.KeepAlive(out)
 	runtime.KeepAlive(request)

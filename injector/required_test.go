@@ -306,7 +306,7 @@ func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
 		once := injectRequired(t, set, pod)
 		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: once, Namespace: shop, Templates: set})
 		if err != nil || !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
-			text, _ := patch.Marshal(out.Operations)
+			text := patch.Marshal(out.Operations)
 			rt.Fatalf("the second call: %v %s %s", err, out.Message, text)
 		}
 		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: once}, nil); got != "" {

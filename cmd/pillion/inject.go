@@ -157,11 +157,7 @@ func writePatch(w io.Writer, results []result) error {
 		if r.pods == 0 {
 			continue
 		}
-		encoded, err := patch.Marshal(r.patches)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%s\n", encoded)
+		fmt.Fprintf(w, "%s\n", patch.Marshal(r.patches))
 	}
 	return nil
 }

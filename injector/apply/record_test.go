@@ -16,8 +16,8 @@ func withStatus(value any) map[string]any {
 
 func TestAMalformedRecordCountsAsNoneAndSaysWhy(t *testing.T) {
 	for want, value := range map[string]any{
-		"not text": 1, "decoding": "{", "something follows": `{"v":1} x`, "version 2": `{"v":2}`, "version 0": `{}`, "a digest or an object": `{"v":1,"pod":[]}`,
-		"no name": `{"v":1,"templates":{"":"x"}}`, "no such field": `{"v":1,"pod":{"spec":{"$item":true}}}`, "without its index": `{"v":1,"pod":{"spec":{"$removed":[{}]}}}`, "more than": `{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`, "decoding it": `{"v":1,"templates":["a"]}`,
+		"not text": 1, "decoding": "{", "more after": `{"v":1} x`, "version 2": `{"v":2}`, "no version": `{}`, "a digest or an object": `{"v":1,"pod":[]}`,
+		"no name": `{"v":1,"templates":{"":"x"}}`, "no such field": `{"v":1,"pod":{"spec":{"$item":true}}}`, "without its index": `{"v":1,"pod":{"spec":{"$removed":[{}]}}}`, "more than": `{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`, "its templates": `{"v":1,"templates":["a"]}`, "no hash": `{"v":1,"templates":{"a":1}}`,
 	} {
 		rec, err := record.Parse(withStatus(value), statusKey)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statusKey) {

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/mattbaird/jsonpatch"
+
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // The operations of RFC 6902 that this package knows. Move and copy are not
@@ -65,42 +66,27 @@ func (o Operation) Value() any { return o.op.Value }
 
 // MarshalJSON returns the operation as RFC 6902 has it, numbers as they were
 // written.
-func (o Operation) MarshalJSON() ([]byte, error) {
-	if o.op.Operation == Remove {
-		return encode(struct {
-			Op   string `json:"op"`
-			Path string `json:"path"`
-		}{o.op.Operation, o.op.Path})
+func (o Operation) MarshalJSON() ([]byte, error) { return o.append(nil), nil }
+
+func (o Operation) append(b []byte) []byte {
+	b = append(rawjson.Append(append(b, `{"op":`...), o.op.Operation), `,"path":`...)
+	b = rawjson.Append(b, o.op.Path)
+	if o.op.Operation != Remove {
+		b = rawjson.Append(append(b, `,"value":`...), o.op.Value)
 	}
-	return encode(struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}{o.op.Operation, o.op.Path, o.op.Value})
+	return append(b, '}')
 }
 
 // Marshal returns the patch as a JSON array, `[]` for no operations.
-func Marshal(ops []Operation) ([]byte, error) {
-	if ops == nil {
-		ops = []Operation{}
+func Marshal(ops []Operation) []byte {
+	b := []byte{'['}
+	for i, o := range ops {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = o.append(b)
 	}
-	b, err := encode(ops)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch of %d operations: %w", len(ops), err)
-	}
-	return b, nil
-}
-
-// encode is json.Marshal without its replacing of <, > and &, which belongs in
-// HTML pages and would make a patch longer.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return append(b, ']')
 }
 
 var errNotUTF8 = errors.New("not valid UTF-8")

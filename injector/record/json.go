@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -48,7 +49,7 @@ func (p *Place) encoded() any {
 	if len(p.Removed) > 0 {
 		list := make([]any, len(p.Removed))
 		for i, r := range p.Removed {
-			list[i] = map[string]any{"at": r.At, "value": r.Value}
+			list[i] = map[string]any{"at": json.Number(strconv.Itoa(r.At)), "value": r.Value}
 		}
 		o[removedKey] = list
 	}

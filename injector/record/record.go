@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -15,7 +12,7 @@ import (
 // all annotations of a pod together.
 const MaxBytes = 128 << 10
 
-const version = 1
+const version = "1"
 
 // Record is what Pillion did to a pod.
 type Record struct {
@@ -69,31 +66,23 @@ func decode(text string) (Record, error) {
 	if len(text) > MaxBytes {
 		return Record{}, fmt.Errorf("%d bytes, more than the %d allowed", len(text), MaxBytes)
 	}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var written struct {
-		Version   int               `json:"v"`
-		Templates map[string]string `json:"templates"`
-		Pod       any               `json:"pod"`
-	}
-	if err := d.Decode(&written); err != nil {
+	written, err := podschema.DecodeObject([]byte(text))
+	if err != nil {
 		return Record{}, fmt.Errorf("decoding it: %w", err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, errors.New("something follows its JSON")
+	if v, ok := written["v"]; !ok {
+		return Record{}, fmt.Errorf("no version, this build knows %s", version)
+	} else if v != json.Number(version) {
+		return Record{}, fmt.Errorf("version %s, this build knows %s", podschema.Show(v), version)
 	}
-	if written.Version != version {
-		return Record{}, fmt.Errorf("version %d, this build knows %d", written.Version, version)
+	r := Record{Templates: map[string]string{}, Root: &Place{}}
+	if r.Templates, err = decodeTemplates(written["templates"]); err != nil {
+		return Record{}, err
 	}
-	if _, ok := written.Templates[""]; ok {
-		return Record{}, errors.New("a template has no name")
-	}
-	root, err := decodePlace(written.Pod)
+	root, err := decodePlace(written["pod"])
 	if err != nil {
 		return Record{}, err
 	}
-	r := Record{Templates: map[string]string{}, Root: &Place{}}
-	maps.Copy(r.Templates, written.Templates)
 	// Whatever a record says, the base pod keeps its metadata and its spec.
 	for _, section := range []string{"metadata", "spec"} {
 		if p := root.Child(section); p != nil {
@@ -107,9 +96,29 @@ func decode(text string) (Record, error) {
 	return r, nil
 }
 
+func decodeTemplates(v any) (map[string]string, error) {
+	object, ok := v.(map[string]any)
+	if !ok && v != nil {
+		return nil, fmt.Errorf("its templates are %s; an object is expected", podschema.Show(v))
+	}
+	hashes := make(map[string]string, len(object))
+	for name, hash := range object {
+		text, ok := hash.(string)
+		if !ok || name == "" {
+			return nil, errors.New("a template has no name, or no hash")
+		}
+		hashes[name] = text
+	}
+	return hashes, nil
+}
+
 // Encode returns the annotation's value. The same record gives the same bytes.
 func (r Record) Encode() string {
-	return string(podschema.Encode(map[string]any{"v": version, "templates": r.Templates, "pod": r.Root.encoded()}))
+	templates := make(map[string]any, len(r.Templates))
+	for name, hash := range r.Templates {
+		templates[name] = hash
+	}
+	return string(podschema.Encode(map[string]any{"v": json.Number(version), "templates": templates, "pod": r.Root.encoded()}))
 }
 
 // Empty reports whether the record says nothing.

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 const (
@@ -34,20 +34,29 @@ type Review struct {
 	UserInfo  part   `json:"userInfo"`
 
 	memory memory
+	// head is what of the object is read with the review.
+	head head
 	// metadata and pod are the decoded object, once [Review.Metadata] and [Review.Pod]
 	// have been called.
 	metadata, pod map[string]any
 }
 
+// head is the beginning of an object: what it is, and the parts of its metadata that decide
+// about injection. For a pod, containers says how many it has.
+type head struct {
+	apiVersion, kind string
+	metadata         []member
+	containers       int
+}
+
+// member is a member of an object, with the text of its value.
+type member struct {
+	name string
+	text part
+}
+
 // part is a part of a body, without a copy of it. It is valid as long as the body.
 type part []byte
-
-// UnmarshalJSON implements [json.Unmarshaler]. It keeps the text that [json.Unmarshal]
-// was given. (A [json.Decoder] would use the memory again.)
-func (p *part) UnmarshalJSON(text []byte) error {
-	*p = text
-	return nil
-}
 
 // MarshalJSON implements [json.Marshaler].
 func (p part) MarshalJSON() ([]byte, error) {
@@ -73,12 +82,8 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "", nil, Malformed("the body is empty; an AdmissionReview is expected")
 	}
-	var review struct {
-		APIVersion string  `json:"apiVersion"`
-		Kind       string  `json:"kind"`
-		Request    *Review `json:"request"`
-	}
-	if err := json.Unmarshal(body, &review); err != nil {
+	var review envelope
+	if err := scan(body, review.read); err != nil {
 		return "", nil, Malformed("the body is not an AdmissionReview: %v", err)
 	}
 	if review.Kind != "AdmissionReview" {
@@ -101,6 +106,120 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 		}
 	}
 	return review.APIVersion, r, nil
+}
+
+// envelope is an AdmissionReview.
+type envelope struct {
+	APIVersion, Kind string
+	Request          *Review
+}
+
+func (e *envelope) read(s *scanner) error {
+	return s.object(func(name []byte) error {
+		switch string(name) {
+		case "apiVersion":
+			return s.string(&e.APIVersion)
+		case "kind":
+			return s.string(&e.Kind)
+		case "request":
+			if s.json.PeekKind() == 'n' {
+				return s.json.SkipValue()
+			}
+			e.Request = &Review{}
+			return e.Request.read(s)
+		}
+		return s.json.SkipValue()
+	})
+}
+
+// read reads a review. It goes over the object once: what of its metadata decides about
+// injection is found on the way.
+func (r *Review) read(s *scanner) error {
+	return s.object(func(name []byte) error {
+		switch string(name) {
+		case "uid":
+			return s.string((*string)(&r.UID))
+		case "kind":
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "group":
+					return s.string(&r.Kind.Group)
+				case "version":
+					return s.string(&r.Kind.Version)
+				case "kind":
+					return s.string(&r.Kind.Kind)
+				}
+				return s.json.SkipValue()
+			})
+		case "resource":
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "group":
+					return s.string(&r.Resource.Group)
+				case "version":
+					return s.string(&r.Resource.Version)
+				case "resource":
+					return s.string(&r.Resource.Resource)
+				}
+				return s.json.SkipValue()
+			})
+		case "subResource":
+			return s.string(&r.SubResource)
+		case "namespace":
+			return s.string(&r.Namespace)
+		case "name":
+			return s.string(&r.Name)
+		case "operation":
+			return s.string(&r.Operation)
+		case "dryRun":
+			return s.bool(&r.DryRun)
+		case "object":
+			r.head = head{}
+			return s.spanned(&r.Object, func() error { return r.head.read(s) })
+		case "oldObject":
+			return s.part(&r.OldObject)
+		case "userInfo":
+			return s.part(&r.UserInfo)
+		}
+		return s.json.SkipValue()
+	})
+}
+
+func (h *head) read(s *scanner) error {
+	var regular, init int
+	err := s.object(func(name []byte) error {
+		switch string(name) {
+		case "apiVersion":
+			return s.string(&h.apiVersion)
+		case "kind":
+			return s.string(&h.kind)
+		case "metadata":
+			h.metadata = h.metadata[:0]
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "name", "generateName", "labels", "annotations", "ownerReferences":
+					m := member{name: string(name)}
+					err := s.part(&m.text)
+					h.metadata = append(h.metadata, m)
+					return err
+				}
+				return s.json.SkipValue()
+			})
+		case "spec":
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "containers":
+					return s.count(&regular)
+				case "initContainers":
+					return s.count(&init)
+				}
+				return s.json.SkipValue()
+			})
+		}
+		return s.json.SkipValue()
+	})
+	h.containers = regular + init
+	return err
 }
 
 // maxName bounds names in a review, in bytes. A name in Kubernetes has 253 at most.
@@ -132,41 +251,26 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if isAbsent(r.Object) {
 		return nil, Malformed("the review's request has no object")
 	}
-	var pod struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   struct {
-			Name            part `json:"name"`
-			GenerateName    part `json:"generateName"`
-			Labels          part `json:"labels"`
-			Annotations     part `json:"annotations"`
-			OwnerReferences part `json:"ownerReferences"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(r.Object, &pod); err != nil {
-		return nil, Malformed("the review's object is not a pod: %v", err)
-	}
 	// The API server always says what its object is.
-	if pod.Kind != "Pod" || pod.APIVersion != "v1" {
-		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", pod.Kind, pod.APIVersion)
+	if r.head.kind != "Pod" || r.head.apiVersion != "v1" {
+		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", r.head.kind, r.head.apiVersion)
 	}
-	parts := map[string]part{
-		"name": pod.Metadata.Name, "generateName": pod.Metadata.GenerateName,
-		"labels": pod.Metadata.Labels, "annotations": pod.Metadata.Annotations, "ownerReferences": pod.Metadata.OwnerReferences,
+	parts := make([]part, len(r.head.metadata))
+	for i, m := range r.head.metadata {
+		parts[i] = m.text
 	}
-	if err := r.memory.hold(ctx, r.Namespace, slices.Collect(maps.Values(parts))...); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, parts...); err != nil {
 		return nil, err
 	}
-	metadata := map[string]any{}
-	for key, text := range parts {
-		if isAbsent(text) {
-			continue
-		}
-		value, err := decodeAny(text)
+	metadata := make(map[string]any, len(parts))
+	for _, m := range r.head.metadata {
+		value, err := podschema.Decode(m.text)
 		if err != nil {
-			return nil, Malformed("the review's object is not a pod: metadata.%s: %v", key, err)
+			return nil, Malformed("the review's object is not a pod: metadata.%s: %v", m.name, err)
 		}
-		metadata[key] = value
+		if value != nil {
+			metadata[m.name] = value
+		}
 	}
 	r.metadata = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 	return r.metadata, nil
@@ -183,10 +287,7 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	if _, err := r.Metadata(ctx); err != nil {
 		return nil, err
 	}
-	work, err := workOf(r.Object, templates)
-	if err != nil {
-		return nil, Malformed("the review's object is not a pod: %v", err)
-	}
+	work := int64(r.head.containers) * int64(templates) * workPerContainer
 	if err := r.memory.holdFor(ctx, r.Namespace, work, r.Object); err != nil {
 		return nil, err
 	}
@@ -235,7 +336,7 @@ func (r *Review) OldPod() (map[string]any, error) {
 				item["image"] = c.Image
 			}
 			if !isAbsent(c.Resources) {
-				resources, err := decodeAny(c.Resources)
+				resources, err := podschema.Decode(c.Resources)
 				if err != nil {
 					return nil, Malformed("the review's old object is not a pod: %v", err)
 				}
@@ -262,6 +363,9 @@ func (r *Review) FromNode() (bool, error) {
 	}
 	if len(r.UserInfo) > maxUserInfo {
 		return false, Malformed("the review's userInfo has %d bytes; allowed are %d", len(r.UserInfo), maxUserInfo)
+	}
+	if bytes.IndexByte(r.UserInfo, '\\') < 0 && !bytes.Contains(r.UserInfo, []byte("system:nodes")) {
+		return false, nil // no group can be spelt in another way
 	}
 	var user struct {
 		Groups []string `json:"groups"`

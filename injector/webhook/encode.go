@@ -38,12 +38,8 @@ func admissionResponse(r Response) (*admissionv1.AdmissionResponse, error) {
 		response.Allowed = false
 		response.Result = r.code.Refusal(boundMessage(r.lines))
 	case verdictPatched:
-		operations, err := patch.Marshal(r.patch)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the patch: %w", err)
-		}
 		kind := admissionv1.PatchTypeJSONPatch
-		response.Patch, response.PatchType = operations, &kind
+		response.Patch, response.PatchType = patch.Marshal(r.patch), &kind
 	default:
 		return nil, errors.New("encoding the answer: the webhook has none")
 	}

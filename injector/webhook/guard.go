@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -150,11 +151,7 @@ func decodeAny(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	err := d.Decode(&v)
-	return v, err
+	return podschema.Decode(raw)
 }
 
 // delete answers for the deletion of a template. Without the template, pods that ask

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -45,41 +44,6 @@ const (
 	// extends: what it renders and plans there, and what the record says of it.
 	workPerContainer = 4608
 )
-
-// containers counts the items of a list, and decodes none of them.
-type containers int
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (c *containers) UnmarshalJSON(list []byte) error {
-	depth := 0
-	for i := 0; i < len(list); i++ {
-		switch list[i] {
-		case '"':
-			i = bounds.EndOfString(list, i+1)
-		case '{', '[':
-			if depth++; depth == 2 {
-				*c++
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return nil
-}
-
-// workOf returns how many bytes templates take for the containers of a pod.
-func workOf(pod part, templates int) (int64, error) {
-	var counted struct {
-		Spec struct {
-			Containers     containers `json:"containers"`
-			InitContainers containers `json:"initContainers"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(pod, &counted); err != nil {
-		return 0, err
-	}
-	return int64(counted.Spec.Containers+counted.Spec.InitContainers) * int64(templates) * workPerContainer, nil
-}
 
 // memory is what one review holds of the budget.
 type memory struct {

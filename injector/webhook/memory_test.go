@@ -221,13 +221,14 @@ func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
 
 // A template takes more for a container that it extends than a small container takes.
 func TestManySmallContainersAreCharged(t *testing.T) {
-	pod := func(n int) part {
+	pod := func(n int) string {
 		text := `{"name":"a[\"{","image":"x","ports":[{},{}]},`
-		return part(`{"spec":{"initContainers":[{}],"containers":[` + strings.TrimSuffix(strings.Repeat(text, n), ",") + `]}}`)
+		return `{"spec":{"initContainers":[{}],"containers":[` + strings.TrimSuffix(strings.Repeat(text, n), ",") + `]}}`
 	}
-	for n, want := range map[int]int64{0: 1, 1: 2, 8000: 8001} {
-		if got, err := workOf(pod(n), 3); err != nil || got != want*3*workPerContainer {
-			t.Errorf("%d containers: %d bytes, %v; want those of %d", n, got, err, want)
+	for n, want := range map[int]int{0: 1, 1: 2, 8000: 8001} {
+		_, r, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"` + v1Version + `","request":{"uid":"1","object":` + pod(n) + `}}`))
+		if err != nil || r.head.containers != want {
+			t.Errorf("%d containers: %+v, %v; want %d", n, r, err, want)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // Equal reports whether the API would treat a and b as the same value of type
@@ -54,21 +56,9 @@ func appendScalar(b []byte, t *Type, v any) []byte {
 	case json.Number:
 		return append(b, canonicalNumber(string(v))...)
 	case string:
-		return appendText(b, v)
+		return rawjson.AppendText(b, v)
 	}
-	return append(b, Encode(v)...)
-}
-
-// appendText appends a text as [Encode] does.
-func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return append(b, Encode(s)...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
+	return rawjson.Append(b, v)
 }
 
 func appendObject(b []byte, t *Type, v map[string]any) []byte {
@@ -76,12 +66,7 @@ func appendObject(b []byte, t *Type, v map[string]any) []byte {
 	b = append(b, '{')
 	first := true
 	var room [16]string // enough for most objects
-	names := room[:0]
-	for name := range v {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range rawjson.SortedKeys(room[:0], v) {
 		ft := t.Child(name)
 		if v[name] == nil || IsDefault(t, name, v) {
 			continue
@@ -90,7 +75,7 @@ func appendObject(b []byte, t *Type, v map[string]any) []byte {
 			b = append(b, ',')
 		}
 		first = false
-		b = append(appendText(b, name), ':')
+		b = append(rawjson.AppendText(b, name), ':')
 		b = appendCanonical(b, ft, v[name])
 	}
 	return append(b, '}')
@@ -140,16 +125,4 @@ func withImpliedRequests(t *Type, v map[string]any) map[string]any {
 	v = maps.Clone(v)
 	v["requests"] = requests
 	return v
-}
-
-// Encode is json.Marshal without escapes for HTML. It panics for what is not
-// decoded JSON.
-func Encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("podschema: encoding a JSON value: " + err.Error())
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -1,0 +1,360 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+)
+
+// BenchmarkCost compares what a review costs with what it costs a webhook that does the
+// least: one that decodes the review with encoding/json and allows it, and one that decodes
+// the typed pod, too, and answers a patch that it has ready. For each case, it prints
+//
+//	BENCH <name> ratio=<x> target=<y>
+//
+// The ratio is of medians of processors' time, taken in turns. TLS is left out. The benchmark
+// fails if a ratio is above its target. Run it with -benchtime=1x: it does its own counting.
+func BenchmarkCost(b *testing.B) {
+	for b.Loop() {
+		for _, c := range costs {
+			ours, yardstick := c.handlers(b)
+			ratio := medianRatio(serves(b, ours, c.body(b)), serves(b, yardstick, c.body(b)))
+			fmt.Printf("BENCH %s ratio=%.2f target=%.2f\n", c.name, ratio, c.target)
+			if ratio > c.target {
+				b.Errorf("%s: %.2f times what the yardstick takes", c.name, ratio)
+			}
+		}
+	}
+}
+
+// cost is one case of BenchmarkCost.
+type cost struct {
+	name   string
+	target float64
+	// inject is the namespace's annotation, "" for none.
+	inject string
+	// templates is how many are loaded besides those of the library, env how many variables
+	// the pod has besides its own.
+	templates, env int
+	again          bool
+	// patches: the yardstick decodes the typed pod and answers a patch.
+	patches bool
+}
+
+var costs = []cost{
+	{name: "skip", target: 1},
+	{name: "skip-1000-templates", target: 1, templates: 1000},
+	{name: "fluent-bit", target: 1.5, inject: "fluent-bit", patches: true},
+	{name: "fluent-bit-1000-templates", target: 1.5, inject: "fluent-bit", templates: 1000, patches: true},
+	{name: "fluent-bit-again", target: 1.5, inject: "fluent-bit", again: true, patches: true},
+	{name: "istio-proxy", target: 4, inject: "istio-proxy", patches: true},
+	{name: "fluent-bit-2000-env", target: 1.1, inject: "fluent-bit", env: 2000, patches: true},
+	{name: "skip-2000-env", target: 1, env: 2000},
+}
+
+// handlers returns Pillion's webhook and the yardstick for a case.
+func (c cost) handlers(tb testing.TB) (ours, yardstick http.Handler) {
+	tb.Helper()
+	annotations := map[string]string{}
+	if c.inject != "" {
+		annotations["pillion.dev/inject"] = c.inject
+	}
+	set := libraryAnd(tb, c.templates)
+	m := NewMiddleware(Options{
+		Effects: noEffects{}, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Timeout: 10 * time.Second, Memory: MemoryFor(256<<20, 2),
+	})
+	ours = m.Handler(NewMutate(Pods{
+		Pipeline: injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
+		Namespaces: oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: annotations,
+			Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop", "pod-security.kubernetes.io/enforce": "baseline"}}},
+		Templates: func() *templates.Set { return set },
+	}))
+	yardstick = http.HandlerFunc(allowing)
+	if c.patches {
+		yardstick = fixed{patch: patchOf(tb, answerTo(tb, ours, reviewOfAReplicaSetsPod(c.env)))}
+	}
+	return ours, yardstick
+}
+
+// body returns the review of a case.
+func (c cost) body(tb testing.TB) string {
+	tb.Helper()
+	body := reviewOfAReplicaSetsPod(c.env)
+	if !c.again {
+		return body
+	}
+	ours, _ := cost{inject: c.inject, templates: c.templates}.handlers(tb)
+	return patched(tb, body, patchOf(tb, answerTo(tb, ours, body)))
+}
+
+// libraryAnd returns the library's templates, and so many others. A third of those could be
+// asked for, a third match other namespaces, and a third match other pods.
+func libraryAnd(tb testing.TB, others int) *templates.Set {
+	tb.Helper()
+	var entries []templates.Entry
+	add := func(manifest []byte) {
+		t, _, err := templates.Compile(manifest, templates.Options{Source: "library"})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: t.Name(), Template: t})
+	}
+	for _, name := range library.Names() {
+		manifest, err := library.Get(name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		add(manifest)
+	}
+	for i := range others {
+		match := []string{"", "match: {namespaceSelector: {matchLabels: {team: team-%d}}}", "match: {podSelector: {matchLabels: {app: app-%d}}}"}[i%3]
+		if match != "" {
+			match = fmt.Sprintf(match, i)
+		}
+		add(fmt.Appendf(nil, `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: other-%d}
+spec:
+  %s
+  parameters:
+  - {name: image, type: image, default: "other:1"}
+  inject:
+    spec:
+      containers:
+      - {name: other-%[1]d, image: "${params.image}"}
+`, i, match))
+	}
+	return templates.NewSet(entries)
+}
+
+// reviewOfAReplicaSetsPod is a review as kube-apiserver sends it for a pod that the ReplicaSet
+// controller creates, of 3.7 KB, with so many variables more.
+func reviewOfAReplicaSetsPod(env int) string {
+	var more strings.Builder
+	for i := range env {
+		fmt.Fprintf(&more, `,{"name":"VARIABLE_%d","value":"the value of variable %[1]d"}`, i)
+	}
+	return fmt.Sprintf(replicaSetsReview, more.String())
+}
+
+const replicaSetsReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0e1d6d8c-2b6c-4a4c-9d3e-3c1f8f1f4f7a",` +
+	`"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},` +
+	`"requestKind":{"group":"","version":"v1","kind":"Pod"},"requestResource":{"group":"","version":"v1","resource":"pods"},` +
+	`"namespace":"shop","operation":"CREATE","userInfo":{"username":"system:serviceaccount:kube-system:replicaset-controller","uid":"5bb2d6c1-4c5a-4c58-8f80-1d3c5a1e9d11",` +
+	`"groups":["system:serviceaccounts","system:serviceaccounts:kube-system","system:authenticated"],"extra":{"authentication.kubernetes.io/credential-id":["JTI=6d1f2a0e-8a54-4d43-9a2f-8f4f0a4c6a0b"]}},` +
+	`"object":{"kind":"Pod","apiVersion":"v1","metadata":{"generateName":"checkout-7d9c5bd64-","namespace":"shop","creationTimestamp":null,` +
+	`"labels":{"app.kubernetes.io/name":"checkout","app.kubernetes.io/version":"2.14.0","pod-template-hash":"7d9c5bd64"},` +
+	`"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},` +
+	`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"checkout-7d9c5bd64","uid":"c6cbb2a3-9f0e-4f4e-8a8e-0b3f0c7d7a55","controller":true,"blockOwnerDeletion":true}],` +
+	`"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-11-22T06:00:00Z","fieldsType":"FieldsV1","fieldsV1":{` +
+	`"f:metadata":{"f:annotations":{".":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},"f:generateName":{},"f:labels":{".":{},"f:app.kubernetes.io/name":{},"f:app.kubernetes.io/version":{},"f:pod-template-hash":{}},` +
+	`"f:ownerReferences":{".":{},"k:{\"uid\":\"c6cbb2a3-9f0e-4f4e-8a8e-0b3f0c7d7a55\"}":{}}},` +
+	`"f:spec":{"f:containers":{"k:{\"name\":\"checkout\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"LOG_FORMAT\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:imagePullPolicy":{},"f:name":{},` +
+	`"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}},` +
+	`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:terminationGracePeriodSeconds":{}}}}]},` +
+	`"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},` +
+	`{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},` +
+	`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],` +
+	`"containers":[{"name":"checkout","image":"registry.example.com/shop/checkout:2.14.0","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],` +
+	`"env":[{"name":"LOG_FORMAT","value":"json"}%s],"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"250m","memory":"512Mi"}},` +
+	`"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],` +
+	`"readinessProbe":{"httpGet":{"path":"/ready","port":8080,"scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},` +
+	`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],` +
+	`"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","serviceAccount":"default","securityContext":{},"schedulerName":"default-scheduler",` +
+	`"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],` +
+	`"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"status":{}},"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
+
+// serves returns a function that has a handler answer a review.
+func serves(tb testing.TB, h http.Handler, body string) func() {
+	tb.Helper()
+	answerTo(tb, h, body)
+	return func() { h.ServeHTTP(&discarded{header: http.Header{}}, request(body)) }
+}
+
+func request(body string) *http.Request {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://pillion/mutate?timeout=10s", strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+// discarded is the answer to a review that nobody reads.
+type discarded struct{ header http.Header }
+
+func (d *discarded) Header() http.Header              { return d.header }
+func (d *discarded) Write(answer []byte) (int, error) { return len(answer), nil }
+func (d *discarded) WriteHeader(int)                  {}
+func (d *discarded) SetReadDeadline(time.Time) error  { return nil }
+
+// answerTo returns the answer to a review, which is allowed.
+func answerTo(tb testing.TB, h http.Handler, body string) *admissionv1.AdmissionResponse {
+	tb.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request(body))
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || review.Response == nil || !review.Response.Allowed {
+		tb.Fatalf("%v: %d %s", err, w.Code, w.Body)
+	}
+	return review.Response
+}
+
+func patchOf(tb testing.TB, r *admissionv1.AdmissionResponse) []byte {
+	tb.Helper()
+	if len(r.Patch) == 0 {
+		tb.Fatal("there is no patch")
+	}
+	return r.Patch
+}
+
+// patched returns the review of a pod that has been patched.
+func patched(tb testing.TB, body string, operations []byte) string {
+	tb.Helper()
+	var review struct {
+		Kind       string                     `json:"kind"`
+		APIVersion string                     `json:"apiVersion"`
+		Request    map[string]json.RawMessage `json:"request"`
+	}
+	if err := json.Unmarshal([]byte(body), &review); err != nil {
+		tb.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if review.Request["object"], err = patch.Apply(review.Request["object"]); err != nil {
+		tb.Fatal(err)
+	}
+	again, err := json.Marshal(review)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(again)
+}
+
+// medianRatio returns how often b's time goes into a's, both as medians of rounds in turns.
+func medianRatio(a, b func()) float64 {
+	const rounds, least = 15, 20 * time.Millisecond
+	runs := 1
+	for processorTime(b, runs) < least {
+		runs *= 2
+	}
+	var as, bs []time.Duration
+	for range rounds {
+		runtime.GC()
+		as = append(as, processorTime(a, runs))
+		runtime.GC()
+		bs = append(bs, processorTime(b, runs))
+	}
+	return float64(median(as)) / float64(median(bs))
+}
+
+func median(of []time.Duration) time.Duration {
+	slices.SortFunc(of, cmp.Compare[time.Duration])
+	return of[len(of)/2]
+}
+
+// processorTime returns the processors' time, which others on the machine change less than the
+// clock's.
+func processorTime(f func(), runs int) time.Duration {
+	began := processors()
+	for range runs {
+		f()
+	}
+	return processors() - began
+}
+
+func processors() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// BenchmarkReview is for profiles. It runs the cases of BenchmarkCost one by one.
+func BenchmarkReview(b *testing.B) {
+	for _, c := range costs {
+		ours, yardstick := c.handlers(b)
+		body := c.body(b)
+		for name, h := range map[string]http.Handler{"ours": ours, "yardstick": yardstick} {
+			b.Run(c.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				run := serves(b, h, body)
+				for b.Loop() {
+					run()
+				}
+			})
+		}
+	}
+}
+
+// allowing decodes a review as encoding/json does, and allows it.
+func allowing(w http.ResponseWriter, r *http.Request) {
+	var review admissionv1.AdmissionReview
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &review)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, review, &admissionv1.AdmissionResponse{Allowed: true})
+}
+
+// fixed decodes a review's pod, too, and answers its patch.
+type fixed struct{ patch []byte }
+
+func (f fixed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review admissionv1.AdmissionReview
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &review)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(review.Request.Object.Raw, &pod); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	kind := admissionv1.PatchTypeJSONPatch
+	answer(w, review, &admissionv1.AdmissionResponse{Allowed: true, Patch: f.patch, PatchType: &kind})
+}
+
+func answer(w http.ResponseWriter, review admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
+	response.UID = review.Request.UID
+	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
+}

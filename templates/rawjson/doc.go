@@ -1,0 +1,6 @@
+// Package rawjson decodes and encodes JSON of which nothing may be lost: numbers keep all
+// their digits.
+//
+// In: JSON text, or decoded values: map[string]any, []any, string, json.Number, bool and nil.
+// Out: the same, the other way round.
+package rawjson

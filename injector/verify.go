@@ -140,7 +140,7 @@ func (u *update) judge(p *Pipeline, t *templates.Template, matches bool) ([]stri
 	if err := u.work.render(t.Name()); err != nil {
 		return nil, err
 	}
-	rendered, err := t.Render(u.work.ctx, templates.Input{Pod: seen, Namespace: u.request.Namespace, IgnoreConditions: true})
+	rendered, err := t.Render(u.work.ctx, templates.Input{Pod: seen, Namespace: u.request.Namespace, Cache: p.cache, IgnoreConditions: true})
 	if err != nil {
 		switch {
 		case renderCode(err) == reason.InternalError:

@@ -57,7 +57,9 @@ type Template struct {
 	names       *expression.Names
 	conditions  []*expression.Expression
 	validations []validation
-	tree        node
+	// tree is the fragment as it is written, rendered the same with its shared parts.
+	tree, rendered node
+	sharedParts    int
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 }
@@ -415,7 +417,9 @@ func (c *compiler) fragment(t *Template, at *manifest.Path) {
 		return
 	}
 	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
-	t.tree = f.compile(v, here{at: at, typ: podschema.Pod(), env: c.env})
+	if t.tree = f.compile(v, here{at: at, typ: podschema.Pod(), env: c.env}); len(c.problems) == 0 {
+		t.rendered, t.sharedParts = share(t.tree)
+	}
 	t.reservedLine = map[string]int{}
 	for _, field := range []string{"labels", "annotations"} {
 		t.reservedLine[field] = c.source.Line(at.Fields("metadata", field))

@@ -55,7 +55,7 @@ func (t *Template) probe(c *compiler) {
 			}
 			continue
 		}
-		if _, err := t.renderWith(context.Background(), probe.in, params); err != nil {
+		if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params)); err != nil {
 			c.probeProblem(err, probe.name, madeUp)
 		}
 	}
@@ -86,5 +86,5 @@ func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(context.Background(), in, params)
+	return t.renderWith(context.Background(), in, t.newMade(params))
 }

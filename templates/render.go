@@ -57,6 +57,8 @@ type Input struct {
 	// Pod is the base pod: the pod without Pillion's earlier changes.
 	Pod       map[string]any
 	Namespace Namespace
+	// Cache keeps what does not depend on the pod. Nil keeps nothing.
+	Cache *Cache
 	// IgnoreConditions makes Render skip the matchConditions and the validations.
 	IgnoreConditions bool
 }
@@ -96,6 +98,7 @@ type Rendered struct {
 // renderer is the state of one render.
 type renderer struct {
 	template *Template
+	made     *made
 	pod      map[string]any
 	run      *expression.Run
 	// extensions are what $each makes of the pod's containers.
@@ -115,19 +118,20 @@ var containerLists = []string{"initContainers", "containers"}
 // Render renders the template for a pod. Its error is a *ParameterError (a
 // team's mistake), a *RenderError (the template fails for this pod), a
 // *TooExpensiveError, or that of the context, which has ended. The input is not
-// modified, and the result shares nothing with it but the values of Params.
+// modified. The result must not be: other pods with the same parameters share it.
 func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
-	resolved, err := t.parameters.Resolve(in.annotations())
+	m, err := t.made(in)
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(ctx, in, resolved)
+	return t.renderWith(ctx, in, m)
 }
 
 // renderWith renders with parameters that are already known.
-func (t *Template) renderWith(ctx context.Context, in Input, params *param.Values) (*Rendered, error) {
+func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
+	params := m.params
 	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
-	r := &renderer{template: t, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
+	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {
@@ -159,12 +163,12 @@ func (t *Template) renderWith(ctx context.Context, in Input, params *param.Value
 
 // fragment renders the tree. It returns nil if nothing is left of it.
 func (r *renderer) fragment(s *expression.Scope) (map[string]any, error) {
-	v, err := r.template.tree.render(r, s)
+	v, err := r.template.rendered.render(r, s)
 	if err != nil {
 		return nil, err
 	}
 	out, _ := v.(map[string]any)
-	if err := r.addExtensions(&out); err != nil {
+	if out, err = r.addExtensions(maps.Clone(out)); err != nil {
 		return nil, err
 	}
 	for _, root := range []string{"metadata", "spec"} {
@@ -179,18 +183,18 @@ func (r *renderer) fragment(s *expression.Scope) (map[string]any, error) {
 }
 
 // addExtensions puts what $each made into the lists of containers.
-func (r *renderer) addExtensions(out *map[string]any) error {
+func (r *renderer) addExtensions(out map[string]any) (map[string]any, error) {
 	if len(r.extensions) == 0 {
-		return nil
+		return out, nil
 	}
-	if *out == nil {
-		*out = map[string]any{}
+	if out == nil {
+		out = map[string]any{}
 	}
-	spec, ok := (*out)["spec"].(map[string]any)
-	if !ok {
+	spec, ok := out["spec"].(map[string]any)
+	if spec = maps.Clone(spec); !ok {
 		spec = map[string]any{}
-		(*out)["spec"] = spec
 	}
+	out["spec"] = spec
 	lists := map[string]*extended{}
 	for _, e := range r.extensions {
 		if lists[e.list] == nil {
@@ -198,7 +202,7 @@ func (r *renderer) addExtensions(out *map[string]any) error {
 			lists[e.list] = extendedOf(items)
 		}
 		if err := lists[e.list].add(e); err != nil {
-			return &failure{Place: e.item.Place, message: err.Error()}
+			return nil, &failure{Place: e.item.Place, message: err.Error()}
 		}
 	}
 	for name, list := range lists {
@@ -206,44 +210,48 @@ func (r *renderer) addExtensions(out *map[string]any) error {
 			spec[name] = list.items
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // extended is one list of containers while extensions are put into it.
 type extended struct {
 	items  []any
-	byName map[string]map[string]any // the first of each name
+	byName map[string]int // the first of each name
 }
 
 func extendedOf(items []any) *extended {
-	l := &extended{items: items, byName: map[string]map[string]any{}}
-	for _, item := range items {
-		if container, ok := item.(map[string]any); ok {
-			l.note(container)
-		}
+	l := &extended{items: slices.Clone(items), byName: make(map[string]int, len(items))}
+	for i := range items {
+		l.note(i)
 	}
 	return l
 }
 
-func (l *extended) note(container map[string]any) {
-	if name, ok := container["name"].(string); ok && l.byName[name] == nil {
-		l.byName[name] = container
+func (l *extended) note(i int) {
+	container, _ := l.items[i].(map[string]any)
+	if name, ok := container["name"].(string); ok {
+		if _, have := l.byName[name]; !have {
+			l.byName[name] = i
+		}
 	}
 }
 
 // add adds one extension, or combines it with another of the same container. If
 // the fragment has a sidecar of the container's name, the sidecar stays as it is.
 func (l *extended) add(e extension) error {
-	there := l.byName[e.name]
-	switch {
-	case there == nil:
+	i, have := l.byName[e.name]
+	if !have {
 		l.items = append(l.items, e.object)
-		l.note(e.object)
-		return nil
-	case there["image"] != nil:
+		l.note(len(l.items) - 1)
 		return nil
 	}
-	return combine(there, e.object, containerType(), "container "+show.Value(e.name))
+	there := l.items[i].(map[string]any)
+	if there["image"] != nil {
+		return nil
+	}
+	combined, err := combine(there, e.object, containerType(), "container "+show.Value(e.name))
+	l.items[i] = combined
+	return err
 }
 
 func containerType() *podschema.Type {
@@ -252,9 +260,10 @@ func containerType() *podschema.Type {
 	return containers.Elem()
 }
 
-// combine adds from to into, both objects of the type t, which may be nil. They
+// combine returns into with from added, both objects of the type t, which may be nil. They
 // must not disagree.
-func combine(into, from map[string]any, t *podschema.Type, where string) error {
+func combine(into, from map[string]any, t *podschema.Type, where string) (map[string]any, error) {
+	into = maps.Clone(into)
 	for _, key := range slices.Sorted(maps.Keys(from)) {
 		there, ok := into[key]
 		if !ok {
@@ -267,11 +276,11 @@ func combine(into, from map[string]any, t *podschema.Type, where string) error {
 		}
 		combined, err := combineValue(there, from[key], elem, where+", "+key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		into[key] = combined
 	}
-	return nil
+	return into, nil
 }
 
 func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
@@ -281,7 +290,7 @@ func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
 	switch x := a.(type) {
 	case map[string]any:
 		if y, ok := b.(map[string]any); ok {
-			return x, combine(x, y, t, where)
+			return combine(x, y, t, where)
 		}
 	case []any:
 		if y, ok := b.([]any); ok && t != nil && t.Elem().Kind() == podschema.Struct {
@@ -293,6 +302,7 @@ func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
 
 // combineItems adds the items of b to those of a, both of the list type t.
 func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
+	a = slices.Clone(a)
 	first := map[itemKey]int{}
 	for i, item := range a {
 		if key, ok := keyOf(t, item); ok {

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -334,6 +335,7 @@ func extend(r *renderer, it *item, s *expression.Scope, list string, container m
 		return nil
 	}
 	name, _ := container["name"].(string)
+	m = maps.Clone(m)
 	m["name"] = name
 	r.extensions = append(r.extensions, extension{item: it, list: list, name: name, object: m})
 	return nil

@@ -224,6 +224,7 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 		e.template.Problem(at, err.Error())
 		return nil
 	}
+	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())
 	compiled.typed = compiled.typ
 	if e.typed != nil {
 		compiled.typed = e.checkAgainstPod(source, at)

@@ -19,6 +19,8 @@ type Expression struct {
 	program    cel.Program
 	source     string
 	ast        *celast.AST
+	// ofPod has what the expression reads that is not the same for all pods.
+	ofPod []string
 }
 
 // compile checks an expression and makes its program. Its error is a mistake of the

@@ -11,6 +11,41 @@ import (
 // parameters as params.NAME, variables as variables.NAME, and other names as they are.
 func (e *Expression) Reads(outside ...string) []string { return namesIn(e.ast.Expr(), outside) }
 
+// ReadsOfPod returns what the expression reads that is not the same for all pods with the
+// same parameters: the pod, its namespace, and the names that $each and $for bind. Variables
+// count for what they read.
+func (e *Expression) ReadsOfPod() []string { return e.ofPod }
+
+// readsOfPod finds them. A name that a macro binds anew counts for the outer one, too.
+func (e *Environment) readsOfPod(root celast.Expr) []string {
+	var names []string
+	selected := map[int64]bool{}
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
+		switch x.Kind() {
+		case celast.SelectKind:
+			s := x.AsSelect()
+			if of := s.Operand(); of.Kind() == celast.IdentKind && of.AsIdent() == variablesName {
+				selected[of.ID()] = true
+				if v := e.names.variables[s.FieldName()]; v != nil {
+					names = append(names, v.ofPod...)
+				} else {
+					names = append(names, podName)
+				}
+			}
+		case celast.IdentKind:
+			name := x.AsIdent()
+			switch {
+			case name == podName, name == namespaceName, slices.Contains(e.bound, name):
+				names = append(names, name)
+			case name == variablesName && !selected[x.ID()]:
+				names = append(names, podName) // any of them
+			}
+		}
+	}))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Words returns the texts that the expression spells out.
 func (e *Expression) Words() []string {
 	var words []string

@@ -118,6 +118,24 @@ func (r *Run) lazyVariables() ref.Val {
 	}
 }
 
+// Context returns the run's context.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Cost returns what the run has cost so far, and the bytes of its results.
+func (r *Run) Cost() (cost uint64, bytes int) { return r.cost, MaxBytes - r.left.bytes }
+
+// Charge adds to the run's cost and to its bytes what another run has cost. Its error is an
+// *Error.
+func (r *Run) Charge(cost uint64, bytes int, at Place) error {
+	if err := r.pay(cost, at); err != nil {
+		return err
+	}
+	if err := r.left.spend(bytes); err != nil {
+		return r.tooLarge(at)
+	}
+	return nil
+}
+
 // Spend takes bytes of the result from the run's bound. Its error is an *Error.
 func (r *Run) Spend(bytes int, at *manifest.Path) error {
 	if err := r.left.spend(bytes); err != nil {

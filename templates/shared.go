@@ -1,0 +1,253 @@
+package templates
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/utils/lru"
+
+	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/param"
+)
+
+// shared is a part of a fragment that depends on nothing but parameters and the installer's
+// values: it is the same for all pods with the same parameters. Nobody changes its value.
+type shared struct {
+	node
+	expression.Place
+	// index is the part's number in its template.
+	index int
+}
+
+// render charges the run with what the part costs, whether it has to be made or not. So a
+// template is as expensive for the thousandth pod as for the first.
+func (n *shared) render(r *renderer, _ *expression.Scope) (any, error) {
+	p, err := r.made.part(r, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.run.Charge(p.cost, p.bytes, n.Place); err != nil {
+		return nil, err
+	}
+	return p.value, p.err
+}
+
+// made is what has been made of a template for one set of parameters.
+type made struct {
+	params *param.Values
+	parts  []atomic.Pointer[part]
+	// room is how many bytes of JSON may still be kept.
+	room atomic.Int64
+}
+
+// part is the value of a [shared], or the error that it gives, and what it cost.
+type part struct {
+	value any
+	err   error
+	cost  uint64
+	bytes int
+}
+
+func (t *Template) newMade(params *param.Values) *made {
+	m := &made{params: params, parts: make([]atomic.Pointer[part], t.sharedParts)}
+	m.room.Store(maxKept)
+	return m
+}
+
+// part returns the value of a part. Its error is that of the context, which has ended.
+func (m *made) part(r *renderer, n *shared) (*part, error) {
+	if p := m.parts[n.index].Load(); p != nil {
+		return p, nil
+	}
+	run := r.template.names.Run(r.run.Context(), nil, nil, m.params.ByName)
+	alone := &renderer{template: r.template, run: run, made: m}
+	p := &part{}
+	p.value, p.err = n.node.render(alone, run.Scope())
+	if err := run.Interrupted(); err != nil && r.run.Context().Err() != nil {
+		return nil, err
+	}
+	p.cost, p.bytes = run.Cost()
+	if m.room.Add(-int64(p.bytes)) < 0 {
+		m.room.Add(int64(p.bytes))
+		return p, nil
+	}
+	// Whoever was first has the value that all share.
+	if !m.parts[n.index].CompareAndSwap(nil, p) {
+		p = m.parts[n.index].Load()
+	}
+	return p, nil
+}
+
+const (
+	// maxSets is how many sets of parameters a [Cache] keeps, and maxKept how many bytes of
+	// JSON for each. Decoded, with what is known about them, they take about twenty times as
+	// much.
+	maxSets = 128
+	maxKept = 6 << 10
+)
+
+// Cache keeps what templates make of parameters, for the sets of parameters that were used
+// last. What is kept is what would be made again. The zero Cache is ready for use, by any
+// number of goroutines.
+type Cache struct {
+	once sync.Once
+	sets *lru.Cache
+}
+
+// cacheKey has all that the shared parts of a template depend on.
+type cacheKey struct {
+	template *Template
+	// annotations are those of the namespace and of the pod that set parameters.
+	annotations string
+}
+
+func (c *Cache) get(key cacheKey) *made {
+	if c == nil {
+		return nil
+	}
+	c.once.Do(func() { c.sets = lru.New(maxSets) })
+	if m, ok := c.sets.Get(key); ok {
+		return m.(*made)
+	}
+	return nil
+}
+
+func (c *Cache) put(key cacheKey, m *made) {
+	if c != nil {
+		c.sets.Add(key, m)
+	}
+}
+
+// made returns what is made of the template for a pod's parameters. Its error is a
+// *ParameterError.
+func (t *Template) made(in Input) (*made, error) {
+	a := in.annotations()
+	key := cacheKey{template: t, annotations: t.setBy(a)}
+	if m := in.Cache.get(key); m != nil {
+		return m, nil
+	}
+	params, err := t.parameters.Resolve(a)
+	if err != nil {
+		return nil, err
+	}
+	m := t.newMade(params)
+	in.Cache.put(key, m)
+	return m, nil
+}
+
+// setBy returns the annotations that set parameters of the template, in one text. Different
+// annotations give different texts.
+func (t *Template) setBy(a param.Annotations) string {
+	var room [8]string
+	var b strings.Builder
+	for _, annotations := range []map[string]string{a.Namespace, a.Pod} {
+		keys := room[:0]
+		for key := range annotations {
+			if strings.HasPrefix(key, t.annotations) {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			// No key of an annotation has these characters.
+			b.WriteString(key)
+			b.WriteByte(0)
+			b.WriteString(annotations[key])
+			b.WriteByte(1)
+		}
+		b.WriteByte(2)
+	}
+	return b.String()
+}
+
+// share returns the tree in which the largest parts that depend on nothing but parameters
+// are [shared], and how many there are.
+func share(tree node) (node, int) {
+	s := &sharing{}
+	return s.share(tree), s.parts
+}
+
+type sharing struct{ parts int }
+
+func (s *sharing) share(n node) node {
+	if len(reads(n)) == 0 {
+		shared := &shared{node: n, index: s.parts}
+		switch n := n.(type) {
+		case *constant:
+			if _, isMap := n.value.(map[string]any); !isMap {
+				if _, isList := n.value.([]any); !isList {
+					return n
+				}
+			}
+			shared.At = n.at
+		case *mapping:
+			shared.Place = n.Place
+		case *sequence:
+			shared.At = n.at
+		case *whole:
+			shared.Place = n.expression.Place
+		}
+		s.parts++
+		return shared
+	}
+	switch n := n.(type) {
+	case *mapping:
+		copied := *n
+		copied.entries = slices.Clone(n.entries)
+		for i, e := range n.entries {
+			copied.entries[i].value = s.share(e.value)
+		}
+		return &copied
+	case *sequence:
+		copied := *n
+		copied.items = slices.Clone(n.items)
+		for i, it := range n.items {
+			copied.items[i].node = s.share(it.node)
+		}
+		return &copied
+	}
+	return n
+}
+
+// reads returns what a part of a fragment depends on besides parameters and the installer's
+// values: the pod, its namespace, and the names that the $each and $for around it bind.
+func reads(n node) []string {
+	var names []string
+	note := func(e *expression.Expression) {
+		if e != nil {
+			names = append(names, e.ReadsOfPod()...)
+		}
+	}
+	parts := func(parts []textPart) {
+		for _, p := range parts {
+			note(p.expression)
+		}
+	}
+	switch n := n.(type) {
+	case *text:
+		parts(n.parts)
+	case *whole:
+		note(n.expression)
+	case *mapping:
+		note(n.condition)
+		for _, e := range n.entries {
+			parts(e.text)
+			names = append(names, reads(e.value)...)
+		}
+	case *sequence:
+		for _, it := range n.items {
+			inside := reads(it.node)
+			switch {
+			case it.loop != nil:
+				note(it.loop.over)
+				inside = slices.DeleteFunc(inside, func(name string) bool { return name == it.loop.name })
+			case it.each != "":
+				inside = append(inside, "pod") // its containers
+			}
+			names = append(names, inside...)
+		}
+	}
+	return names
+}

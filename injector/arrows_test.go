@@ -35,7 +35,8 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/patch":      append(clients, module+"injector"),
 		"templates":           append(clients, module+"certs"),
 		"templates/podschema": append(clients, module+"injector"),
-		"templates/rawjson":   append(clients, module),
+		"templates/rawjson":   append(clients, module+"injector"),
+		"templates/facts":     append(clients, module),
 		"templates/v1alpha1":  append(clients, module),
 		"templates/library":   append(clients, module),
 		"templates/live":      {module + "certs"},
@@ -64,19 +65,20 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"injector/policy":     {"injector/reason"},
-		"injector/record":     {"templates/podschema", "templates/rawjson"},
-		"injector/merge":      {"templates/directive", "templates/podschema", "templates/rawjson"},
-		"injector/apply":      {"injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
-		"injector/required":   {"injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
-		"injector/patch":      {"templates/rawjson"},
+		"injector/record":     {"templates/facts", "templates/podschema", "templates/rawjson"},
+		"injector/merge":      {"templates/facts", "templates/directive", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/required":   {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/patch":      {"templates/facts", "templates/rawjson"},
 		"injector/reason":     {},
-		"templates/directive": {"templates/nearest", "templates/podschema", "templates/rawjson"},
+		"templates/directive": {"templates/facts", "templates/nearest", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/show", "templates/v1alpha1",
+			"templates/facts", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/show", "templates/v1alpha1",
 		},
 		"templates/hazard":    {"templates/expression", "templates/v1alpha1"},
-		"templates/podschema": {"templates/rawjson"},
-		"templates/rawjson":   {},
+		"templates/podschema": {"templates/facts", "templates/rawjson"},
+		"templates/rawjson":   {"templates/facts"},
+		"templates/facts":     {},
 	} {
 		for _, imported := range list(t, false, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)

@@ -13,6 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/facts"
 )
 
 // Config is what the admin sets, the same for every request.
@@ -205,10 +206,10 @@ func (r Request) RequiredHere() bool {
 
 // operations turns the edits of apply into the patch, and proves that it gives the
 // intended pod.
-func operations(ctx context.Context, pod map[string]any, result apply.Result) ([]patch.Operation, error) {
+func operations(ctx context.Context, pod map[string]any, result apply.Result, known facts.Stores) ([]patch.Operation, error) {
 	all := make([]patch.Operation, len(result.Edits))
 	for i, e := range result.Edits {
-		op, err := patch.New(e.Op, e.Path, e.Value)
+		op, err := patch.New(e.Op, e.Path, e.Value, known...)
 		if err != nil {
 			return nil, fmt.Errorf("making the patch: %w", err)
 		}

@@ -159,7 +159,7 @@ func (w *way) renderOne(t *templates.Template) error {
 	w.rendered[out.Name] = &out
 	spec := t.Spec()
 	w.fragments = append(w.fragments, merge.Fragment{
-		Template: out.Name, Hash: out.Hash, Object: result.Fragment,
+		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
 	})
 	return nil
@@ -301,7 +301,7 @@ func (w *way) apply(rec record.Record) error {
 	if err := w.work.next("checking the patch"); err != nil {
 		return err
 	}
-	patch, err := operations(w.work.ctx, w.request.Pod, result)
+	patch, err := operations(w.work.ctx, w.request.Pod, result, w.planned.Known())
 	if err != nil {
 		return err
 	}

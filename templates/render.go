@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -81,6 +82,9 @@ type Rendered struct {
 	// Fragment is the fragment to merge, {"metadata": …, "spec": …}. Nil if there is
 	// nothing to merge.
 	Fragment map[string]any
+	// Facts knows the values in Fragment that are the same for all pods with the same
+	// parameters.
+	Facts *facts.Store
 	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
 	Unmet *MatchCondition
@@ -130,7 +134,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 // renderWith renders with parameters that are already known.
 func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
 	params := m.params
-	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
+	out := &Rendered{Facts: &m.facts, Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
 	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
@@ -38,6 +39,8 @@ func (n *shared) render(r *renderer, _ *expression.Scope) (any, error) {
 type made struct {
 	params *param.Values
 	parts  []atomic.Pointer[part]
+	// facts knows the parts' values.
+	facts facts.Store
 	// room is how many bytes of JSON may still be kept.
 	room atomic.Int64
 }
@@ -77,6 +80,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if !m.parts[n.index].CompareAndSwap(nil, p) {
 		p = m.parts[n.index].Load()
 	}
+	m.facts.Keep(p.value)
 	return p, nil
 }
 

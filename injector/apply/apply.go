@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -57,7 +58,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	if len(names) == 0 {
 		return Result{Pod: pod}, nil
 	}
-	a := &run{ctx: ctx}
+	a := &run{ctx: ctx, known: plan.Known()}
 	written := record.New(statusKey)
 	maps.Copy(written.Templates, rec.Templates)
 	written.Root = rec.Root.Clone()
@@ -78,7 +79,9 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 
 // run is one application of a plan.
 type run struct {
-	ctx      context.Context
+	ctx context.Context
+	// known is what is known about values that never change.
+	known    facts.Stores
 	err      error // the context's, once it has ended: nothing counts any more
 	pod      map[string]any
 	edits    []Edit

@@ -36,11 +36,11 @@ func (a *run) insideObject(c *merge.Change, t *podschema.Type, w, now map[string
 		}
 		if v, put := a.part(c, t.Child(name), wanted, p.now[name], r.Child(name), here, nil); put {
 			a.put(&p, name, here, v)
-			r.Set(name, record.Whole(t.Child(name), v))
+			r.Set(name, record.Whole(a.known, t.Child(name), v))
 		} else if v != nil {
 			p.set(name, v)
 			if r.Child(name) == nil {
-				r.Set(name, record.Whole(t.Child(name), v))
+				r.Set(name, record.Whole(a.known, t.Child(name), v))
 			}
 		}
 	}
@@ -50,9 +50,9 @@ func (a *run) insideObject(c *merge.Change, t *podschema.Type, w, now map[string
 // part decides about one part of a value that Pillion added as a whole. It
 // returns a value to put there and true, or the value that is there.
 func (a *run) part(c *merge.Change, t *podschema.Type, wanted, now any, rc *record.Place, at *location, keys []podschema.Key) (any, bool) {
-	want := record.Whole(t, wanted)
+	want := record.Whole(a.known, t, wanted)
 	for _, k := range keys {
-		delete(want.In, k.Name)
+		want.Forget(k.Name)
 	}
 	switch {
 	case rc == nil && now != nil && podschema.Equal(t, now, wanted):
@@ -95,13 +95,13 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 		switch {
 		case !have && rc == nil:
 			absent[key] = true
-			r.Set(key, record.OfItem(id, wanted))
+			r.Set(key, record.OfItem(a.known, id, wanted))
 		case id.Set():
 			if rc == nil {
-				r.Set(key, record.OfItem(id, wanted))
+				r.Set(key, record.OfItem(a.known, id, wanted))
 			}
 		case !have:
-			if !record.OfItem(id, wanted).Same(rc) {
+			if !record.OfItem(a.known, id, wanted).Same(rc) {
 				a.warn(c, at.end(key)) // somebody took it out
 			}
 		default:
@@ -109,11 +109,11 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 			if v, put := a.part(c, id.Elem, wanted, p.now[i], rc, here, id.Keys); put {
 				a.emit("replace", here, v)
 				p.set(i, v)
-				r.Set(key, record.OfItem(id, v))
+				r.Set(key, record.OfItem(a.known, id, v))
 			} else if v != nil {
 				p.set(i, v)
 				if rc == nil {
-					r.Set(key, record.OfItem(id, v))
+					r.Set(key, record.OfItem(a.known, id, v))
 				}
 			}
 		}

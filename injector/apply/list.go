@@ -98,10 +98,10 @@ func (l *items) update(key string, c *merge.Change) {
 	case c.Do == merge.Write && l.id.Set():
 		// The key is the value.
 	case c.Do == merge.Write:
-		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.id, wanted), rc, at, l.id.Keys); write {
+		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
 			l.emit("replace", at, v)
 			l.set(i, v)
-			l.record.Set(key, written(record.OfItem(l.id, v), rc, was, had))
+			l.record.Set(key, written(record.OfItem(l.known, l.id, v), rc, was, had))
 		} else if v != nil {
 			l.set(i, v)
 		}
@@ -120,7 +120,7 @@ func (l *items) update(key string, c *merge.Change) {
 		rc = l.record.Enter(key)
 		l.set(i, l.descend(l.id.Elem, c, was, wanted, l.now[i], rc, at))
 		if rc.Empty() {
-			delete(l.record.In, key)
+			l.record.Forget(key)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (l *items) takeOut(going map[string]bool) {
 		l.record.Removed = append(l.record.Removed, record.Removed{At: i, Value: l.base[i]})
 	}
 	for key := range going {
-		delete(l.record.In, key)
+		l.record.Forget(key)
 	}
 }
 
@@ -185,7 +185,7 @@ func (l *items) putIn(absent map[string]bool) {
 			was = l.base[wasAt]
 		}
 		if c.Do == merge.Write {
-			l.record.Set(key, written(record.OfItem(l.id, l.wanted[wantsAt]), rc, was, had))
+			l.record.Set(key, written(record.OfItem(l.known, l.id, l.wanted[wantsAt]), rc, was, had))
 			continue
 		}
 		l.record.Set(key, l.anew(c, l.id.Elem, was, l.wanted[wantsAt]))

@@ -103,9 +103,9 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[st
 		}
 		r.Set(name, &record.Place{Was: []any{was}})
 	case merge.Write:
-		if v, write := a.value(c, ft, w[name], now, record.Whole(ft, w[name]), rc, at, nil); write {
+		if v, write := a.value(c, ft, w[name], now, record.Whole(a.known, ft, w[name]), rc, at, nil); write {
 			a.put(p, name, at, v)
-			r.Set(name, written(record.Whole(ft, v), rc, was, had))
+			r.Set(name, written(record.Whole(a.known, ft, v), rc, was, had))
 		} else if v != nil {
 			p.set(name, v)
 		}
@@ -146,7 +146,7 @@ func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w map[s
 		rc = r.Enter(name)
 		p.set(name, a.descend(ft, c, was, wanted, now, rc, at))
 		if rc.Empty() {
-			delete(r.In, name)
+			r.Forget(name)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (a *run) anew(c *merge.Change, t *podschema.Type, was, wanted any) *record.
 	if _, ok := wanted.([]any); ok {
 		empty = []any{}
 	}
-	inner := &run{ctx: a.ctx}
+	inner := &run{ctx: a.ctx, known: a.known}
 	inner.descend(t, c, was, wanted, empty, place, nil)
 	a.err = cmp.Or(a.err, inner.err)
 	return place

@@ -34,7 +34,7 @@ func (a *run) value(c *merge.Change, t *podschema.Type, wanted, now any, want, r
 func (a *run) leaf(c *merge.Change, t *podschema.Type, wanted, now any, want, rc *record.Place, at *location) (any, bool) {
 	switch {
 	case podschema.Equal(t, now, wanted):
-		rc.Wrote, rc.In = want.Wrote, want.In
+		rc.Become(want)
 		rc.Added = rc.Added || want.Wrote == ""
 		return nil, false
 	case rc.Wrote == "" || record.Digest(t, now) == rc.Wrote:
@@ -65,7 +65,7 @@ func unchanged(r *record.Place, t *podschema.Type, now any) bool {
 	if r.Wrote != "" {
 		return record.Digest(t, now) == r.Wrote
 	}
-	whole := record.Whole(t, now)
+	whole := record.Whole(nil, t, now)
 	return contains(whole, r)
 }
 

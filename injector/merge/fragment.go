@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -23,7 +24,7 @@ func checkAll(ctx context.Context, fragments []Fragment, statusKey string, chang
 			return &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
 		}
 		given[f.Template] = true
-		if err := (checker{ctx: ctx, statusKey: statusKey, frag: f}).check(startOf(f, changes)); err != nil {
+		if err := (checker{ctx: ctx, statusKey: statusKey, frag: f, positions: new(int)}).check(startOf(f, changes)); err != nil {
 			return err
 		}
 	}
@@ -36,7 +37,13 @@ type checker struct {
 	ctx       context.Context
 	statusKey string
 	frag      *Fragment
+	// positions counts the items that want to stand somewhere.
+	positions *int
 }
+
+// sound is known of a value that never changes if nothing is wrong with it, and no item in it
+// wants to stand somewhere.
+var sound = facts.NewQuestion[bool]()
 
 func (c checker) check(start *place) error {
 	f := c.frag
@@ -87,6 +94,19 @@ type where struct {
 
 // checkValue checks shapes against the schema, and directives.
 func (c checker) checkValue(t *podschema.Type, v any, w where) error {
+	f := c.frag.Facts.Of(v)
+	if _, known := sound.Known(f); known {
+		return nil
+	}
+	positions := *c.positions
+	err := c.checkFresh(t, v, w)
+	if err == nil && *c.positions == positions {
+		sound.Answer(f, func() bool { return true })
+	}
+	return err
+}
+
+func (c checker) checkFresh(t *podschema.Type, v any, w where) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if t != nil && t.Kind() != podschema.Struct && t.Kind() != podschema.Map {
@@ -173,6 +193,9 @@ func (c checker) checkList(t *podschema.Type, v []any, w where) error {
 			return err
 		}
 		if known {
+			if objectOf(item)[directive.Position] != nil {
+				*c.positions++
+			}
 			if err := c.notePosition(id, w.at, here.at.segment, item); err != nil {
 				return c.frag.fault(here.at, "%w", err)
 			}
@@ -263,20 +286,35 @@ func blank(t *podschema.Type, v any) bool {
 	}
 }
 
+// cleaned are values that never change, cleaned.
+var cleaned = facts.NewQuestion[any]()
+
 // clean returns v without directives and nulls, its lists in the order that
 // $position asks for. It shares nothing that has to be changed with v.
-func clean(t *podschema.Type, v any) any {
+func (f *Fragment) clean(t *podschema.Type, v any) any {
+	fact := f.Facts.Of(v)
+	if fact == nil {
+		return f.cleanFresh(t, v)
+	}
+	return cleaned.Answer(fact, func() any {
+		c := f.cleanFresh(t, v)
+		f.Facts.Keep(c)
+		return c
+	})
+}
+
+func (f *Fragment) cleanFresh(t *podschema.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
 		for name, value := range v {
 			if value != nil && !directive.Is(name) && !directive.IsDelete(value) {
-				c[name] = clean(t.Child(name), value)
+				c[name] = f.clean(t.Child(name), value)
 			}
 		}
 		return c
 	case []any:
-		return cleanList(t, v)
+		return f.cleanList(t, v)
 	default:
 		return v
 	}
@@ -284,7 +322,7 @@ func clean(t *podschema.Type, v any) any {
 
 // cleanList returns a list of a fragment without directives, in the order that
 // they ask for.
-func cleanList(t *podschema.Type, v []any) []any {
+func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 	id, keyed := t.Identity()
 	var elem *podschema.Type
 	if t != nil && t.Kind() == podschema.List {
@@ -296,7 +334,7 @@ func cleanList(t *podschema.Type, v []any) []any {
 		if directive.IsDelete(item) || directive.IsMarker(item) {
 			continue
 		}
-		it := listItem{value: clean(elem, item), first: isFirst(item)}
+		it := listItem{value: f.clean(elem, item), first: isFirst(item)}
 		if keyed {
 			if key, ok := id.Key(it.value); ok {
 				if seen[key] && id.Set() {

@@ -2,6 +2,7 @@ package merge
 
 import (
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -25,7 +26,7 @@ type listMerger struct {
 // there are merged, absent ones are put in at their position.
 func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, at *place) error {
 	id, _ := t.Identity()
-	deleted, items := readItems(id, v)
+	deleted, items := m.frag.readItems(id, v)
 	var err error
 	if id.Elem.IsContainer() {
 		if items, err = m.checkContainers(items, at); err != nil {
@@ -91,12 +92,29 @@ func (m *listMerger) merge(deleted, items []listItem) error {
 	return nil
 }
 
+// readList is what [Fragment.readItems] returns.
+type readList struct{ deleted, items []listItem }
+
+var readLists = facts.NewQuestion[readList]()
+
 // readItems reads a fragment's list, each item of a set once: the items that
-// are to go, and the others.
-func readItems(id podschema.Identity, v []any) (deleted, items []listItem) {
+// are to go, and the others. The caller does not change them.
+func (f *Fragment) readItems(id podschema.Identity, v []any) (deleted, items []listItem) {
+	fact := f.Facts.Of(v)
+	if fact == nil {
+		return f.readFresh(id, v)
+	}
+	read := readLists.Answer(fact, func() readList {
+		deleted, items := f.readFresh(id, v)
+		return readList{deleted, items}
+	})
+	return read.deleted, read.items
+}
+
+func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []listItem) {
 	seen := map[string]bool{}
 	for _, item := range v {
-		value := clean(id.Elem, item)
+		value := f.clean(id.Elem, item)
 		key, ok := id.Key(value)
 		if !ok || seen[key] {
 			continue

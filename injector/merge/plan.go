@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -31,6 +32,8 @@ type Fragment struct {
 	// Overridable lets a pod's author declare a container of a sidecar's name,
 	// whose fields then win (image "auto" means the template's).
 	Overridable bool
+	// Facts knows the values in Object that never change. It may be nil.
+	Facts *facts.Store
 	// Required makes each value of the pod that stands where the template wants
 	// another one a conflict, also a label, a variable or a mount. Its items with
 	// $position: First stand before those of templates that are not required.
@@ -85,6 +88,17 @@ func rank(f Fragment) int {
 		return 1
 	}
 	return 0
+}
+
+// Known is what is known about the values of the fragments that never change.
+func (p Plan) Known() facts.Stores {
+	var known facts.Stores
+	for _, f := range p.Fragments {
+		if f.Facts != nil {
+			known = append(known, f.Facts)
+		}
+	}
+	return known
 }
 
 // Templates returns the names of the templates that the plan gives something

@@ -87,7 +87,7 @@ func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error
 // addField puts a value where the wanted pod has none. Whole says that all of
 // the value is one item, whatever its type.
 func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, at *place, whole bool) error {
-	value := clean(ft, v)
+	value := m.frag.clean(ft, v)
 	s := standing{at: at, t: ft}
 	if n := at.find(); n.asked() {
 		// Another template takes away what stood there, or wants the default that an
@@ -109,7 +109,7 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, 
 
 // mergeValue treats a value that is one whole and that the wanted pod has, too.
 func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any, at *place) error {
-	value := clean(ft, v)
+	value := m.frag.clean(ft, v)
 	s := standing{
 		at: at, t: ft, value: o.fields[name], stays: staysIn(t, at),
 		unset: func(v any) bool { return m.derived.countsAsUnset(t, name, v, o.fields, at) },
@@ -136,7 +136,7 @@ func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v a
 	}
 	if n := at.find(); n != nil && n.Do != Write {
 		if other := m.wantedInside(n); other != "" {
-			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, clean(ft, v), other, "that template would lose what it put there")
+			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, m.frag.clean(ft, v), other, "that template would lose what it put there")
 		}
 	}
 	return m.mergeValue(t, ft, o, name, v, at)
@@ -165,7 +165,7 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 		return "", nil
 	}
 	here := at.field(wanted).with(frag[wanted])
-	value := map[string]any{wanted: clean(t.Child(wanted), frag[wanted])}
+	value := map[string]any{wanted: m.frag.clean(t.Child(wanted), frag[wanted])}
 	for _, name := range others {
 		goes, err := m.makeRoom(t, o, name, value, at, here)
 		if err != nil || !goes {

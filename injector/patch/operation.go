@@ -9,6 +9,7 @@ import (
 
 	"github.com/mattbaird/jsonpatch"
 
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -23,19 +24,21 @@ const (
 
 // Operation is one valid step of a JSON patch. Only [New] makes one.
 type Operation struct {
-	op jsonpatch.JsonPatchOperation
+	op    jsonpatch.JsonPatchOperation
+	known facts.Stores
 }
 
 // New returns the operation op at the value that path leads to. Path holds
 // unescaped object keys and, for arrays, decimal indexes or "-" (behind the
 // last item, for [Add] only). Value is JSON as encoding/json decodes it with
 // UseNumber, and nil means null. The operation keeps it without a copy, so the
-// caller must not change it later. [Remove] takes no value.
+// caller must not change it later. [Remove] takes no value. Known is what is known about
+// values that never change.
 //
 // The error says which part cannot be sent: an unknown op, an empty path, a key
 // or text that is not UTF-8 (encoding it would change it), a number that is not
 // one in JSON, or a Go type that JSON does not have.
-func New(op string, path []string, value any) (Operation, error) {
+func New(op string, path []string, value any, known ...*facts.Store) (Operation, error) {
 	if !slices.Contains([]string{Add, Replace, Remove, Test}, op) {
 		return Operation{}, fmt.Errorf("building a patch operation: unknown op %q, allowed are add, replace, remove and test", op)
 	}
@@ -49,10 +52,10 @@ func New(op string, path []string, value any) (Operation, error) {
 	if op == Remove && value != nil {
 		return Operation{}, fmt.Errorf("building a patch operation: remove of %s has a value", pointer)
 	}
-	if err := validate(value); err != nil {
+	if err := validateKnown(known, value); err != nil {
 		return Operation{}, fmt.Errorf("building a patch operation: value for %s: %w", pointer, err)
 	}
-	return Operation{op: jsonpatch.NewPatch(op, pointer, value)}, nil
+	return Operation{op: jsonpatch.NewPatch(op, pointer, value), known: known}, nil
 }
 
 // Op returns add, replace, remove or test.
@@ -72,7 +75,7 @@ func (o Operation) append(b []byte) []byte {
 	b = append(rawjson.Append(append(b, `{"op":`...), o.op.Operation), `,"path":`...)
 	b = rawjson.Append(b, o.op.Path)
 	if o.op.Operation != Remove {
-		b = rawjson.Append(append(b, `,"value":`...), o.op.Value)
+		b = rawjson.AppendKnown(append(b, `,"value":`...), o.op.Value, o.known)
 	}
 	return append(b, '}')
 }
@@ -91,9 +94,25 @@ func Marshal(ops []Operation) []byte {
 
 var errNotUTF8 = errors.New("not valid UTF-8")
 
+// sendable is known of a value that never changes if validate has found nothing.
+var sendable = facts.NewQuestion[bool]()
+
+// validateKnown is validate, with what is known about values that never change.
+func validateKnown(known facts.Stores, v any) error {
+	f := known.Of(v)
+	if _, ok := sendable.Known(f); ok {
+		return nil
+	}
+	err := validate(known, v)
+	if err == nil {
+		sendable.Answer(f, func() bool { return true })
+	}
+	return err
+}
+
 // validate returns an error if the API server's decoder would not return v as it
 // is.
-func validate(v any) error {
+func validate(known facts.Stores, v any) error {
 	switch v := v.(type) {
 	case nil, bool:
 		return nil
@@ -103,7 +122,7 @@ func validate(v any) error {
 		return validNumber(v)
 	case []any:
 		for i, item := range v {
-			if err := validate(item); err != nil {
+			if err := validateKnown(known, item); err != nil {
 				return fmt.Errorf("item %d: %w", i, err)
 			}
 		}
@@ -113,7 +132,7 @@ func validate(v any) error {
 			if err := validText(key); err != nil {
 				return fmt.Errorf("key: %w", err)
 			}
-			if err := validate(item); err != nil {
+			if err := validateKnown(known, item); err != nil {
 				return fmt.Errorf("key %q: %w", key, err)
 			}
 		}

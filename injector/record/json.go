@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // A place with nothing but a digest is that text. Any other is an object: what the
@@ -23,40 +24,65 @@ const (
 	removedKey = "$removed"
 )
 
-// encoded is nil for a place that says nothing.
-func (p *Place) encoded() any {
-	o := make(map[string]any, len(p.In))
-	for segment, child := range p.In {
-		if v := child.encoded(); v != nil {
-			o[escaped(segment)] = v
+// appendJSON appends the place as JSON. It reports false, and appends nothing, for a place
+// that says nothing.
+func (p *Place) appendJSON(b []byte) ([]byte, bool) {
+	if o := p.origin; o != nil && p.Made == o.Made && p.Added == o.Added && p.Wrote == o.Wrote && len(p.Was)+len(p.Removed) == 0 {
+		return append(b, o.text...), len(o.text) > 0
+	}
+	start := len(b)
+	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(p.In) == 0 {
+		return rawjson.AppendText(b, p.Wrote), true // nothing but a digest
+	}
+	b = append(b, '{')
+	begin := func(name string) {
+		if len(b) > start+1 {
+			b = append(b, ',')
 		}
-	}
-	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(o) == 0 {
-		return p.Wrote
-	}
-	if p.Made {
-		o[madeKey] = true
+		b = append(rawjson.AppendText(b, name), ':')
 	}
 	if p.Added {
-		o[addedKey] = true
+		begin(addedKey)
+		b = append(b, "true"...)
 	}
-	if p.Wrote != "" {
-		o[wroteKey] = p.Wrote
-	}
-	if len(p.Was) > 0 {
-		o[wasKey] = p.Was[:1]
+	if p.Made {
+		begin(madeKey)
+		b = append(b, "true"...)
 	}
 	if len(p.Removed) > 0 {
+		begin(removedKey)
 		list := make([]any, len(p.Removed))
 		for i, r := range p.Removed {
 			list[i] = map[string]any{"at": json.Number(strconv.Itoa(r.At)), "value": r.Value}
 		}
-		o[removedKey] = list
+		b = rawjson.Append(b, list)
 	}
-	if len(o) == 0 {
-		return nil
+	if len(p.Was) > 0 {
+		begin(wasKey)
+		b = rawjson.Append(b, []any{p.Was[0]})
 	}
-	return o
+	var room [16]string
+	segments := room[:0]
+	for segment := range p.In {
+		segments = append(segments, segment)
+	}
+	slices.Sort(segments)
+	if p.Wrote != "" {
+		begin(wroteKey)
+		b = rawjson.AppendText(b, p.Wrote)
+	}
+	for _, segment := range segments {
+		before := len(b)
+		begin(escaped(segment))
+		var says bool
+		if b, says = p.In[segment].appendJSON(b); !says {
+			b = b[:before]
+		}
+	}
+	if len(b) == start+1 {
+		return b[:start], false
+	}
+	return append(b, '}'), true
 }
 
 func escaped(segment string) string {

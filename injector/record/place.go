@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -27,8 +28,14 @@ type Place struct {
 	Was []any
 	// Removed are the items that Pillion took out of this list.
 	Removed []Removed
-	// In has the places in this one, by the next segment of the keyed path.
+	// In has the places in this one, by the next segment of the keyed path. It is not
+	// changed but by [Place.Set].
 	In map[string]*Place
+
+	// origin is the place of which this one is a copy that shares In, nil for none.
+	origin *Place
+	// text is the place as JSON. Only origins have it.
+	text []byte
 }
 
 // Removed is an item that was taken out of a list.
@@ -49,17 +56,44 @@ func (p *Place) Child(segment string) *Place {
 
 // Set puts a place into p.
 func (p *Place) Set(segment string, child *Place) {
-	if p.In == nil {
-		p.In = map[string]*Place{}
-	}
+	p.own()
 	p.In[segment] = child
+}
+
+// own gives the place an In of its own.
+func (p *Place) own() {
+	switch {
+	case p.In == nil:
+		p.In = map[string]*Place{}
+	case p.origin != nil:
+		p.In = maps.Clone(p.In)
+	}
+	p.origin = nil
+}
+
+// Forget takes the place of a segment out of p.
+func (p *Place) Forget(segment string) {
+	if _, ok := p.In[segment]; ok {
+		p.own()
+		delete(p.In, segment)
+	}
+}
+
+// Become makes p say of what Pillion wrote there what q says. Q is not used any more.
+func (p *Place) Become(q *Place) {
+	p.Wrote, p.In, p.origin = q.Wrote, q.In, q.origin
 }
 
 // Enter returns the place of a segment in p, made if need be.
 func (p *Place) Enter(segment string) *Place {
 	child := p.In[segment]
-	if child == nil {
+	switch {
+	case child == nil:
 		child = &Place{}
+		p.Set(segment, child)
+	case p.origin != nil:
+		own := *child
+		child = &own
 		p.Set(segment, child)
 	}
 	return child
@@ -100,7 +134,7 @@ func (p *Place) Clone() *Place {
 		return nil
 	}
 	c := *p
-	c.Was, c.Removed = slices.Clone(p.Was), slices.Clone(p.Removed)
+	c.Was, c.Removed, c.origin, c.text = slices.Clone(p.Was), slices.Clone(p.Removed), nil, nil
 	if p.In != nil {
 		c.In = make(map[string]*Place, len(p.In))
 		for segment, child := range p.In {
@@ -132,43 +166,72 @@ func Digest(t *podschema.Type, v any) string {
 	return fmt.Sprintf("%0*x", digestLength, uint32(sum)^uint32(sum>>32))
 }
 
+// The places of values that never change are made once.
+var (
+	wholes = facts.NewQuestion[*Place]()
+	items  = facts.NewQuestion[*Place]()
+)
+
+// copyOf returns a copy of a place that is shared by many.
+func (p *Place) copyOf() *Place {
+	return &Place{Made: p.Made, Added: p.Added, Wrote: p.Wrote, In: p.In, origin: p}
+}
+
+// shareable makes the place one to copy.
+func (p *Place) shareable() *Place {
+	p.text, _ = p.appendJSON(nil)
+	return p
+}
+
 // OfItem returns the place of a list's item that is added as a whole, such as a
 // sidecar. It has a digest of each value in the item.
-func OfItem(id podschema.Identity, item any) *Place {
+func OfItem(known facts.Stores, id podschema.Identity, item any) *Place {
 	if id.Set() {
 		return &Place{Added: true}
 	}
-	p := Whole(id.Elem, item)
+	if f := known.Of(item); f != nil {
+		return items.Answer(f, func() *Place { return ofItem(known, id, item).shareable() }).copyOf()
+	}
+	return ofItem(known, id, item)
+}
+
+func ofItem(known facts.Stores, id podschema.Identity, item any) *Place {
+	p := whole(known, id.Elem, item, id.Keys)
 	if p.Wrote == "" {
 		p.Added = true
-	}
-	if object, ok := item.(map[string]any); ok && p.Wrote == "" && object != nil {
-		for _, k := range id.Keys {
-			delete(p.In, k.Name)
-		}
 	}
 	return p
 }
 
 // Whole returns the place of a value that is written as a whole, with a digest
-// of each value in it.
-func Whole(t *podschema.Type, v any) *Place {
+// of each value in it. Known is what is known about values that never change.
+func Whole(known facts.Stores, t *podschema.Type, v any) *Place {
+	if f := known.Of(v); f != nil {
+		return wholes.Answer(f, func() *Place { return whole(known, t, v, nil).shareable() }).copyOf()
+	}
+	return whole(known, t, v, nil)
+}
+
+// whole makes the place of a value, without the fields that name it.
+func whole(known facts.Stores, t *podschema.Type, v any, keys []podschema.Key) *Place {
 	if t.IsOneAddition() {
 		return &Place{Wrote: Digest(t, v)}
 	}
 	p := &Place{}
 	switch v := v.(type) {
 	case map[string]any:
+		p.In = make(map[string]*Place, len(v))
 		for name, value := range v {
-			if value != nil {
-				p.Set(name, Whole(t.Child(name), value))
+			if value != nil && !slices.ContainsFunc(keys, func(k podschema.Key) bool { return k.Name == name }) {
+				p.In[name] = Whole(known, t.Child(name), value)
 			}
 		}
 	case []any:
 		id, _ := t.Identity()
+		p.In = make(map[string]*Place, len(v))
 		for _, item := range v {
 			if key, ok := id.Key(item); ok {
-				p.Set(key, OfItem(id, item))
+				p.In[key] = OfItem(known, id, item)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // MaxBytes bounds the annotation, read and written: half of what the API allows
@@ -56,7 +57,7 @@ func Parse(pod map[string]any, key string) (Record, error) {
 	}
 	r.key = key
 	if annotations := r.Root.Child("metadata").Child("annotations"); annotations != nil {
-		delete(annotations.In, key) // the record is no part of the base pod
+		annotations.Forget(key) // the record is no part of the base pod
 	}
 	r.Root.prune(pod, podschema.Pod())
 	return r, nil
@@ -118,7 +119,14 @@ func (r Record) Encode() string {
 	for name, hash := range r.Templates {
 		templates[name] = hash
 	}
-	return string(podschema.Encode(map[string]any{"v": json.Number(version), "templates": templates, "pod": r.Root.encoded()}))
+	b := make([]byte, 0, 1<<10)
+	if pod, says := r.Root.appendJSON(append(b, `{"pod":`...)); says {
+		b = append(pod, ',')
+	} else {
+		b = append(b, '{')
+	}
+	b = rawjson.Append(append(b, `"templates":`...), templates)
+	return string(append(b, `,"v":`+version+`}`...))
 }
 
 // Empty reports whether the record says nothing.

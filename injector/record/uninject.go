@@ -51,7 +51,7 @@ func (p *Place) keepChanged(v any, t *podschema.Type, path []string, warnings *[
 		switch {
 		case value == nil:
 		case child.Wrote != "" && vt.IsOneAddition() && Digest(vt, value) != child.Wrote:
-			delete(p.In, segment)
+			p.Forget(segment)
 			*warnings = append(*warnings, fmt.Sprintf("%s: somebody changed it to %s since it was injected, so it stays", podschema.Readable(here), podschema.Show(value)))
 		case !child.Owns():
 			child.keepChanged(value, vt, here, warnings)

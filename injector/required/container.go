@@ -116,7 +116,7 @@ func (s sidecar) differsFrom(name string, t *podschema.Type, want, is any) {
 
 func (s sidecar) wrong(name string, t *podschema.Type, want any, format string, args ...any) {
 	r := s.record.Child(name)
-	since := r != nil && want != nil && r.Same(record.Whole(t, want)) || r == nil && want == nil && s.record.Owns()
+	since := r != nil && want != nil && r.Same(record.Whole(nil, t, want)) || r == nil && want == nil && s.record.Owns()
 	s.differs(s.template, append(s.at[:len(s.at):len(s.at)], name), since, format, args...)
 }
 
@@ -144,7 +144,7 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 			s.differs(s.template, at, false, "has an item without a name, %s", podschema.Show(item))
 		case rendered && podschema.Equal(id.Elem, item, w), allowed(objectOf(item)):
 		case rendered:
-			s.differs(s.template, here, r != nil && r.Same(record.OfItem(id, w)), "is %s; want %s", podschema.Show(item), podschema.Show(w))
+			s.differs(s.template, here, r != nil && r.Same(record.OfItem(nil, id, w)), "is %s; want %s", podschema.Show(item), podschema.Show(w))
 		default:
 			s.differs(s.template, here, r == nil && s.record.Owns(), "is there, and the template does not render it")
 		}

@@ -107,7 +107,7 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 		c.walk(t, change, w, p, r, at)
 		return
 	}
-	since := r.Owns() && r.Same(record.Whole(t, wish.Value))
+	since := r.Owns() && r.Same(record.Whole(nil, t, wish.Value))
 	switch {
 	case wish.Gone && have:
 		c.differs(template, at, false, "is there, and the template takes it away")

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/pillion-dev/pillion/templates/facts"
 )
 
 // Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
@@ -130,7 +132,13 @@ func unquote(quoted []byte) string {
 
 // Append appends the JSON text of a value, without escapes for HTML, the fields of objects
 // in order. It panics for what is no JSON.
-func Append(b []byte, v any) []byte {
+func Append(b []byte, v any) []byte { return AppendKnown(b, v, nil) }
+
+// texts are those of values that never change.
+var texts = facts.NewQuestion[[]byte]()
+
+// AppendKnown is [Append], with what is known about values that never change.
+func AppendKnown(b []byte, v any, known facts.Stores) []byte {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "null"...)
@@ -141,31 +149,45 @@ func Append(b []byte, v any) []byte {
 	case json.Number:
 		return append(b, v...)
 	case []any:
-		b = append(b, '[')
-		for i, item := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = Append(b, item)
+		if f := known.Of(v); f != nil {
+			return append(b, texts.Answer(f, func() []byte { return appendList(nil, v, known) })...)
 		}
-		return append(b, ']')
+		return appendList(b, v, known)
 	case map[string]any:
-		var room [16]string
-		b = append(b, '{')
-		for i, name := range SortedKeys(room[:0], v) {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(AppendText(b, name), ':')
-			b = Append(b, v[name])
+		if f := known.Of(v); f != nil {
+			return append(b, texts.Answer(f, func() []byte { return appendObject(nil, v, known) })...)
 		}
-		return append(b, '}')
+		return appendObject(b, v, known)
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic("rawjson: encoding a JSON value: " + err.Error())
 	}
 	return append(b, text...)
+}
+
+func appendList(b []byte, v []any, known facts.Stores) []byte {
+	b = append(b, '[')
+	for i, item := range v {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = AppendKnown(b, item, known)
+	}
+	return append(b, ']')
+}
+
+func appendObject(b []byte, v map[string]any, known facts.Stores) []byte {
+	var room [16]string
+	b = append(b, '{')
+	for i, name := range SortedKeys(room[:0], v) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(AppendText(b, name), ':')
+		b = AppendKnown(b, v[name], known)
+	}
+	return append(b, '}')
 }
 
 // AppendText appends a text as JSON. What is not UTF-8 is replaced.

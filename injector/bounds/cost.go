@@ -20,6 +20,10 @@ const (
 	allocation = 16
 )
 
+// MostPerByte bounds [DecodedSize] for each byte of any text: objects in objects, each with one
+// name, take most.
+const MostPerByte = 96
+
 // DecodedSize estimates how many bytes the values in a JSON text take once they are
 // decoded into maps, slices, strings and [json.Number]s. The estimate is an upper bound for
 // a valid text, and within a small factor of what is allocated. The work is linear in the

@@ -123,9 +123,10 @@ func (n *node) open() {
 // object returns an object's own copy.
 func (n *node) object() map[string]any {
 	if !n.owned {
-		v := n.value.(map[string]any)
-		c := make(map[string]any, len(v)+1)
-		maps.Copy(c, v)
+		c := maps.Clone(n.value.(map[string]any))
+		if c == nil {
+			c = map[string]any{}
+		}
 		n.value, n.owned = c, true
 	}
 	return n.value.(map[string]any)

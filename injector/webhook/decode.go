@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -291,7 +290,8 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	if err := r.memory.holdFor(ctx, r.Namespace, work, r.Object); err != nil {
 		return nil, err
 	}
-	pod, err := injector.DecodePod(r.Object)
+	// Managed fields are half of an ordinary pod, and no template sees them.
+	pod, err := podschema.DecodeObject(r.Object, "metadata", "managedFields")
 	if err != nil {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}

@@ -63,7 +63,10 @@ func (m *memory) holdFor(ctx context.Context, namespace string, work int64, part
 	m.free()
 	bytes := work
 	for _, p := range parts {
-		size := bounds.DecodedSize(p)
+		size := int64(bounds.MostPerByte * len(p))
+		if len(p) > smallPart {
+			size = bounds.DecodedSize(p)
+		}
 		bytes += size + int64(workPerByte*float64(size)) + decoderBuffer*int64(len(p))
 	}
 	if deadline, ok := ctx.Deadline(); ok && bytes > bounds.Small {
@@ -77,6 +80,9 @@ func (m *memory) holdFor(ctx context.Context, namespace string, work int64, part
 	m.release = release
 	return err
 }
+
+// smallPart is the size in bytes up to which the memory for a part is not worth an estimate.
+const smallPart = 8 << 10
 
 // decoderBuffer is how many times its input a json.Decoder holds at most.
 const decoderBuffer = 2

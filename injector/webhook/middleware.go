@@ -146,7 +146,8 @@ func (m *Middleware) record(e *exchange) {
 	took := time.Since(e.start)
 	m.options.Metrics.observe(e.webhook, string(answer.verdict), answer.code, r.DryRun, took)
 	m.options.Metrics.templates(answer.Templates, r.DryRun)
-	m.log(e).Info("answered a review", "outcome", string(answer.verdict), "reason", answer.code, "templates", answer.injected(), "duration", took)
+	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", append(e.attributes(),
+		slog.String("outcome", string(answer.verdict)), slog.String("reason", string(answer.code)), slog.String("templates", answer.injected()), slog.Duration("duration", took))...)
 	for _, event := range answer.Events {
 		event.DryRun, event.Namespace, event.Message = r.DryRun, r.Namespace, printable(event.Message)
 		m.options.Effects.Record(event)
@@ -193,9 +194,16 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 
 // log returns a logger that says which review a line is about, as far as that is known.
 func (m *Middleware) log(e *exchange) *slog.Logger {
-	log := m.options.Logger.With("webhook", e.webhook)
+	return slog.New(m.options.Logger.Handler().WithAttrs(e.attributes()))
+}
+
+// attributes say which review a line of the log is about, as far as that is known.
+func (e *exchange) attributes() []slog.Attr {
+	attributes := make([]slog.Attr, 0, 10)
+	attributes = append(attributes, slog.String("webhook", e.webhook))
 	if r := e.review; r != nil {
-		log = log.With("uid", r.UID, "namespace", r.Namespace, "name", r.objectName(), "operation", r.Operation, "dryRun", r.DryRun)
+		attributes = append(attributes, slog.String("uid", string(r.UID)), slog.String("namespace", r.Namespace), slog.String("name", r.objectName()),
+			slog.String("operation", r.Operation), slog.Bool("dryRun", r.DryRun))
 	}
-	return log
+	return attributes
 }

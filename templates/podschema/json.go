@@ -11,9 +11,9 @@ import (
 // Decode is [rawjson.Decode] for parts of pods, which have the field names of the schema.
 func Decode(text []byte) (any, error) { return rawjson.Decode(text, fieldNames()) }
 
-// DecodeObject is [Decode] for a JSON object.
-func DecodeObject(text []byte) (map[string]any, error) {
-	v, err := Decode(text)
+// DecodeObject is [Decode] for a JSON object, without the value at a path of fields.
+func DecodeObject(text []byte, without ...string) (map[string]any, error) {
+	v, err := rawjson.DecodeWithout(text, fieldNames(), without...)
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,14 @@ import (
 // kube-apiserver does: the last of several counts, names differ in case, and what is not
 // UTF-8 is replaced. Names has field names, by how JSON writes them, that are not to be made
 // anew each time; nil for none.
-func Decode(text []byte, names map[string]string) (any, error) {
+func Decode(text []byte, names map[string]string) (any, error) { return DecodeWithout(text, names) }
+
+// DecodeWithout is [Decode] without the value at a path of fields.
+func DecodeWithout(text []byte, names map[string]string, path ...string) (any, error) {
 	d := decoders.Get().(*decoder)
 	d.names, d.buffer = names, *bytes.NewBuffer(text)
 	d.json.Reset(&d.buffer, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	v, err := d.value(d.json.PeekKind())
+	v, err := d.value(d.json.PeekKind(), path)
 	if err == nil {
 		err = d.end()
 	}
@@ -56,11 +59,11 @@ func (d *decoder) end() error {
 	return nil
 }
 
-// value decodes the next value, which is of the given kind.
-func (d *decoder) value(kind jsontext.Kind) (any, error) {
+// value decodes the next value, which is of the given kind, without what is at a path in it.
+func (d *decoder) value(kind jsontext.Kind, without []string) (any, error) {
 	switch kind {
 	case '{':
-		return d.object()
+		return d.object(without)
 	case '[':
 		return d.array()
 	}
@@ -79,7 +82,7 @@ func (d *decoder) value(kind jsontext.Kind) (any, error) {
 	return nil, nil
 }
 
-func (d *decoder) object() (any, error) {
+func (d *decoder) object(without []string) (any, error) {
 	if _, err := d.json.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -93,7 +96,16 @@ func (d *decoder) object() (any, error) {
 		if !ok {
 			key = unquote(name)
 		}
-		if object[key], err = d.value(d.json.PeekKind()); err != nil {
+		var inside []string
+		if len(without) > 0 && without[0] == key {
+			if inside = without[1:]; len(inside) == 0 {
+				if err := d.json.SkipValue(); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if object[key], err = d.value(d.json.PeekKind(), inside); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +123,7 @@ func (d *decoder) array() (any, error) {
 		if kind == ']' {
 			break
 		}
-		v, err := d.value(kind)
+		v, err := d.value(kind, nil)
 		if err != nil {
 			return nil, err
 		}

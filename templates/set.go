@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Entry is one template of a [Set].
@@ -45,10 +47,30 @@ func (e Entry) InjectByDefault() bool {
 	return b != nil && b.InjectByDefault
 }
 
-// Set is a snapshot of all templates. It is immutable.
+// Match returns the selectors of the pods that get the template without asking, as far as
+// they are known. ok is false if there are none.
+func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
+	if e.Template != nil {
+		return e.Template.Match()
+	}
+	if b := e.Broken(); b != nil {
+		return b.Match()
+	}
+	return nil, nil, false
+}
+
+// Set is a snapshot of all templates. It is immutable. The place of an entry is its index
+// in the order of [Set.All].
 type Set struct {
 	entries []Entry
 	byName  map[string]int
+	// defaults and required are the places of entries of these kinds, in order.
+	defaults, required []int
+	// matching finds the entries with a match that are not required. Those that are see
+	// other labels of the pod.
+	matching, requiredMatching index
+	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
+	requiredSomewhere index
 }
 
 // NewSet returns the set of the given entries. Of several with one name the last
@@ -63,10 +85,31 @@ func NewSet(entries []Entry) *Set {
 		s.entries = append(s.entries, e)
 	}
 	slices.SortFunc(s.entries, compareEntries)
-	for i, e := range s.entries {
-		s.byName[e.Name] = i
-	}
+	s.file()
 	return s
+}
+
+// file notes how each entry is found.
+func (s *Set) file() {
+	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
+	for place, e := range s.entries {
+		s.byName[e.Name] = place
+		if e.InjectByDefault() {
+			s.defaults = append(s.defaults, place)
+		}
+		if e.Required() {
+			s.required = append(s.required, place)
+		}
+		namespace, pod, ok := e.Match()
+		switch {
+		case ok && e.Required():
+			required[place] = selected{namespace, pod}
+			somewhere[place] = selected{namespace, labels.Everything()}
+		case ok:
+			matching[place] = selected{namespace, pod}
+		}
+	}
+	s.matching, s.requiredMatching, s.requiredSomewhere = newIndex(matching), newIndex(required), newIndex(somewhere)
 }
 
 func compareEntries(a, b Entry) int {
@@ -94,3 +137,38 @@ func (s *Set) Get(name string) (Entry, bool) {
 // All returns the entries by order, then name; those without a template come
 // last, by name. The caller may change the slice.
 func (s *Set) All() []Entry { return slices.Clone(s.entries) }
+
+// Len returns how many entries there are.
+func (s *Set) Len() int { return len(s.entries) }
+
+// At returns the entry of a place.
+func (s *Set) At(place int) Entry { return s.entries[place] }
+
+// Place returns the place of a name, and whether there is one.
+func (s *Set) Place(name string) (place int, ok bool) {
+	place, ok = s.byName[name]
+	return place, ok
+}
+
+// Defaults returns the places of the entries that are injected by default, in order. The
+// caller must not change the slice.
+func (s *Set) Defaults() []int { return s.defaults }
+
+// Required returns the places of the required entries, in order. The caller must not change
+// the slice.
+func (s *Set) Required() []int { return s.required }
+
+// Matching returns the places of the entries that match a pod in a namespace by their
+// labels, in order. Required ones see requiredPod, the others pod. It takes as long as there
+// are labels, and entries that need one of them or none.
+func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
+	found := s.requiredMatching.find(s.matching.find(nil, namespace, pod), namespace, requiredPod)
+	slices.Sort(found)
+	return found
+}
+
+// RequiredIn reports whether a required entry selects the namespace with these labels,
+// whatever the pod's labels are.
+func (s *Set) RequiredIn(namespace map[string]string) bool {
+	return s.requiredSomewhere.any(namespace, nil)
+}

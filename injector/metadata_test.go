@@ -2,11 +2,10 @@ package injector
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -32,14 +31,23 @@ func metadataSet(t *testing.T) *templates.Set {
 	return templates.NewSet(entries)
 }
 
-// Whatever pod and namespace say, a decision by the metadata is the one for the whole pod.
+// Whatever pod and namespace say, a decision by the metadata is the one for the whole pod,
+// and a pod that is injected by it is injected as it would be without.
 func TestADecisionByTheMetadataIsTheOneForTheWholePod(t *testing.T) {
 	p, set := NewPipeline(Config{ExcludedNamespaces: []string{"kube-system"}}), metadataSet(t)
 	records := map[string]string{
-		"none": "", "unreadable": "{", "hides the label": `{"templates":{"asked":"1"},"pod":{"metadata":{"labels":{"app":"0"}}}}`,
-		"of a container": `{"templates":{"asked":"1"},"pod":{"spec":{"initContainers":{"$made":true,"name=asked":{"$added":true,"image":"0"}}}}}`,
+		"none": "", "unreadable": "{", "hides the label": `{"v":1,"templates":{"asked":"1"},"pod":{"metadata":{"labels":{"app":"00000000"}}}}`,
+		"of a container":       `{"v":1,"templates":{"asked":"1"},"pod":{"spec":{"initContainers":{"$made":true,"name=asked":"00000000"}}}}`,
+		"gives a list back":    `{"v":1,"templates":{"asked":"1"},"pod":{"spec":{"initContainers":{"$made":true,"$was":[null]},"containers":{"$removed":[{"at":0,"value":{"name":"b","image":"x"}}]}}}}`,
+		"gives an asking back": `{"v":1,"templates":{"asked":"1"},"pod":{"metadata":{"annotations":{"pillion.dev/inject":{"$was":["asked"]}}}}}`,
 	}
 	values := []string{"-", "", "true", "false", "asked", "asked,default", "+asked", "-default", "+asked,-asked", "nope", "suspended", "elsewhere", "required", "matching", "Yes please"}
+	for name, text := range records {
+		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"pillion.dev/status": text}}}
+		if _, err := record.Parse(pod, "pillion.dev/status"); name != "none" && (err != nil) != (name == "unreadable") {
+			t.Fatalf("record %s: %v", name, err)
+		}
+	}
 	decided, left := 0, 0
 	for _, pod := range values {
 		for _, namespace := range []string{"-", "", "true", "false", "asked", "required", "nope", "+asked"} {
@@ -60,19 +68,23 @@ func TestADecisionByTheMetadataIsTheOneForTheWholePod(t *testing.T) {
 								r.Namespace.Annotations["pillion.dev/inject"] = namespace
 							}
 							r.Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-							got, templates := p.DecideByMetadata(r)
-							if templates > 0 {
-								left++
-								continue
-							}
-							decided++
+							got, open := p.DecideByMetadata(r)
 							r.Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": map[string]any{"containers": []any{map[string]any{"name": "app", "image": "x"}}}}
 							want, err := p.Inject(t.Context(), r)
 							if err != nil {
 								t.Fatal(err)
 							}
-							if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Outcome{}, "Pod"), cmp.AllowUnexported(TemplateOutcome{})); diff != "" {
-								t.Fatalf("pod %q, namespace %s says %q, team %q, app %q, record %s: by the metadata differs\n%s", pod, name, namespace, team, app, record, diff)
+							if open == nil {
+								decided++
+								got.Pod = want.Pod
+							} else {
+								left++
+								if got, err = p.InjectDecided(t.Context(), r, open); err != nil {
+									t.Fatal(err)
+								}
+							}
+							if !reflect.DeepEqual(got, want) {
+								t.Fatalf("pod %q, namespace %s says %q, team %q, app %q, record %s: by the metadata\n%+v\nwant\n%+v", pod, name, namespace, team, app, record, got, want)
 							}
 						}
 					}

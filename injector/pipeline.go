@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/policy"
@@ -59,6 +57,11 @@ type Request struct {
 	Namespace templates.Namespace
 	// Templates is the set in force.
 	Templates *templates.Set
+	// Explain asks for the outcome's Steps, and for an outcome for each template.
+	Explain bool
+
+	// decided is the decision by the metadata, nil if there is none.
+	decided *Decided
 }
 
 // TemplateOutcome says for one template whether it was injected, and why.
@@ -91,12 +94,15 @@ type Outcome struct {
 	Pod        map[string]any
 	Operations []patch.Operation
 	// Warnings are for the person who created the pod.
-	Warnings  []string
+	Warnings []string
+	// Templates are those that something concerns: they are injected, asked for, match, or
+	// are taken off one by one. A request that says Explain gets all.
 	Templates []TemplateOutcome
 	// Refusals are the reasons why the pod is refused, in the order in which they
 	// were found. None for an allowed pod.
 	Refusals []TemplateOutcome
-	Steps    []policy.Step
+	// Steps is nil unless the request says Explain.
+	Steps []policy.Step
 }
 
 // Inject answers one request. An error is Pillion's own fault, never the pod's
@@ -115,7 +121,7 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 	if err := k.next("reading the record of an earlier call"); err != nil {
 		return Outcome{}, err
 	}
-	rec, unreadable := record.Parse(r.Pod, p.statusKey)
+	rec, unreadable := p.record(r)
 	way, rec, err := p.plan(k, r, rec, false)
 	if err != nil {
 		return Outcome{}, err
@@ -129,22 +135,6 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 	return way.conclude(), nil
 }
 
-// DecideByMetadata answers a request by the pod's metadata alone where they suffice: where
-// nothing is injected, or the pod is refused for what it asks. Then the outcome is that of
-// [Pipeline.Inject] for the whole pod, and templates is 0. Otherwise templates is how many
-// may be injected. A pod that nobody wants anything in costs no more than its metadata.
-func (p *Pipeline) DecideByMetadata(r Request) (out Outcome, templates int) {
-	rec, unreadable := record.Parse(r.Pod, p.statusKey)
-	base := rec.Base(r.Pod)
-	w := &way{pipeline: p, request: r, base: base, seen: base}
-	w.decide()
-	if n := len(w.decision.Inject); n > 0 || !rec.Empty() && r.RequiredHere() {
-		return Outcome{}, max(n, 1) // the plan says how far a record is believed
-	}
-	w.warnOfRecord(unreadable)
-	return w.conclude(), 0
-}
-
 // plan takes a request from the base pod to the plan: base, decide, render, plan.
 //
 // Templates that are not required see the base pod that the record gives. A
@@ -156,6 +146,7 @@ func (p *Pipeline) DecideByMetadata(r Request) (out Outcome, templates int) {
 func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
+	r.decided = nil // that was for the record as it is
 	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !r.RequiredHere() {
 		return w, rec, err
 	}
@@ -188,20 +179,6 @@ func (p *Pipeline) walk(k *work, r Request, base, seen map[string]any, verifying
 		return nil, err
 	}
 	return w, w.plan()
-}
-
-// RequiredHere reports whether a required template selects the pod's namespace, whatever
-// the pod's labels are.
-func (r Request) RequiredHere() bool {
-	for _, e := range r.Templates.All() {
-		if !e.Required() {
-			continue
-		}
-		if c := choice(e); c.Match != nil && c.Match.Namespace.Matches(labels.Set(r.Namespace.Labels)) {
-			return true
-		}
-	}
-	return false
 }
 
 // operations turns the edits of apply into the patch, and proves that it gives the

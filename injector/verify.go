@@ -68,8 +68,9 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 	}
 	u.base = record.New(p.statusKey).Base(r.Pod)
 	var refusals []TemplateOutcome
-	for _, e := range r.Templates.All() {
-		if e.Template == nil || !e.Required() || e.Template.Spec().Suspend {
+	for _, place := range r.Templates.Required() {
+		e := r.Templates.At(place)
+		if e.Template == nil || e.Template.Spec().Suspend {
 			continue
 		}
 		namespaces, pods, ok := e.Template.Match()

@@ -33,23 +33,19 @@ type way struct {
 	out       Outcome
 }
 
-// decide chooses the templates.
+// decide chooses the templates, unless the metadata said already which.
 func (w *way) decide() {
-	r := w.request
-	metadata, _ := w.base["metadata"].(map[string]any)
-	seen, _ := w.seen["metadata"].(map[string]any)
-	entries := r.Templates.All()
-	choices := make([]policy.Template, len(entries))
-	for i, e := range entries {
-		choices[i] = choice(e)
+	if d := w.request.decided; d != nil {
+		w.decision = d.decision
+	} else {
+		w.decision = w.pipeline.choose(w.request, w.base, podLabels(w.base), podLabels(w.seen))
 	}
-	w.decision = policy.Decide(policy.Request{
-		InjectKey: w.pipeline.injectKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
-		PodAnnotations: stringMap(metadata["annotations"]), PodLabels: stringMap(metadata["labels"]), RequiredPodLabels: stringMap(seen["labels"]),
-		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
-		Excluded: slices.Contains(w.pipeline.config.ExcludedNamespaces, r.Namespace.Name),
-	}, choices)
-	w.out = Outcome{Allowed: true, Code: w.decision.Code, Pod: r.Pod, Warnings: slices.Clone(w.decision.Warnings), Steps: slices.Clone(w.decision.Steps)}
+	w.begin()
+}
+
+// begin makes the outcome as far as the decision says it.
+func (w *way) begin() {
+	w.out = Outcome{Allowed: true, Code: w.decision.Code, Pod: w.request.Pod, Warnings: slices.Clone(w.decision.Warnings), Steps: slices.Clone(w.decision.Steps)}
 	if w.decision.Deny {
 		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: w.decision.Code, Why: w.decision.Why})
 	}
@@ -75,35 +71,11 @@ func (w *way) warnOfRecord(unreadable error) {
 // spares reports whether a template's failure refuses nothing: the verification
 // of a final pod is about required templates.
 func (w *way) spares(template string) bool {
+	if !w.verifying {
+		return false
+	}
 	entry, _ := w.request.Templates.Get(template)
-	return w.verifying && !entry.Required()
-}
-
-func choice(e templates.Entry) policy.Template {
-	if e.Template == nil {
-		return brokenChoice(e)
-	}
-	t := e.Template
-	spec := t.Spec()
-	c := policy.Template{Name: t.Name(), InjectByDefault: spec.InjectByDefault, Suspended: spec.Suspend, Required: spec.Required, AvailableTo: t.AvailableTo}
-	if ns, pod, ok := t.Match(); ok {
-		c.Match = &policy.Match{Namespace: ns, Pod: pod}
-	}
-	return c
-}
-
-func brokenChoice(e templates.Entry) policy.Template {
-	c := policy.Template{Name: e.Name, Broken: e.Err}
-	b := e.Broken()
-	if b == nil {
-		return c
-	}
-	c.InjectByDefault, c.Suspended, c.Required, c.AvailableTo = b.InjectByDefault, b.Suspend, b.Required, b.AvailableTo
-	c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required
-	if ns, pod, ok := b.Match(); ok {
-		c.Match = &policy.Match{Namespace: ns, Pod: pod}
-	}
-	return c
+	return !entry.Required()
 }
 
 // template returns one that was decided to be injected.
@@ -411,6 +383,9 @@ func (w *way) warn(t TemplateOutcome) {
 }
 
 func (w *way) step(template, input, result string) {
+	if !w.request.Explain {
+		return
+	}
 	w.out.Steps = append(w.out.Steps, policy.Step{Rule: "template " + template, Template: template, Input: input, Result: result})
 }
 

@@ -41,7 +41,7 @@ missing.`,
 			pods := 0
 			for _, d := range s.documents {
 				_, n, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-					out, err := s.run(cmd.Context(), p)
+					out, err := s.explain(cmd.Context(), p)
 					if err != nil {
 						return nil, err
 					}

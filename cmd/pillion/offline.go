@@ -342,8 +342,17 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 }
 
 func (s *session) run(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
+	return s.outcome(ctx, p, false)
+}
+
+// explain is run, and the outcome has each step and each template.
+func (s *session) explain(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
+	return s.outcome(ctx, p, true)
+}
+
+func (s *session) outcome(ctx context.Context, p workload.Pod, explain bool) (injector.Outcome, error) {
 	ns, _ := s.namespaces.of(p.Namespace)
-	out, err := s.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set})
+	out, err := s.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set, Explain: explain})
 	for _, t := range out.Templates {
 		if t.Code == reason.TemplateBroken {
 			s.told[t.Name] = true

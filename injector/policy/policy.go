@@ -2,35 +2,11 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/pillion-dev/pillion/injector/reason"
 )
-
-// Template has the facts about a template that the decision needs.
-type Template struct {
-	Name            string
-	InjectByDefault bool
-	Suspended       bool
-	// Required templates are injected whatever the annotations say.
-	Required bool
-	// Match is nil unless the template is injected without being asked for.
-	Match *Match
-	// AvailableTo reports whether a namespace with these labels may have it; nil
-	// is every namespace.
-	AvailableTo func(namespaceLabels map[string]string) bool
-	// Broken says why there is no good version, and is nil if there is one. SkipBroken
-	// admits pods without it, by its onError.
-	Broken     error
-	SkipBroken bool
-}
-
-// Match selects namespaces and pods by their labels.
-type Match struct{ Namespace, Pod labels.Selector }
 
 // Request is one pod on its way into the cluster.
 type Request struct {
@@ -52,9 +28,12 @@ type Request struct {
 	NamespaceLabels, NamespaceAnnotations map[string]string
 	// Excluded reports whether the admin keeps Pillion out of the namespace.
 	Excluded bool
+
+	// Explain asks for Steps, and for an exclusion for each template that is not injected.
+	Explain bool
 }
 
-// Outcome is the decision about one template.
+// Exclusion says why a template is not injected.
 type Exclusion struct {
 	Template string
 	Code     reason.Code
@@ -92,17 +71,19 @@ type Decision struct {
 	// Asked has the templates of Inject that an annotation asks for, by name or by
 	// "true".
 	Asked map[string]bool
-	// Exclusions are the templates that are not injected, in the order of Templates,
-	// those that do not exist last.
+	// Exclusions are the templates that are not injected though something concerns them:
+	// they are asked for, match, or are taken off one by one. They are in the catalog's
+	// order, those that do not exist last. Of the rest there is none, unless the request
+	// says Explain: nothing asks for them, or Code says why for all.
 	Exclusions []Exclusion
 	Warnings   []string
-	Steps      []Step
+	// Steps is nil unless the request says Explain.
+	Steps []Step
 }
 
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// Decide chooses among templates, which are in the order in which they are
-// injected.
+// Decide chooses among the templates of a catalog.
 //
 //	pod says   namespace says   injected
 //	-          -                those that match
@@ -114,64 +95,65 @@ const mirrorAnnotation = "kubernetes.io/config.mirror"
 //	names      anything         those, and required
 //	"false"    anything         nothing but required
 //	+a,-b      anything         the namespace's outcome, plus a, minus b
-func Decide(r Request, templates []Template) Decision {
-	d := decider{request: r, templates: templates, wanted: map[string]bool{}, why: map[string]string{}}
-	return d.decide()
+func Decide(r Request, catalog Catalog) Decision {
+	d := decider{request: r, catalog: catalog}
+	d.decide()
+	return d.result
 }
 
 type decider struct {
-	request   Request
-	templates []Template
-	result    Decision
-	// wanted maps a template to whether an annotation asked for it by name or
-	// by "true" (true), or it matches or is required (false).
-	wanted map[string]bool
-	// why says for a template why it is wanted or taken off.
-	why map[string]string
-	// off maps a template that was taken off to its reason.
-	off map[string]reason.Code
-	// inVain has the templates that the annotations ask for where no annotation
-	// counts.
-	inVain map[string]bool
+	request Request
+	catalog Catalog
+	result  Decision
+	// fates are the templates that something concerns, index finds them by name.
+	fates []fate
+	index map[string]int
+	// off is why all templates are taken off, "" if they are not. offWhy is its sentence.
+	off    reason.Code
+	offWhy string
+	// noDefaults: "true" asks for the templates injected by default, and there is none.
+	noDefaults bool
+	// matched has the places of the templates that match, once looked up.
+	matched  []int
+	lookedUp bool
+	// listed is what listTemplates returned.
+	listed string
 }
 
-func (d *decider) decide() Decision {
-	d.off = map[string]reason.Code{}
+func (d *decider) decide() {
 	if d.decidedByRequest() {
-		return d.result
+		return
 	}
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
 	// A pod that says for itself does not depend on the namespace's annotation.
 	if podErr != nil {
-		return d.deny(Pod, podErr)
+		d.deny(Pod, podErr)
+		return
 	}
 	if nsErr != nil && pod.Mode != Out && pod.Mode != Names {
-		return d.deny(Namespace, nsErr)
+		d.deny(Namespace, nsErr)
+		return
 	}
 	d.choose(pod, ns)
-	d.result.Asked = d.asked()
 	d.require()
 	d.finish(pod)
-	return d.result
 }
 
 // decidedByRequest makes the decisions that no annotation can change.
 func (d *decider) decidedByRequest() bool {
 	r := d.request
 	whole := func(code reason.Code, why string) bool {
-		asked := map[string]bool{}
 		if code != reason.NotAPodCreation {
-			asked = d.askedInVain(code, why)
+			d.askInVain(code, why)
 		}
-		d.result.Code, d.result.Why = code, why
+		d.takeAllOff(code, why)
 		d.step(Step{Rule: "request", Input: why, Result: string(code)})
-		for _, t := range d.templates {
-			d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: t.Name, Code: code, Why: why, Asked: asked[t.Name]})
-			delete(asked, t.Name)
-		}
-		for _, name := range slices.Sorted(maps.Keys(asked)) {
-			d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: name, Code: code, Why: why, Asked: true})
+		d.sortAll()
+		for _, f := range d.fates {
+			if f.inVain || f.place != nowhere && r.Explain {
+				d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: f.name, Code: code, Why: why, Asked: f.inVain})
+			}
 		}
 		return true
 	}
@@ -180,52 +162,44 @@ func (d *decider) decidedByRequest() bool {
 		return whole(reason.NotAPodCreation, fmt.Sprintf("operation %s on pods%s", r.Operation, slashed(r.Subresource)))
 	case r.Excluded:
 		return whole(reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace))
-	case d.isMirror() && (r.FromNode || !d.anyRequired()):
+	case d.isMirror() && (r.FromNode || len(d.catalog.Required()) == 0):
 		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
 	}
 	d.step(Step{Rule: "request", Input: "CREATE of a pod", Result: "goes on"})
 	return false
 }
 
-// askedInVain returns the templates that the annotations ask for where nothing is
-// injected, and warns of an annotation that names no template.
-func (d *decider) askedInVain(code reason.Code, why string) map[string]bool {
+// askInVain notes the templates that the annotations ask for where nothing is injected,
+// and warns of an annotation that names no template.
+func (d *decider) askInVain(code reason.Code, why string) {
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
 	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
 		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("nothing is injected: %s; %s cannot be understood either", why, d.request.InjectKey)))
-		return map[string]bool{}
+		return
 	}
-	asked := d.chosenInVain(pod, ns)
-	if len(asked) == 0 && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
+	if !d.chooseInVain(pod, ns) && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
 		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("%s is \"true\", and nothing is injected: %s", d.request.InjectKey, why)))
 	}
-	return asked
 }
 
-// chosenInVain returns the templates that the annotations ask for, and chooses none.
-func (d *decider) chosenInVain(pod, ns Ask) map[string]bool {
+// chooseInVain notes the templates that the annotations ask for, and chooses none. It
+// reports whether there are any.
+func (d *decider) chooseInVain(pod, ns Ask) bool {
 	d.chooseAmong(pod, ns)
-	asked := d.asked()
-	d.wanted, d.why, d.off = map[string]bool{}, map[string]string{}, map[string]reason.Code{}
-	d.result.Warnings = nil
-	return asked
-}
-
-// asked returns the chosen templates that an annotation asks for.
-func (d *decider) asked() map[string]bool {
-	asked := maps.Clone(d.wanted)
-	maps.DeleteFunc(asked, func(_ string, asked bool) bool { return !asked })
-	return asked
+	any := false
+	for i, f := range d.fates {
+		inVain := f.wanted && f.asked
+		d.fates[i] = fate{name: f.name, place: f.place, inVain: inVain}
+		any = any || inVain
+	}
+	d.off, d.offWhy, d.noDefaults, d.result.Warnings = "", "", false, nil
+	return any
 }
 
 func (d *decider) isMirror() bool {
 	_, ok := d.request.PodAnnotations[mirrorAnnotation]
 	return ok
-}
-
-func (d *decider) anyRequired() bool {
-	return slices.ContainsFunc(d.templates, func(t Template) bool { return t.Required })
 }
 
 func slashed(subresource string) string {
@@ -238,6 +212,9 @@ func slashed(subresource string) string {
 func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
 	value, present := annotations[d.request.InjectKey]
 	ask, err := ParseAsk(value, present, level)
+	if !d.request.Explain {
+		return ask, err
+	}
 	input := "no annotation " + d.request.InjectKey
 	if present {
 		input = fmt.Sprintf("%s: %q", d.request.InjectKey, clip(value))
@@ -265,7 +242,7 @@ func (a Ask) describe() string {
 	}
 }
 
-func (d *decider) deny(level Level, err error) Decision {
+func (d *decider) deny(level Level, err error) {
 	value := d.request.PodAnnotations[d.request.InjectKey]
 	where := "annotation " + d.request.InjectKey
 	if level == Namespace {
@@ -275,28 +252,29 @@ func (d *decider) deny(level Level, err error) Decision {
 	d.result.Code = reason.BadAnnotation
 	d.result.Why = fmt.Sprintf("%s: %q: %v", where, clip(value), err)
 	d.result.Deny = true
-	return d.result
 }
 
-// choose fills wanted by the table of [Decide].
+// choose says which templates are wanted, by the table of [Decide].
 func (d *decider) choose(pod, ns Ask) {
 	if d.isMirror() {
 		// No node sent the pod, so it mirrors nothing. The annotation alone must not
 		// keep required templates out.
 		why := "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"
-		d.inVain = d.chosenInVain(pod, ns)
+		d.chooseInVain(pod, ns)
 		d.takeAllOff(reason.MirrorPod, why)
-		d.result.Code, d.result.Why = reason.MirrorPod, why
 		return
 	}
 	d.chooseAmong(pod, ns)
+	if d.noDefaults {
+		d.result.Warnings = append(d.result.Warnings, reason.NoDefaultTemplates.Warning(fmt.Sprintf(
+			"%s is \"true\", and %s; name what you want: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
+	}
 }
 
 func (d *decider) chooseAmong(pod, ns Ask) {
 	switch pod.Mode {
 	case Out:
-		d.takeAllOff(reason.PodOptedOut, fmt.Sprintf("the pod says %s: \"false\"", d.request.InjectKey))
-		d.result.Code, d.result.Why = reason.PodOptedOut, "the pod's annotation "+d.request.InjectKey+` is "false"`
+		d.takeAllOff(reason.PodOptedOut, "the pod says "+d.request.InjectKey+`: "false"`)
 		return
 	case Names:
 		d.namespaceOutcome(ns)
@@ -309,68 +287,57 @@ func (d *decider) chooseAmong(pod, ns Ask) {
 	}
 	d.namespaceOutcome(ns)
 	for _, name := range pod.Plus {
-		d.want(name, true, "the pod adds it")
-		delete(d.off, name)
+		d.want(name, added)
 	}
 	for _, name := range pod.Minus {
-		delete(d.wanted, name)
-		d.off[name], d.why[name] = reason.PodOptedOut, fmt.Sprintf("the pod takes it off with \"-%s\"", name)
+		f := d.named(name)
+		f.wanted, f.asked, f.off, f.why = false, false, reason.PodOptedOut, takenOff
 	}
 }
 
 func (d *decider) namespaceOutcome(ns Ask) {
 	if ns.Mode == Out {
 		d.takeAllOff(reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey))
-		d.result.Code, d.result.Why = reason.NamespaceOptedOut, fmt.Sprintf("the annotation %s of namespace %q is \"false\"", d.request.InjectKey, d.request.Namespace)
 		return
 	}
-	for _, t := range d.matching() {
-		d.want(t, false, "it matches this pod by its labels and namespace")
+	for _, place := range d.matching() {
+		f := d.fate(d.catalog.At(place).Name, place)
+		f.wanted, f.why = true, matches
 	}
 	switch ns.Mode {
 	case Names:
 		for _, name := range ns.Names {
-			d.want(name, true, fmt.Sprintf("namespace %q asks for it", d.request.Namespace))
+			d.want(name, ofNamespace)
 		}
 	case Default:
-		d.wantDefaults()
-	}
-}
-
-func (d *decider) wantDefaults() {
-	var any bool
-	for _, t := range d.templates {
-		if t.InjectByDefault {
-			any = true
-			d.want(t.Name, true, "it is injected by default")
+		defaults := d.catalog.Defaults()
+		d.noDefaults = len(defaults) == 0
+		for _, place := range defaults {
+			d.want(d.catalog.At(place).Name, byDefault)
 		}
 	}
-	if any {
-		return
-	}
-	d.result.Warnings = append(d.result.Warnings, reason.NoDefaultTemplates.Warning(fmt.Sprintf(
-		"%s is \"true\", and %s; name what you want: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 }
 
 // replace puts the pod's list in the place of the namespace's outcome, and warns
 // about the templates that the pod goes without.
 func (d *decider) replace(pod Ask) {
 	var lost []string
-	for _, t := range d.templates {
-		if _, wanted := d.wanted[t.Name]; wanted && !slices.Contains(pod.Names, t.Name) {
-			d.off[t.Name], d.why[t.Name] = reason.Replaced, "the pod's own list does not name it"
-			if !t.Required {
-				lost = append(lost, t.Name)
-			}
+	d.sort()
+	for i := range d.fates {
+		f := &d.fates[i]
+		f.wanted, f.asked = false, false
+		if f.place == nowhere || slices.Contains(pod.Names, f.name) {
+			continue
+		}
+		f.off, f.why = reason.Replaced, replaced
+		if !d.catalog.At(f.place).Required {
+			lost = append(lost, f.name)
 		}
 	}
-	d.wanted = map[string]bool{}
 	for _, name := range pod.Names {
-		d.want(name, true, "the pod asks for it")
-		delete(d.off, name)
+		d.want(name, ofPod)
 	}
-	d.result.Code, d.result.Why = "", ""
-	d.result.Warnings = nil
+	d.result.Code, d.result.Why, d.noDefaults = "", "", false
 	if len(lost) > 0 {
 		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
 			"the pod's list replaces the namespace's: without %s; to keep it and add yours: %s: %q",
@@ -378,46 +345,34 @@ func (d *decider) replace(pod Ask) {
 	}
 }
 
-// takeAllOff records that an opt-out takes every template off.
+// takeAllOff records that one rule takes every template off that is not wanted later.
 func (d *decider) takeAllOff(code reason.Code, why string) {
-	for _, t := range d.templates {
-		d.off[t.Name], d.why[t.Name] = code, why
-	}
+	d.off, d.offWhy = code, why
+	d.result.Code, d.result.Why = code, why
 }
 
-func (d *decider) want(name string, asked bool, why string) {
-	d.wanted[name] = d.wanted[name] || asked
-	d.why[name] = why
+// want records that an annotation asks for a template.
+func (d *decider) want(name string, why cause) {
+	f := d.named(name)
+	f.wanted, f.asked, f.off, f.why = true, true, "", why
 }
 
-func (d *decider) matching() []string {
-	var names []string
-	for _, t := range d.templates {
-		if t.Match == nil {
-			continue
-		}
-		if t.Match.Namespace.Matches(labels.Set(d.request.NamespaceLabels)) && t.Match.Pod.Matches(labels.Set(d.labelsFor(t))) {
-			names = append(names, t.Name)
-		}
+func (d *decider) matching() []int {
+	if !d.lookedUp {
+		d.matched, d.lookedUp = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels), true
 	}
-	return names
-}
-
-// labelsFor returns the pod's labels as a template sees them.
-func (d *decider) labelsFor(t Template) map[string]string {
-	if t.Required {
-		return d.request.RequiredPodLabels
-	}
-	return d.request.PodLabels
+	return d.matched
 }
 
 // require adds the required templates that match, whatever the annotations say.
 func (d *decider) require() {
-	matching := d.matching()
-	for _, t := range d.templates {
-		if t.Required && slices.Contains(matching, t.Name) {
-			d.want(t.Name, true, "it is required here")
-			delete(d.off, t.Name)
+	if len(d.catalog.Required()) == 0 {
+		return
+	}
+	for _, place := range d.matching() {
+		if t := d.catalog.At(place); t.Required {
+			f := d.fate(t.Name, place)
+			f.wanted, f.required, f.off, f.why = true, true, "", requiredHere
 		}
 	}
 }
@@ -425,84 +380,101 @@ func (d *decider) require() {
 // finish goes through the templates in order and looks at suspend, availableTo
 // and broken. Names that no template has come last.
 func (d *decider) finish(pod Ask) {
-	for _, t := range d.templates {
-		asked, wanted := d.wanted[t.Name]
-		if !wanted {
-			code, ok := d.off[t.Name]
-			if !ok {
-				code, d.why[t.Name] = reason.NotRequested, reason.NotRequested.Sentence()
-			}
-			d.exclude(Exclusion{Template: t.Name, Code: code, Why: d.why[t.Name], Asked: d.inVain[t.Name]})
-			continue
+	if !d.isMirror() {
+		d.warnOfTakenOff(pod.Minus)
+	}
+	d.sortAll()
+	for _, f := range d.fates {
+		switch {
+		case f.wanted && f.place == nowhere:
+			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
+				Why: fmt.Sprintf("%s, but there is no template %q; there are: %s", d.sentence(f), clip(f.name), d.listTemplates())})
+		case f.wanted:
+			d.offer(f)
+		case f.place == nowhere:
+		case f.off != "":
+			d.exclude(Exclusion{Template: f.name, Code: f.off, Why: d.sentence(f), Asked: f.inVain})
+		case d.off != "" && (f.inVain || d.request.Explain):
+			d.exclude(Exclusion{Template: f.name, Code: d.off, Why: d.offWhy, Asked: f.inVain})
+		case d.request.Explain:
+			d.exclude(Exclusion{Template: f.name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()})
 		}
-		d.offer(t, asked)
 	}
-	if d.isMirror() {
-		return
-	}
-	for _, name := range d.unknown() {
-		d.exclude(Exclusion{Template: name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-			Why: fmt.Sprintf("%s, but there is no template %q; there are: %s", d.why[name], clip(name), d.listTemplates())})
-	}
-	for _, name := range pod.Minus {
-		if !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name }) {
+}
+
+// warnOfTakenOff warns of names that the pod takes off in vain.
+func (d *decider) warnOfTakenOff(names []string) {
+	for _, name := range names {
+		f := d.named(name)
+		if f.place == nowhere {
 			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf(
 				"the pod takes off %q, which does not exist; there are: %s", name, d.listTemplates())))
 		}
-		if _, wanted := d.wanted[name]; wanted {
+		if f.wanted {
 			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod takes off %q, which is required here and stays", name))
 		}
 	}
 }
 
-func (d *decider) offer(t Template, asked bool) {
+func (d *decider) offer(f fate) {
+	t, asked := d.catalog.At(f.place), f.asked || f.required
 	o := Exclusion{Template: t.Name, Asked: asked, Deny: asked}
 	switch {
 	case t.Suspended:
 		o.Deny = false
-		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but the cluster's admin has suspended it", d.why[t.Name])
+		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but the cluster's admin has suspended it", d.sentence(f))
 	case !d.available(t):
-		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.why[t.Name], d.request.Namespace)
+		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.sentence(f), d.request.Namespace)
 	case t.Broken != nil:
 		// A pod that the template matches counts like a pod that names the template.
 		o.Asked, o.Deny = true, !t.SkipBroken
-		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.why[t.Name], t.Broken)
+		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.sentence(f), t.Broken)
 	default:
-		if d.result.Code != "" && t.Required {
-			d.result.Code, d.result.Why = "", ""
-		}
-		d.result.Inject = append(d.result.Inject, t.Name)
-		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.why[t.Name], Result: "goes on to its matchConditions and parameters"})
+		d.inject(t, f)
 		return
 	}
 	d.exclude(o)
 }
 
+func (d *decider) inject(t Template, f fate) {
+	if d.result.Code != "" && t.Required {
+		d.result.Code, d.result.Why = "", ""
+	}
+	d.result.Inject = append(d.result.Inject, t.Name)
+	if f.asked {
+		if d.result.Asked == nil {
+			d.result.Asked = map[string]bool{}
+		}
+		d.result.Asked[t.Name] = true
+	}
+	if d.request.Explain {
+		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.sentence(f), Result: "goes on to its matchConditions and parameters"})
+	}
+}
+
 func (d *decider) available(t Template) bool {
-	return t.AvailableTo == nil || t.AvailableTo(d.request.NamespaceLabels)
+	return t.Audience == nil || t.Audience.AvailableTo(d.request.NamespaceLabels)
 }
 
 func (d *decider) exclude(o Exclusion) {
 	d.result.Exclusions = append(d.result.Exclusions, o)
-	d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
-}
-
-func (d *decider) unknown() []string {
-	var names []string
-	for name := range d.wanted {
-		if !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name }) {
-			names = append(names, name)
-		}
+	if d.request.Explain {
+		d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
 	}
-	slices.Sort(names)
-	return names
 }
 
 // listTemplates names the templates that a team could ask for in this namespace.
 func (d *decider) listTemplates() string {
+	if d.listed == "" {
+		d.listed = d.list()
+	}
+	return d.listed
+}
+
+func (d *decider) list() string {
 	var names []string
-	for _, t := range d.templates {
-		if !t.Suspended && d.available(t) {
+	for place := range d.catalog.Len() {
+		if t := d.catalog.At(place); !t.Suspended && d.available(t) {
 			names = append(names, t.Name)
 		}
 	}
@@ -517,4 +489,9 @@ func (d *decider) listTemplates() string {
 	return strings.Join(names, ", ")
 }
 
-func (d *decider) step(s Step) { d.result.Steps = append(d.result.Steps, s) }
+// step notes a rule for a request that says Explain.
+func (d *decider) step(s Step) {
+	if d.request.Explain {
+		d.result.Steps = append(d.result.Steps, s)
+	}
+}

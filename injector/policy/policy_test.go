@@ -8,7 +8,6 @@ import (
 	"testing"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -16,16 +15,66 @@ import (
 
 const key = "pillion.dev/inject"
 
-func everything() *Match { return &Match{Namespace: labels.Everything(), Pod: labels.Everything()} }
+// given is a template of a catalog for tests.
+type given struct {
+	Template
+	// match reports whether the template matches a pod in a namespace by their labels; nil
+	// is never.
+	match     func(namespace, pod map[string]string) bool
+	byDefault bool
+}
+
+func everything(_, _ map[string]string) bool { return true }
+
+// list is a catalog that asks each template.
+type list []given
+
+func (l list) Len() int              { return len(l) }
+func (l list) At(place int) Template { return l[place].Template }
+
+func (l list) Place(name string) (int, bool) {
+	place := slices.IndexFunc(l, func(g given) bool { return g.Name == name })
+	return place, place >= 0
+}
+
+func (l list) places(of func(given) bool) []int {
+	var places []int
+	for place, g := range l {
+		if of(g) {
+			places = append(places, place)
+		}
+	}
+	return places
+}
+
+func (l list) Defaults() []int { return l.places(func(g given) bool { return g.byDefault }) }
+func (l list) Required() []int { return l.places(func(g given) bool { return g.Required }) }
+
+func (l list) Matching(namespace, pod, requiredPod map[string]string) []int {
+	return l.places(func(g given) bool {
+		see := pod
+		if g.Required {
+			see = requiredPod
+		}
+		return g.match != nil && g.match(namespace, see)
+	})
+}
 
 // catalogue has a template of each kind: a and b are plain, def is injected by
 // default, auto matches every pod, must is required.
-func catalogue() []Template {
-	return []Template{
-		{Name: "a"}, {Name: "b"}, {Name: "def", InjectByDefault: true},
-		{Name: "auto", Match: everything()}, {Name: "must", Match: everything(), Required: true},
+func catalogue() list {
+	return list{
+		plain("a"), plain("b"), {Template: Template{Name: "def"}, byDefault: true},
+		{Template: Template{Name: "auto"}, match: everything}, {Template: Template{Name: "must", Required: true}, match: everything},
 	}
 }
+
+func plain(name string) given { return given{Template: Template{Name: name}} }
+
+// team is the audience of the namespaces with that label.
+type team string
+
+func (a team) AvailableTo(l map[string]string) bool { return l["team"] == string(a) }
 
 func request(pod, namespace string) Request {
 	r := Request{InjectKey: key, Operation: "CREATE", Namespace: "shop"}
@@ -111,12 +160,11 @@ func outcome(t *testing.T, d Decision, name string) Exclusion {
 }
 
 func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
-	blue := func(l map[string]string) bool { return l["team"] == "blue" }
 	templates := append(catalogue(),
-		Template{Name: "resting", Suspended: true},
-		Template{Name: "blue-only", AvailableTo: blue},
-		Template{Name: "bad", Broken: errors.New("line 3: no such field")},
-		Template{Name: "blue-auto", AvailableTo: blue, Match: everything()},
+		given{Template: Template{Name: "resting", Suspended: true}},
+		given{Template: Template{Name: "blue-only", Audience: team("blue")}},
+		given{Template: Template{Name: "bad", Broken: errors.New("line 3: no such field")}},
+		given{Template: Template{Name: "blue-auto", Audience: team("blue")}, match: everything},
 	)
 	for _, c := range []struct {
 		pod, namespace, template string
@@ -135,7 +183,9 @@ func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
 		{"-", "nope", "nope", reason.UnknownTemplate, true, true},
 		{"+nope", "a", "nope", reason.UnknownTemplate, true, true},
 	} {
-		o := outcome(t, Decide(request(c.pod, c.namespace), templates), c.template)
+		r := request(c.pod, c.namespace)
+		r.Explain = true
+		o := outcome(t, Decide(r, templates), c.template)
 		if o.Code != c.code || o.Asked != c.asked || o.Deny != c.deny || o.Why == "" {
 			t.Errorf("pod %q, namespace %q: %+v, want %s asked %v deny %v", c.pod, c.namespace, o, c.code, c.asked, c.deny)
 		}
@@ -199,6 +249,7 @@ func TestTemplatesThatAreAskedForInVainAreReported(t *testing.T) {
 		{"-", "true", ofNode, "def", ""},
 	} {
 		r := request(c.pod, c.namespace)
+		r.Explain = true
 		c.change(&r)
 		d := Decide(r, catalogue())
 		var asked []string
@@ -216,18 +267,18 @@ func TestTemplatesThatAreAskedForInVainAreReported(t *testing.T) {
 	}
 	r := request("true", "-")
 	r.Excluded = true
-	if d := Decide(r, []Template{{Name: "a"}}); len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "excluded") {
+	if d := Decide(r, list{plain("a")}); len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "excluded") {
 		t.Errorf("\"true\" without defaults: %q", d.Warnings)
 	}
 }
 
 func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
-	plain := []Template{{Name: "a"}, {Name: "auto", Match: everything()}}
-	elsewhere := labels.SelectorFromSet(labels.Set{"team": "other"})
-	for _, templates := range [][]Template{plain, append(plain, Template{Name: "must", Required: true, Match: &Match{Namespace: elsewhere, Pod: labels.Everything()}})} {
+	optional := list{plain("a"), {Template: Template{Name: "auto"}, match: everything}}
+	elsewhere := func(namespace, _ map[string]string) bool { return namespace["team"] == "other" }
+	for _, templates := range []list{optional, append(optional, given{Template: Template{Name: "must", Required: true}, match: elsewhere})} {
 		for _, fromNode := range []bool{false, true} {
 			r := request("a", "-")
-			r.PodAnnotations[mirrorAnnotation], r.FromNode = "x", fromNode
+			r.PodAnnotations[mirrorAnnotation], r.FromNode, r.Explain = "x", fromNode, true
 			d := Decide(r, templates)
 			if o := outcome(t, d, "auto"); d.Code != reason.MirrorPod || len(d.Inject) > 0 || d.Deny || o.Code != reason.MirrorPod {
 				t.Errorf("%d templates, from a node %v: %+v", len(templates), fromNode, d)
@@ -236,23 +287,13 @@ func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
 	}
 }
 
-func TestMatchLooksAtBothSelectors(t *testing.T) {
-	ns, _ := labels.Parse("team=payments")
-	pod, _ := labels.Parse("app=web")
-	templates := []Template{{Name: "t", Match: &Match{Namespace: ns, Pod: pod}}}
-	for _, c := range []struct {
-		ns, pod map[string]string
-		want    int
-	}{
-		{map[string]string{"team": "payments"}, map[string]string{"app": "web"}, 1},
-		{map[string]string{"team": "payments"}, nil, 0},
-		{nil, map[string]string{"app": "web"}, 0},
-	} {
-		r := request("-", "-")
-		r.NamespaceLabels, r.PodLabels = c.ns, c.pod
-		if d := Decide(r, templates); len(d.Inject) != c.want {
-			t.Errorf("namespace %v, pod %v: %v", c.ns, c.pod, d.Inject)
-		}
+func TestOnlyRequiredTemplatesSeeALabelThatTheRecordHides(t *testing.T) {
+	web := func(_, pod map[string]string) bool { return pod["app"] == "web" }
+	templates := list{{Template: Template{Name: "auto"}, match: web}, {Template: Template{Name: "must", Required: true}, match: web}}
+	r := request("-", "-")
+	r.RequiredPodLabels = map[string]string{"app": "web"}
+	if d := Decide(r, templates); strings.Join(d.Inject, " ") != "must" {
+		t.Errorf("injected %v", d.Inject)
 	}
 }
 
@@ -261,7 +302,7 @@ func TestWarningsSayWhatToDo(t *testing.T) {
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], `"+b"`) || !strings.Contains(d.Warnings[0], "a, auto") {
 		t.Errorf("a replaced list: %q", d.Warnings)
 	}
-	d = Decide(request("true", "-"), []Template{{Name: "a"}, {Name: "b"}})
+	d = Decide(request("true", "-"), list{plain("a"), plain("b")})
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "NoDefaultTemplates") || !strings.Contains(d.Warnings[0], "a, b") {
 		t.Errorf("no default templates: %q", d.Warnings)
 	}
@@ -279,6 +320,99 @@ func TestNoAnnotationTakesARequiredTemplateOff(t *testing.T) {
 		d := Decide(request(value.Draw(t, "pod"), rapid.SampledFrom([]string{"-", "true", "false", "a", "a,b"}).Draw(t, "namespace")), catalogue())
 		if !slices.Contains(d.Inject, "must") {
 			t.Fatalf("required template is missing: %+v", d)
+		}
+	})
+}
+
+// aRequest draws a request for the templates of a catalog and some that do not exist.
+func aRequest(t *rapid.T) (Request, list) {
+	var l list
+	for _, name := range []string{"a", "b", "c", "d"} {
+		g := given{Template: Template{
+			Name: name, Suspended: rapid.IntRange(0, 5).Draw(t, "suspended") == 0,
+			Required: rapid.IntRange(0, 3).Draw(t, "required") == 0, SkipBroken: rapid.Bool().Draw(t, "skip"),
+		}, byDefault: rapid.IntRange(0, 2).Draw(t, "by default") == 0}
+		if rapid.IntRange(0, 5).Draw(t, "broken") == 0 {
+			g.Broken = errors.New("line 3: no such field")
+		}
+		if rapid.IntRange(0, 5).Draw(t, "audience") == 0 {
+			g.Audience = team("blue")
+		}
+		if rapid.Bool().Draw(t, "matches") {
+			app := rapid.SampledFrom([]string{"", "web"}).Draw(t, "app")
+			g.match = func(_, pod map[string]string) bool { return app == "" || pod["app"] == app }
+		}
+		l = append(l, g)
+	}
+	name := rapid.SampledFrom([]string{"a", "b", "c", "d", "nope", "none"})
+	ask := rapid.OneOf(rapid.SampledFrom([]string{"-", "-", "true", "false", "", "no such thing"}), rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "names"), ",")
+	}), rapid.Custom(func(t *rapid.T) string {
+		items := rapid.SliceOfN(name, 1, 4).Draw(t, "changes")
+		for i := range items {
+			items[i] = rapid.SampledFrom([]string{"+", "-"}).Draw(t, "sign") + items[i]
+		}
+		return strings.Join(items, ",")
+	}))
+	r := request(ask.Draw(t, "pod"), ask.Draw(t, "namespace"))
+	app := rapid.SampledFrom([]string{"", "web"})
+	r.PodLabels, r.RequiredPodLabels = map[string]string{"app": app.Draw(t, "pod's app")}, map[string]string{"app": app.Draw(t, "app for required templates")}
+	r.NamespaceLabels = map[string]string{"team": rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "team")}
+	rarely := func(label string) bool { return rapid.IntRange(0, 6).Draw(t, label) == 0 }
+	r.Excluded, r.FromNode = rarely("excluded"), rarely("from a node")
+	if rarely("mirror") {
+		if r.PodAnnotations == nil {
+			r.PodAnnotations = map[string]string{}
+		}
+		r.PodAnnotations[mirrorAnnotation] = "x"
+	}
+	if rarely("update") {
+		r.Operation = "UPDATE"
+	}
+	return r, l
+}
+
+func TestToExplainADecisionChangesNothingOfIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, l := aRequest(t)
+		brief := Decide(r, l)
+		r.Explain = true
+		full := Decide(r, l)
+		if brief.Steps != nil || len(full.Steps) == 0 {
+			t.Fatalf("steps %v without asking, %v explained", brief.Steps, full.Steps)
+		}
+		var names []string
+		names = append(names, full.Inject...)
+		places := -1
+		for _, e := range full.Exclusions {
+			place, ok := l.Place(e.Template)
+			if !ok {
+				place = len(l)
+			} else {
+				names = append(names, e.Template)
+			}
+			if e.Why == "" || e.Code == "" || place < places {
+				t.Fatalf("%+v has no reason, or its place is wrong: %+v", e, full.Exclusions)
+			}
+			places = place
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != "a b c d" && full.Code != reason.BadAnnotation {
+			t.Fatalf("explained are %s: %+v", got, full)
+		}
+		// Of templates that nothing asks for, and of those that one rule takes off
+		// together, a brief decision says nothing.
+		full.Steps = nil
+		full.Exclusions = slices.DeleteFunc(full.Exclusions, func(e Exclusion) bool {
+			one := strings.Contains(e.Why, "takes it off with")
+			whole := []reason.Code{reason.NotRequested, reason.NotAPodCreation, reason.NamespaceExcluded, reason.MirrorPod, reason.PodOptedOut, reason.NamespaceOptedOut}
+			return !e.Asked && !one && slices.Contains(whole, e.Code)
+		})
+		if len(full.Exclusions) == 0 {
+			full.Exclusions = nil
+		}
+		if !reflect.DeepEqual(brief, full) {
+			t.Fatalf("without asking\n%+v\nexplained\n%+v", brief, full)
 		}
 	})
 }

@@ -40,6 +40,16 @@ func (r Record) Hash(template string) string { return r.Templates[template] }
 // another version counts as none: the error, fit for a warning, says why, and
 // the record that is returned with it is empty and usable.
 func Parse(pod map[string]any, key string) (Record, error) {
+	r, err := ParseMetadata(pod, key)
+	if err == nil {
+		r.Complete(pod)
+	}
+	return r, err
+}
+
+// ParseMetadata is [Parse] for a pod of which only the metadata are known. The base pod that
+// the record gives is right in its metadata.
+func ParseMetadata(pod map[string]any, key string) (Record, error) {
 	none := New(key)
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -59,9 +69,14 @@ func Parse(pod map[string]any, key string) (Record, error) {
 	if annotations := r.Root.Child("metadata").Child("annotations"); annotations != nil {
 		annotations.Forget(key) // the record is no part of the base pod
 	}
-	r.Root.prune(pod, podschema.Pod())
+	if p := r.Root.Child("metadata"); p != nil {
+		p.prune(metadata, podschema.Pod().Child("metadata"))
+	}
 	return r, nil
 }
+
+// Complete makes of a record of [ParseMetadata] the one of [Parse], for the whole pod.
+func (r Record) Complete(pod map[string]any) { r.Root.prune(pod, podschema.Pod()) }
 
 func decode(text string) (Record, error) {
 	if len(text) > MaxBytes {

@@ -24,12 +24,12 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 	if request.Pod, err = r.Metadata(ctx); err != nil {
 		return Response{}, err
 	}
-	out, templates := m.pods.Pipeline.DecideByMetadata(request)
-	if templates > 0 {
-		if request.Pod, err = r.Pod(ctx, templates); err != nil {
+	out, decided := m.pods.Pipeline.DecideByMetadata(request)
+	if decided != nil {
+		if request.Pod, err = r.Pod(ctx, decided.Templates); err != nil {
 			return Response{}, err
 		}
-		if out, err = m.pods.Pipeline.Inject(ctx, request); err != nil {
+		if out, err = m.pods.Pipeline.InjectDecided(ctx, request, decided); err != nil {
 			return Response{}, err
 		}
 	}

@@ -14,12 +14,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if err := r.aboutPod(); err != nil {
 		return Response{}, err
 	}
-	required := 0
-	for _, e := range v.pods.Templates().All() {
-		if e.Required() {
-			required++
-		}
-	}
+	required := len(v.pods.Templates().Required())
 	if required == 0 {
 		return Allowed(), nil
 	}

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,14 +47,10 @@ func newIndex(all map[int]selected) index {
 			}
 		}
 	}
-	for _, place := range sortedPlaces(all) {
-		s := all[place]
-		if !s.possible() {
-			continue
-		}
+	for _, place := range slices.Sorted(maps.Keys(all)) {
 		var best []drawer
 		fewest := 0
-		for _, drawers := range s.needs() {
+		for _, drawers := range all[place].needs() {
 			most := 0
 			for _, d := range drawers {
 				most = max(most, users[d])
@@ -71,22 +68,6 @@ func newIndex(all map[int]selected) index {
 		}
 	}
 	return x
-}
-
-func sortedPlaces(all map[int]selected) []int {
-	places := make([]int, 0, len(all))
-	for place := range all {
-		places = append(places, place)
-	}
-	slices.Sort(places)
-	return places
-}
-
-// possible reports whether there are labels that the selectors match.
-func (s selected) possible() bool {
-	_, namespace := s.namespace.Requirements()
-	_, pod := s.pod.Requirements()
-	return namespace && pod
 }
 
 // needs returns for each label that must be there the drawers that it can be in. There are

@@ -47,11 +47,10 @@ func newCompiler(o templates.Options) *compiler {
 	return &compiler{options: o, done: map[documentKey]compiled{}, names: map[string][]string{}}
 }
 
-// assemble returns the entries for units in the order of their precedence, in the
-// order of a set, the verdict on each object of the cluster, and the warnings of
-// what was compiled just now. before is the
-// set in force, from which bad manifests keep their last good template.
-func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.Entry, []Verdict, []templates.Warning) {
+// assemble returns the set for units in the order of their precedence, the verdict on each
+// object of the cluster, and the warnings of what was compiled just now. before is the set
+// in force, from which bad manifests keep their last good template.
+func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set, []Verdict, []templates.Warning) {
 	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
 	done, names := map[documentKey]compiled{}, map[string][]string{}
 	unreadable := map[string]error{}
@@ -79,7 +78,7 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) ([]templates.En
 		names[source] = append(names[source], kept...)
 	}
 	c.done, c.names = done, names
-	return a.sorted(), verdicts, warnings
+	return a.set(), verdicts, warnings
 }
 
 // compile returns the result for each document of a unit, in order.
@@ -182,10 +181,10 @@ func (a *assembly) keep(source string, names []string, err error) []string {
 	return kept
 }
 
-func (a *assembly) sorted() []templates.Entry {
+func (a *assembly) set() *templates.Set {
 	entries := make([]templates.Entry, 0, len(a.entries))
 	for _, name := range slices.Sorted(maps.Keys(a.entries)) {
 		entries = append(entries, *a.entries[name])
 	}
-	return templates.NewSet(entries).All()
+	return templates.NewSet(entries)
 }

@@ -141,7 +141,7 @@ func (t *Templates) take(i int, r Report) {
 	}
 	t.units[i] = r.Units
 	before := t.set.Load()
-	entries, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
+	after, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
 	state.Read = true
 	for _, w := range warnings {
 		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
@@ -149,10 +149,9 @@ func (t *Templates) take(i int, r Report) {
 	for _, f := range t.judged {
 		f(verdicts)
 	}
-	if slices.EqualFunc(entries, before.All(), sameEntry) {
+	if slices.EqualFunc(after.All(), before.All(), sameEntry) {
 		return
 	}
-	after := templates.NewSet(entries)
 	t.logChanges(before, after)
 	t.set.Store(after)
 	for _, f := range t.listeners {

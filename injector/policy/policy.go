@@ -113,9 +113,8 @@ type decider struct {
 	offWhy string
 	// noDefaults: "true" asks for the templates injected by default, and there is none.
 	noDefaults bool
-	// matched has the places of the templates that match, once looked up.
-	matched  []int
-	lookedUp bool
+	// matching has the places of the templates that match.
+	matching []int
 	// listed is what listTemplates returned.
 	listed string
 }
@@ -135,6 +134,7 @@ func (d *decider) decide() {
 		d.deny(Namespace, nsErr)
 		return
 	}
+	d.matching = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels)
 	d.choose(pod, ns)
 	d.require()
 	d.finish(pod)
@@ -300,7 +300,7 @@ func (d *decider) namespaceOutcome(ns Ask) {
 		d.takeAllOff(reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey))
 		return
 	}
-	for _, place := range d.matching() {
+	for _, place := range d.matching {
 		f := d.fate(d.catalog.At(place).Name, place)
 		f.wanted, f.why = true, matches
 	}
@@ -357,19 +357,9 @@ func (d *decider) want(name string, why cause) {
 	f.wanted, f.asked, f.off, f.why = true, true, "", why
 }
 
-func (d *decider) matching() []int {
-	if !d.lookedUp {
-		d.matched, d.lookedUp = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels), true
-	}
-	return d.matched
-}
-
 // require adds the required templates that match, whatever the annotations say.
 func (d *decider) require() {
-	if len(d.catalog.Required()) == 0 {
-		return
-	}
-	for _, place := range d.matching() {
+	for _, place := range d.matching {
 		if t := d.catalog.At(place); t.Required {
 			f := d.fate(t.Name, place)
 			f.wanted, f.required, f.off, f.why = true, true, "", requiredHere

@@ -197,6 +197,19 @@ func TestAPodsOwnValuesDoNotTakeThePlaceOfWhatIsRequired(t *testing.T) {
 			pod.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 			app.VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: "/data/"}}
 		}, `: spec.containers[name=app].volumeMounts[mountPath=/data] is mounted over by a mount at "/data/" (RequiredMissing;`},
+		"a volume under the name of the token's": {func(pod *corev1.Pod, _ *corev1.Container) {
+			pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}, ": spec.initContainers[name=NAME].volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is there, and the template does not render it"},
+		"a file in a volume under the name of the token's": {func(pod *corev1.Pod, _ *corev1.Container) {
+			pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-a", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+				{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "own"}}},
+			}}}}}
+		}, ": spec.initContainers[name=NAME].volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is there, and the template does not render it"},
+		"a volume under that name that nobody mounts": {func(pod *corev1.Pod, _ *corev1.Container) {
+			pod.Spec.AutomountServiceAccountToken = new(false)
+			pod.Spec.Volumes = []corev1.Volume{{Name: "kube-api-access-a", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}, ""},
 		"an annotation": {func(pod *corev1.Pod, _ *corev1.Container) {
 			pod.Annotations = map[string]string{"example.com/audited": "no"}
 		},

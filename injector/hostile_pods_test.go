@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
@@ -348,11 +349,13 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 		pod = podOf(t, string(text))
 		spec := pod["spec"].(map[string]any)
 		volumes, _ := spec["volumes"].([]any)
-		spec["volumes"] = append(volumes, object(tokenVolume))
+		if !slices.ContainsFunc(volumes, merge.IsTokenVolume) {
+			spec["volumes"] = append(volumes, object(tokenVolume))
+		}
 		for _, list := range []string{"initContainers", "containers"} {
 			for _, c := range containersOf(pod, list) {
 				mounts, _ := c["volumeMounts"].([]any)
-				c["volumeMounts"] = append(mounts, token)
+				c["volumeMounts"] = append(merge.WithoutToken(mounts), token)
 				c["terminationMessagePath"], c["imagePullPolicy"] = "/dev/termination-log", "IfNotPresent"
 			}
 		}
@@ -369,25 +372,29 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 	}
 	asItIs := func(pod map[string]any) map[string]any { return pod }
 	for _, c := range []struct {
-		why      string
-		change   func(map[string]any) map[string]any
-		later    *templates.Set
-		image    string
-		proxied  bool // deny's sidecar is reached by egress
-		unedited bool // the second call changes nothing
+		why            string
+		before, change func(map[string]any) map[string]any
+		later          *templates.Set
+		image          string
+		proxied        bool // deny's sidecar is reached by egress
+		unedited       bool // the second call changes nothing
 	}{
-		{"nothing happens in between", asItIs, hostileSet(t), "deny:1", false, true},
-		{"the API server mounts tokens and sets defaults", mounted, hostileSet(t), "deny:1", false, true},
-		{"images come from a mirror", mirrored, hostileSet(t), "mirror.example.com/deny:1", true, false},
+		{"nothing happens in between", asItIs, asItIs, hostileSet(t), "deny:1", false, true},
+		{"nothing happens to a pod with its token", mounted, asItIs, hostileSet(t), "deny:1", false, true},
+		{"the API server sets defaults in the sidecars", mounted, mounted, hostileSet(t), "deny:1", false, true},
+		// The record learns that the sidecars have the token.
+		{"the API server mounts tokens only now", asItIs, mounted, hostileSet(t), "deny:1", false, false},
+		{"images come from a mirror", asItIs, mirrored, hostileSet(t), "mirror.example.com/deny:1", true, false},
+		{"images of a pod with its token come from a mirror", mounted, mirrored, hostileSet(t), "mirror.example.com/deny:1", true, false},
 		// The older version's sidecar is not as the template renders it: the required
 		// template reaches it.
-		{"the template has a newer version", mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", true, false},
+		{"the template has a newer version", asItIs, mounted, hostileSet(t, "deny:1", "deny:2"), "deny:2", true, false},
 		// No record confirms the sidecar any more: the required template reaches it.
-		{"the record is lost", func(pod map[string]any) map[string]any {
+		{"the record is lost", asItIs, func(pod map[string]any) map[string]any {
 			return patched(t, pod, `[{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}]`)
 		}, hostileSet(t), "deny:1", true, false},
 	} {
-		pod := hostilePod(t, "deny,over,keep,write,each", "", `{"initContainers":[{"name":"migrate","image":"m:1"}],"containers":[{"name":"web","image":"i"},{"name":"over","image":"own:1"}]}`)
+		pod := c.before(hostilePod(t, "deny,over,keep,write,each", "", `{"initContainers":[{"name":"migrate","image":"m:1"}],"containers":[{"name":"web","image":"i"},{"name":"over","image":"own:1"}]}`))
 		first, wrong := admitHostile(t, hostileSet(t), pod)
 		if !first.Allowed || wrong != "" {
 			t.Fatalf("the first call: %s %s", first.Message, wrong)

@@ -185,6 +185,29 @@ func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T)
 	}
 }
 
+// The API server adds its two tolerations to every pod, whatever a template says.
+func TestARequiredTemplateMayReplaceTheTolerationsOfAPod(t *testing.T) {
+	const own = `{"key":"own","operator":"Exists"}`
+	const added = `{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}`
+	for spec, want := range map[string]string{
+		"      tolerations: [{$patch: replace}, {key: audited, operator: Exists}]\n": `[{"key":"audited","operator":"Exists"},` + added + `]`,
+		"      $unset: [tolerations]\n":                                              `[` + added + `]`,
+	} {
+		set := requiredSet(t, "    spec:\n      initContainers:\n", "    spec:\n"+spec+"      initContainers:\n")
+		pod := injectRequired(t, set, patched(t, podOf(t, plainPod), `[{"op":"add","path":"/spec/tolerations","value":[`+own+`,`+added+`]}]`))
+		if got := pod["spec"].(map[string]any)["tolerations"]; encode(t, got) != encode(t, podOf(t, `{"list":`+want+`}`)["list"]) {
+			t.Errorf("%s: %s; want %s", spec, encode(t, got), want)
+		}
+		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); got != "" {
+			t.Errorf("%s: %s", spec, got)
+		}
+		pod = patched(t, pod, `[{"op":"add","path":"/spec/tolerations/-","value":`+own+`}]`)
+		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); !strings.Contains(got, "spec.tolerations") {
+			t.Errorf("%s: a toleration that came back: %q", spec, got)
+		}
+	}
+}
+
 func TestAFieldThatARequiredTemplateTakesAwayMayNotComeBack(t *testing.T) {
 	set := requiredSet(t, "      - $each: App\n", `      - $each: App
         $unset: [stdin]

@@ -165,6 +165,8 @@ var pieces = map[string]string{
 	"security":       "spec: {securityContext: {fsGroup: 1, supplementalGroups: [1, 2], sysctls: [{name: a, value: '1'}], seccompProfile: {type: RuntimeDefault}}}",
 	"tolerate all":   "spec: {tolerations: [{operator: Exists}]}",
 	"tolerate":       "spec: {tolerations: [{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}, {key: a, operator: Exists}]}",
+	"only tolerate":  "spec: {tolerations: [{$patch: replace}, {key: only, operator: Exists}]}",
+	"no tolerations": "spec: {$unset: [tolerations]}",
 	"account":        "spec: {serviceAccountName: robot, imagePullSecrets: [{name: pull}]}",
 	"priority":       "spec: {priorityClassName: highest}",
 	"host network":   "spec: {hostNetwork: true}",
@@ -193,6 +195,9 @@ func drawTemplates(t *rapid.T) []generated {
 	for i := range rapid.IntRange(1, 3).Draw(t, "templates") {
 		g := generated{name: fmt.Sprint("t", i), hash: "v1", onConflict: pick(t, "onConflict", "", KeepPod, KeepPod, Overwrite, Overwrite), overridable: some(t, "overridable")}
 		g.pieces = rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(pieces))), 1, 6, rapid.ID[string]).Draw(t, "pieces")
+		if slices.Contains(g.pieces, "no tolerations") {
+			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"tolerate", "tolerate all", "only tolerate"}, p) })
+		}
 		all = append(all, g)
 	}
 	return all
@@ -277,20 +282,14 @@ func apiServer(pod map[string]any) {
 	}
 	spec["serviceAccount"] = spec["serviceAccountName"]
 	absent(spec, "priority", map[any]any{nil: json.Number("0"), "high": json.Number("10"), "highest": json.Number("100")}[spec["priorityClassName"]])
-	tolerations, _ := spec["tolerations"].([]any)
-	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
-		d := yamlObject{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": json.Number("300")}
-		if !slices.ContainsFunc(tolerations, func(t any) bool { return covers(t.(map[string]any), d) }) {
-			tolerations = append(tolerations, d)
-		}
-	}
-	spec["tolerations"] = tolerations
+	tolerate(spec)
 	for _, list := range []string{"containers", "initContainers"} {
 		containers, _ := spec[list].([]any)
 		for _, c := range containers {
 			defaultContainer(c.(map[string]any), spec["hostNetwork"] == true)
 		}
 	}
+	mountToken(spec)
 	if resources := objectOf(spec["resources"]); len(objectOf(resources["limits"])) > 0 {
 		absent(resources, "requests", yamlObject{})
 		requests := resources["requests"].(map[string]any)
@@ -355,12 +354,49 @@ func defaultContainer(c map[string]any, hostNetwork bool) {
 			absent(get, "scheme", "HTTP")
 		}
 	}
-	// The ServiceAccount plugin's token.
-	mounts, _ := c["volumeMounts"].([]any)
-	if !slices.ContainsFunc(mounts, func(m any) bool { return m.(map[string]any)["mountPath"] == "/var/run/secrets" }) {
-		c["volumeMounts"] = append(mounts, yamlObject{"name": "token", "mountPath": "/var/run/secrets", "readOnly": true})
+}
+
+// tolerate does what the plugin DefaultTolerationSeconds does.
+func tolerate(spec map[string]any) {
+	tolerations, _ := spec["tolerations"].([]any)
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+		d := yamlObject{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": json.Number("300")}
+		if !slices.ContainsFunc(tolerations, func(t any) bool { return covers(t.(map[string]any), d) }) {
+			tolerations = append(tolerations, d)
+		}
+	}
+	spec["tolerations"] = tolerations
+}
+
+// mountToken does what the ServiceAccount plugin does for an account that automounts its
+// token.
+func mountToken(spec map[string]any) {
+	volumes, _ := spec["volumes"].([]any)
+	i := slices.IndexFunc(volumes, func(v any) bool { return strings.HasPrefix(v.(map[string]any)["name"].(string), "kube-api-access-") })
+	name := "kube-api-access-abcde"
+	if i >= 0 {
+		name = volumes[i].(map[string]any)["name"].(string)
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := spec[list].([]any)
+		for _, v := range containers {
+			c := v.(map[string]any)
+			mounts, _ := c["volumeMounts"].([]any)
+			if !slices.ContainsFunc(mounts, func(m any) bool { return m.(map[string]any)["mountPath"] == tokenPath }) {
+				c["volumeMounts"] = append(mounts, yamlObject{"name": name, "mountPath": tokenPath, "readOnly": true})
+			}
+		}
+	}
+	if i < 0 {
+		spec["volumes"] = append(volumes, yamlObject{"name": name, "projected": yamlObject{"sources": []any{
+			yamlObject{"serviceAccountToken": yamlObject{"expirationSeconds": json.Number("3607"), "path": "token"}},
+			yamlObject{"configMap": yamlObject{"name": "kube-root-ca.crt", "items": []any{yamlObject{"key": "ca.crt", "path": "ca.crt"}}}},
+			yamlObject{"downwardAPI": yamlObject{"items": []any{yamlObject{"path": "namespace", "fieldRef": yamlObject{"apiVersion": "v1", "fieldPath": "metadata.namespace"}}}}},
+		}}})
 	}
 }
+
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // stranger is another webhook. It changes the pod's own parts in the same way
 // whether Pillion was called before or not.

@@ -74,6 +74,9 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 					rt.Fatalf("the second call warns of %s\nthe first of %s\n%+v\npod %s", text(again.Warnings), text(first.Warnings), templates, text(pod))
 				}
 				wantOwnFieldsKept(rt, pod, first.Pod, rec)
+				if !hostile {
+					wantNothingAdded(rt, first.Pod, templates)
+				}
 				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
 			})
 			if injected*4 < tried {
@@ -188,6 +191,19 @@ func wantOwnFieldsKept(t *rapid.T, pod, injected map[string]any, rec record.Reco
 			}
 		}
 	}
+}
+
+// wantNothingAdded checks that plugins of the API server, which run again after
+// webhooks, find nothing to add to the injected pod: otherwise Pillion is called again.
+func wantNothingAdded(t *rapid.T, injected map[string]any, templates []generated) {
+	again := normal(injected)
+	spec := again["spec"].(map[string]any)
+	tolerate(spec)
+	// Whether the token of another account is mounted, only the plugin knows.
+	if !slices.ContainsFunc(templates, func(g generated) bool { return slices.Contains(g.pieces, "account") }) {
+		mountToken(spec)
+	}
+	wantSame(t, fmt.Sprintf("the API server adds nothing for %+v", templates), injected, again)
 }
 
 func overrulesContainers(templates []generated) bool {
@@ -399,7 +415,7 @@ func injectAny(t testing.TB, pod map[string]any, templates []generated) (injecte
 // that the templates' own $patch and $unset name.
 func allowedRemoval(path []string) bool {
 	whole := strings.Join(path, "/")
-	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || strings.HasPrefix(whole, "spec/tolerations/") ||
+	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || whole == "spec/tolerations" || strings.HasPrefix(whole, "spec/tolerations/") ||
 		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/") ||
 		whole == "spec/runtimeClassName" || whole == "spec/nodeSelector" || strings.HasPrefix(whole, "spec/volumes/") || strings.Contains(whole, "/env/") ||
 		strings.HasPrefix(whole, "spec/resources/requests/")

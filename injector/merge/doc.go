@@ -16,7 +16,8 @@
 //
 // The identity of items, equality and the API's defaults are the schema's
 // (templates/podschema), the grammar of directives is templates/directive's.
-// What the API server's own admission sets is in admission.go.
+// What the API server's own admission sets is in admission.go; what it would add to
+// the plan's pod is in token.go and tolerations.go.
 //
 // May import: templates/podschema, templates/directive, apimachinery. No other
 // package of this module, no net/http and no client.

@@ -76,6 +76,8 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 			return Plan{}, err
 		}
 	}
+	m.mountToken()
+	m.keepDefaultTolerations()
 	m.derived.followLimits()
 	m.derived.settlePodRequests()
 	m.derived.expectLimitRange()

@@ -3,7 +3,6 @@ package required
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -146,7 +145,9 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 		case rendered:
 			s.differs(s.template, here, r != nil && r.Same(record.OfItem(nil, id, w)), "is %s; want %s", podschema.Show(item), podschema.Show(w))
 		default:
-			s.differs(s.template, here, r == nil && s.record.Owns(), "is there, and the template does not render it")
+			// The template does not render the token's mount, but Pillion may have written it.
+			later := r == nil || objectOf(item)["mountPath"] == tokenPath
+			s.differs(s.template, here, later && s.record.Owns(), "is there, and the template does not render it")
 		}
 	}
 	for _, item := range wanted {
@@ -178,44 +179,13 @@ func (c *comparison) tokenVolumes() map[string]bool {
 	c.tokens = map[string]bool{}
 	volumes, _ := objectOf(c.pod["spec"])["volumes"].([]any)
 	for _, v := range volumes {
-		volume := objectOf(v)
-		name := str(volume["name"])
-		if _, earlier := c.tokens[name]; earlier || !strings.HasPrefix(name, "kube-api-access-") {
-			continue
+		name, _ := objectOf(v)["name"].(string)
+		if _, earlier := c.tokens[name]; !earlier {
+			c.tokens[name] = merge.IsTokenVolume(v)
 		}
-		sources, _ := objectOf(volume["projected"])["sources"].([]any)
-		c.tokens[name] = len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
 	}
 	return c.tokens
 }
-
-// isTokenSource reports whether the plugin gives that source to the volume.
-func isTokenSource(source map[string]any) bool {
-	token, ca, downward := objectOf(source["serviceAccountToken"]), objectOf(source["configMap"]), objectOf(source["downwardAPI"])
-	switch {
-	case len(source) != 1:
-		return false
-	case token != nil:
-		return token["path"] == "token" && token["audience"] == nil
-	case ca != nil:
-		// OpenShift adds the CA of its services.
-		file, known := map[string]string{"kube-root-ca.crt": "ca.crt", "openshift-service-ca.crt": "service-ca.crt"}[str(ca["name"])]
-		return known && onlyItem(ca["items"])["path"] == file && onlyItem(ca["items"])["key"] == file
-	default:
-		item := onlyItem(downward["items"])
-		return item["path"] == "namespace" && objectOf(item["fieldRef"])["fieldPath"] == "metadata.namespace"
-	}
-}
-
-func onlyItem(v any) map[string]any {
-	items, _ := v.([]any)
-	if len(items) != 1 {
-		return nil
-	}
-	return objectOf(items[0])
-}
-
-func str(v any) string { s, _ := v.(string); return s }
 
 // withHostPorts is a list of ports as the API server writes it in a pod with
 // hostNetwork.

@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pillion-dev/pillion/templates/library"
+)
+
+// calls counts how often API servers called a mutating webhook of Pillion for each creation
+// of a pod in the namespace. The audit log has an annotation for every call, also for one
+// that changed nothing.
+func calls(t *testing.T, n *namespace) []int {
+	t.Helper()
+	var counts []int
+	for _, e := range auditEvents(t, n.name) {
+		count := 0
+		for key, text := range e.Annotations {
+			var call struct{ Webhook string }
+			if strings.HasPrefix(key, "mutation.webhook.admission.k8s.io/") && json.Unmarshal([]byte(text), &call) == nil && strings.HasSuffix(call.Webhook, ".pillion.dev") {
+				count++
+			}
+		}
+		counts = append(counts, count)
+	}
+	return counts
+}
+
+// wantCalls creates the pod by dry run, and fails the test unless Pillion was called so often
+// for it. The namespace is this pod's own.
+func wantCalls(t *testing.T, n *namespace, pod *corev1.Pod, want int) *corev1.Pod {
+	t.Helper()
+	stored, err := n.preview(t, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		if got := calls(t, n); len(got) != 1 {
+			return fmt.Errorf("the audit log has %d creations of pods in %s, want 1", len(got), n.name)
+		}
+		return nil
+	})
+	if got := calls(t, n)[0]; got != want {
+		t.Errorf("Pillion is called %d times for the pod, want %d:\n%s", got, want, pretty(stored.Spec))
+	}
+	return stored
+}
+
+// newReplica is a pod as the controller of ReplicaSets makes it.
+func newReplica() *corev1.Pod {
+	pod := newPod("", nil)
+	yes := true
+	pod.GenerateName, pod.Labels = "web-6d4cf56db6-", map[string]string{"app": "web", "pod-template-hash": "6d4cf56db6"}
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-6d4cf56db6", UID: types.UID("0e1b2c3d-0000-4000-8000-000000000000"), Controller: &yes, BlockOwnerDeletion: &yes,
+	}}
+	return pod
+}
+
+// asksFor are the annotations of a namespace that asks for templates of the library, with
+// all that they have to be told.
+func asksFor(names ...string) map[string]string {
+	annotations := maps.Clone(librarySettings)
+	maps.Copy(annotations, asking(strings.Join(names, ",")))
+	return annotations
+}
+
+// mountsToken reports whether a container mounts the service account's token.
+func mountsToken(c corev1.Container) bool {
+	return count(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount" }) == 1
+}
+
+// A pod is called for once. What the API server's own admission would add to the templates'
+// containers afterwards, and call again for, is there.
+func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{"all of them": library.Names()}
+	for _, name := range library.Names() {
+		cases[name] = []string{name}
+	}
+	for title, names := range cases {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			stored := wantCalls(t, newNamespace(t, asksFor(names...), nil), newReplica(), 1)
+			for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
+				if !mountsToken(c) {
+					t.Errorf("container %s does not mount the token, which the API server mounts into every container", c.Name)
+				}
+			}
+		})
+	}
+}
+
+func TestPillionIsCalledOnceForAPodWithoutATokenOfItsServiceAccount(t *testing.T) {
+	t.Parallel()
+	no := false
+	pod := newReplica()
+	pod.Spec.AutomountServiceAccountToken = &no
+	stored := wantCalls(t, newNamespace(t, asksFor(library.Names()...), nil), pod, 1)
+	for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
+		if mountsToken(c) {
+			t.Errorf("container %s mounts a token", c.Name)
+		}
+	}
+}
+
+// newTemplateFor applies a template that puts this into the spec of pods, besides a sidecar.
+// It returns a namespace that asks for it, prepared, in which no pod was created yet.
+func newTemplateFor(t *testing.T, spec string, prepare func(t *testing.T, n *namespace) error) (name string, n *namespace) {
+	t.Helper()
+	m := manifest{name: unique("side"), spec: "\ninject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:1', restartPolicy: Always}]" + spec + "}}"}
+	m.apply(t)
+	probed, n := newNamespace(t, asking(m.name), nil), newNamespace(t, asking(m.name), nil)
+	for _, n := range []*namespace{probed, n} {
+		if err := prepare(t, n); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, soon, func() error {
+		pod, err := probed.preview(t, newPod("probe", nil))
+		if err == nil && sidecar(pod, m.name) == nil {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	return m.name, n
+}
+
+// What follows from the pod alone is there at once.
+func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
+	t.Parallel()
+	name, n := newTemplateFor(t, `, containers: [{name: NAME-app, image: x, ports: [{containerPort: 9000}], resources: {limits: {cpu: 100m, memory: 64Mi}}, livenessProbe: {httpGet: {port: 9000}},
+		env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}], hostNetwork: true, resources: {limits: {cpu: 2}},
+		tolerations: [{$patch: replace}, {key: example.com/spot, operator: Exists}], imagePullSecrets: [{name: registry}], serviceAccountName: robot, automountServiceAccountToken: true,
+		volumes: [{name: config, configMap: {name: config}}, {name: host, hostPath: {path: /run}}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]`, func(t *testing.T, n *namespace) error {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "robots"}}}
+		_, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{})
+		return err
+	})
+	stored := wantCalls(t, n, newReplica(), 1)
+	if c := sidecar(stored, name+"-app"); c == nil || c.Ports[0].HostPort != 9000 || c.Resources.Requests.Cpu().String() != "100m" || !mountsToken(*c) {
+		t.Errorf("the sidecar is not complete:\n%s", pretty(c))
+	}
+	if got := len(stored.Spec.Tolerations); got != 3 {
+		t.Errorf("the pod has %d tolerations, want the template's one and the API server's two:\n%s", got, pretty(stored.Spec.Tolerations))
+	}
+}
+
+// docs/merge.md says where the API server adds what only it can know, and calls again.
+func TestPillionIsCalledAgainWhereTheAPIServerAddsWhatItReadsElsewhere(t *testing.T) {
+	t.Parallel()
+	for title, test := range map[string]struct {
+		spec string
+		// prepare makes what the API server reads.
+		prepare func(t *testing.T, n *namespace) error
+		added   func(pod *corev1.Pod, sidecar *corev1.Container) bool
+	}{
+		"a limit range": {"", func(t *testing.T, n *namespace) error {
+			limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+				Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+			}}}}
+			_, err := client.CoreV1().LimitRanges(n.name).Create(t.Context(), limits, metav1.CreateOptions{})
+			return err
+		}, func(_ *corev1.Pod, sidecar *corev1.Container) bool {
+			return sidecar.Resources.Limits.Memory().String() == "64Mi"
+		}},
+		"a priority class": {", priorityClassName: business-critical", func(t *testing.T, _ *namespace) error {
+			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "business-critical"}, Value: 1000}
+			_, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{})
+			return err
+		}, func(pod *corev1.Pod, _ *corev1.Container) bool {
+			return pod.Spec.Priority != nil && *pod.Spec.Priority == 1000
+		}},
+		"a runtime class": {", runtimeClassName: e2e-called-again", func(t *testing.T, _ *namespace) error {
+			class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "e2e-called-again"}, Handler: "x", Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}}
+			_, err := client.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{})
+			t.Cleanup(func() {
+				_ = client.NodeV1().RuntimeClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{})
+			})
+			return err
+		}, func(pod *corev1.Pod, _ *corev1.Container) bool { return pod.Spec.Overhead.Cpu().String() == "1m" }},
+		"another service account": {", serviceAccountName: robot", func(t *testing.T, n *namespace) error {
+			_, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
+			return err
+		}, func(_ *corev1.Pod, sidecar *corev1.Container) bool { return mountsToken(*sidecar) }},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			name, n := newTemplateFor(t, test.spec, test.prepare)
+			if stored := wantCalls(t, n, newReplica(), 2); !test.added(stored, sidecar(stored, name)) {
+				t.Errorf("the API server adds nothing, so that this test shows nothing:\n%s", pretty(stored.Spec))
+			}
+		})
+	}
+}

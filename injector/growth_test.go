@@ -341,7 +341,7 @@ func containers(n int) shape { return shape{containers: n, env: 2} }
 
 func small(int) shape { return shape{containers: 1, env: 2} }
 
-// pod is the JSON of a pod of that shape.
+// pod is the JSON of a pod of that shape, with the token of its service account.
 func (s shape) pod(tb testing.TB, asks string) []byte {
 	var containers, volumes []any
 	for i := range s.containers {
@@ -356,10 +356,12 @@ func (s shape) pod(tb testing.TB, asks string) []byte {
 				volumes = append(volumes, map[string]any{"name": volume, "configMap": map[string]any{"name": volume, "defaultMode": 420}})
 			}
 		}
+		mounts = append(mounts, json.RawMessage(tokenMount))
 		containers = append(containers, map[string]any{"name": fmt.Sprintf("app-%d", i), "image": "app:1", "env": env, "volumeMounts": mounts,
 			"workingDir": "/x", "lifecycle": map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": 1}}},
 			"livenessProbe": map[string]any{"httpGet": map[string]any{"port": 80}}})
 	}
+	volumes = append(volumes, json.RawMessage(tokenVolume))
 	var tolerations []any
 	for range s.tolerations {
 		tolerations = append(tolerations, map[string]any{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})

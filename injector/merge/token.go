@@ -50,19 +50,31 @@ func (m *merger) added() []*object {
 		if change == nil || !ok {
 			continue
 		}
-		var keys []string
-		for _, item := range l.items {
-			key, ok := id.Key(item)
-			if n := change.Child(key); ok && (change.Do == Write || n != nil && n.Do == Write) {
-				keys = append(keys, key)
-			}
-		}
+		keys := addedKeys(id, l.items, change)
 		l.know(keys)
 		for _, key := range keys {
 			added = append(added, l.object(key))
 		}
 	}
 	return added
+}
+
+// addedKeys returns the keys of the items that templates put into a list.
+func addedKeys(id podschema.Identity, items []any, change *Change) (keys []string) {
+	if change.Do == Write {
+		for _, item := range items {
+			if key, ok := id.Key(item); ok {
+				keys = append(keys, key)
+			}
+		}
+		return keys
+	}
+	for _, key := range podschema.KeysIn(id, items, change.In) {
+		if change.In[key].Do == Write {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // tokenVolume returns the name of the volume that the plugin mounts, and false where it

@@ -20,6 +20,15 @@ var errNoValue = errors.New("there is nothing there")
 // kube-apiserver applies patches, and gives the same document; that library's
 // extensions (negative indexes, replacing a key that is missing) are refused.
 func Apply(ctx context.Context, doc map[string]any, ops []Operation) (map[string]any, error) {
+	root, err := applied(ctx, doc, ops)
+	if err != nil {
+		return nil, err
+	}
+	return root.settle().(map[string]any), nil
+}
+
+// applied returns a document with the operations in its nodes.
+func applied(ctx context.Context, doc map[string]any, ops []Operation) (*node, error) {
 	root := &node{value: doc}
 	for i, o := range ops {
 		if err := ctx.Err(); err != nil {
@@ -29,32 +38,31 @@ func Apply(ctx context.Context, doc map[string]any, ops []Operation) (map[string
 			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, o.op.Operation, o.op.Path, err)
 		}
 	}
-	return root.settle().(map[string]any), nil
+	return root, nil
 }
 
 // Check reports whether the operations turn original into exactly intended:
 // the same keys, texts, order, and numbers digit by digit. An error means that
 // the patch must not be sent, or is that of the context, which has ended.
 func Check(ctx context.Context, original map[string]any, ops []Operation, intended map[string]any) error {
-	got, err := Apply(ctx, original, ops)
+	root, err := applied(ctx, original, ops)
 	if err != nil {
 		return fmt.Errorf("checking the patch: %w", err)
 	}
-	if where, same := compare(got, intended); !same {
+	if where, same := root.is(intended); !same {
 		return fmt.Errorf("checking the patch: it does not give the intended pod at %q", where)
 	}
 	return nil
 }
 
-// node is a value of the document that an operation has reached. What it holds is
-// copied once, however many operations change it.
+// node is a value of the document that an operation has reached. The document itself is not
+// changed: what is in an object's kids, and in an array's list, counts in its place.
 type node struct {
-	// value is the document's, or with owned this node's own. Kids are reached values
-	// of an object, and list is a reached array: what is in them counts.
 	value any
-	owned bool
-	kids  map[string]*node
-	list  *splice
+	// kids are the members of an object that an operation has reached, nil for one that it
+	// removed. List is an array that it has reached.
+	kids map[string]*node
+	list *splice
 	// changed reports whether an operation changed the value or one in it.
 	changed bool
 }
@@ -83,18 +91,19 @@ func (n *node) apply(o Operation, path []string) error {
 func (n *node) kid(segment string) (*node, error) {
 	switch v := n.value.(type) {
 	case map[string]any:
-		if kid, ok := n.kids[segment]; ok {
+		kid, ok := n.kids[segment]
+		if ok {
+			if kid == nil {
+				return nil, errNoValue
+			}
 			return kid, nil
 		}
 		value, ok := v[segment]
 		if !ok {
 			return nil, errNoValue
 		}
-		if n.kids == nil {
-			n.kids = map[string]*node{}
-		}
-		kid := &node{value: value}
-		n.kids[segment] = kid
+		kid = &node{value: value}
+		n.put(segment, kid)
 		return kid, nil
 	case []any:
 		n.open()
@@ -120,30 +129,19 @@ func (n *node) open() {
 	}
 }
 
-// object returns an object's own copy.
-func (n *node) object() map[string]any {
-	if !n.owned {
-		c := maps.Clone(n.value.(map[string]any))
-		if c == nil {
-			c = map[string]any{}
-		}
-		n.value, n.owned = c, true
+// put makes a node the member of an object; nil removes the member.
+func (n *node) put(key string, kid *node) {
+	if n.kids == nil {
+		n.kids = map[string]*node{}
 	}
-	return n.value.(map[string]any)
+	n.kids[key] = kid
 }
 
 // settle returns the node's value with all changes in it.
 func (n *node) settle() any {
-	if !n.changed {
-		n.kids, n.list = nil, nil
-		return n.value
-	}
-	for key, kid := range n.kids {
-		if kid.changed {
-			n.object()[key] = kid.settle()
-		}
-	}
-	if n.list != nil {
+	switch {
+	case !n.changed:
+	case n.list != nil:
 		items := n.list.all()
 		for i, item := range items {
 			if kid, ok := item.(*node); ok {
@@ -151,30 +149,105 @@ func (n *node) settle() any {
 			}
 		}
 		n.value = items
+	case n.kids != nil:
+		object := maps.Clone(n.value.(map[string]any))
+		if object == nil {
+			object = map[string]any{}
+		}
+		for key, kid := range n.kids {
+			if kid == nil {
+				delete(object, key)
+			} else {
+				object[key] = kid.settle()
+			}
+		}
+		n.value = object
 	}
-	n.kids, n.list = nil, nil
+	n.kids, n.list, n.changed = nil, nil, false
 	return n.value
 }
 
+// is compares what the node has come to with a value, without making it.
+func (n *node) is(v any) (where string, same bool) {
+	switch {
+	case !n.changed:
+		return compare(n.value, v)
+	case n.list != nil:
+		return n.list.is(v)
+	case n.kids != nil:
+		return n.isObject(v)
+	}
+	return compare(n.value, v)
+}
+
+func (n *node) isObject(v any) (string, bool) {
+	object, ok := v.(map[string]any)
+	if !ok || object == nil {
+		return "", false
+	}
+	have := n.value.(map[string]any)
+	members := len(have)
+	for key, kid := range n.kids {
+		_, had := have[key]
+		switch other, ok := object[key]; {
+		case kid == nil:
+			if had {
+				members--
+			}
+			if ok {
+				return "", false
+			}
+		case !ok:
+			return "", false
+		default:
+			if !had {
+				members++
+			}
+			if where, same := kid.is(other); !same {
+				return "/" + escaper.Replace(key) + where, false
+			}
+		}
+	}
+	if members != len(object) {
+		return "", false
+	}
+	for key, value := range have {
+		if _, reached := n.kids[key]; reached {
+			continue
+		}
+		other, ok := object[key]
+		if !ok {
+			return "/" + escaper.Replace(key), false
+		}
+		if where, same := compare(value, other); !same {
+			return "/" + escaper.Replace(key) + where, false
+		}
+	}
+	return "", true
+}
+
 func (n *node) applyToObject(o Operation, key string) error {
-	current, ok := n.value.(map[string]any)[key]
+	kid, reached := n.kids[key]
+	current, have := n.value.(map[string]any)[key]
+	if reached {
+		have = kid != nil
+	}
 	switch {
 	case o.op.Operation == Add:
-	case !ok:
+	case !have:
 		return errNoValue
 	case o.op.Operation == Test:
-		if kid := n.kids[key]; kid != nil {
+		if kid != nil {
 			current = kid.settle()
 		}
 		return test(current, o.op.Value)
 	}
 	n.changed = true
-	delete(n.kids, key)
 	if o.op.Operation == Remove {
-		delete(n.object(), key)
+		n.put(key, nil)
 		return nil
 	}
-	n.object()[key] = o.op.Value
+	n.put(key, &node{value: o.op.Value})
 	return nil
 }
 

@@ -1,5 +1,7 @@
 package patch
 
+import "strconv"
+
 // splice is an array into which items are put, and from which items are taken. Its
 // items have a gap where the last change was: a change costs as much as it is away
 // from the one before it. The operations of a patch come in ascending or descending
@@ -58,6 +60,26 @@ func (s *splice) remove(i int) {
 	s.move(i)
 	s.items[s.end] = nil
 	s.end++
+}
+
+// is compares the items with a value.
+func (s *splice) is(v any) (where string, same bool) {
+	list, ok := v.([]any)
+	if !ok || list == nil || len(list) != s.length() {
+		return "", false
+	}
+	for i, item := range list {
+		where, same := "", false
+		if kid, ok := s.at(i).(*node); ok {
+			where, same = kid.is(item)
+		} else {
+			where, same = compare(s.at(i), item)
+		}
+		if !same {
+			return "/" + strconv.Itoa(i) + where, false
+		}
+	}
+	return "", true
 }
 
 // all returns the items. The splice must not be used any more.

@@ -204,14 +204,19 @@ func appendObject(b []byte, v map[string]any, known facts.Stores) []byte {
 
 // AppendText appends a text as JSON. What is not UTF-8 is replaced.
 func AppendText(b []byte, s string) []byte {
+	before, start := len(b), 0
+	b = append(b, '"')
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			b, _ = jsontext.AppendQuote(b, s)
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(append(b, s[start:i]...), '\\')
+			start = i
+		case c < ' ' || c > '~':
+			b, _ = jsontext.AppendQuote(b[:before], s)
 			return b
 		}
 	}
-	b = append(b, '"')
-	b = append(b, s...)
+	b = append(b, s[start:]...)
 	return append(b, '"')
 }
 

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+)
+
+// template is the template of the library that Pillion injects, and the name of its sidecar.
+const template = "fluent-bit"
+
+// A benchCase is one way of creating the pod. Each has a namespace of its own.
+type benchCase struct {
+	name    string
+	path    string // of the yardstick's webhook, empty if none is called
+	policy  bool   // a MutatingAdmissionPolicy
+	pillion bool   // Pillion is called
+	asks    bool   // the namespace asks Pillion for the template
+	adds    bool   // the pod gets the sidecar
+}
+
+func (c benchCase) namespace() string { return "bench-" + c.name }
+
+// The names of the cases that others are compared with.
+const (
+	nothing        = "nothing"
+	fixedWithMount = "fixed-webhook-with-mount"
+	policyCase     = "policy"
+	fluentBit      = "pillion-fluent-bit"
+)
+
+var cases = []benchCase{
+	{name: nothing},
+	{name: "no-op-webhook", path: noOpPath},
+	{name: "fixed-webhook", path: fixedPath, adds: true},
+	{name: fixedWithMount, path: withMountPath, adds: true},
+	{name: policyCase, policy: true, adds: true},
+	{name: "pillion-skip", pillion: true},
+	{name: fluentBit, pillion: true, asks: true, adds: true},
+}
+
+// targets bound what Pillion adds with the template, as a multiple of what a yardstick adds.
+var targets = []struct {
+	name, yardstick string
+	most            float64
+}{
+	{"fluent-bit-to-fixed-with-mount", fixedWithMount, 1.15},
+	{"fluent-bit-to-policy", policyCase, 1.20},
+}
+
+// excluded are, as a value of helm, the namespaces that Pillion does not look at: its
+// defaults, and those of the cases without it.
+func excluded() string {
+	names := []string{"kube-system", "kube-node-lease"}
+	for _, c := range cases {
+		if !c.pillion {
+			names = append(names, c.namespace())
+		}
+	}
+	return "{" + strings.Join(names, ",") + "}"
+}

@@ -1,0 +1,86 @@
+// Command bench measures what it costs to create a pod through a real kube-apiserver, on a
+// control plane of its own that is removed at the end.
+//
+//	bench -rounds 1000
+//
+// One client on one connection creates the same pod by server-side dry run in several
+// namespaces, in turns: one that nobody does anything for, and others in which a webhook, a
+// MutatingAdmissionPolicy or Pillion is called. So what disturbs the machine disturbs all of
+// them alike. The fixed webhooks and the policy add what Pillion's fluent-bit adds, and this is
+// checked. It prints for each case
+//
+//	BENCH e2e,<name> p50_ms=<x> adds_ms=<what it takes more than nothing> calls=<webhook calls for a pod>
+//
+// and then, for each target, what Pillion with fluent-bit adds, divided by what the yardstick adds:
+//
+//	BENCH e2e,fluent-bit-to-<yardstick> ratio=<x> target=<y> blocks=<median of five blocks> (<least> to <most>)
+//
+// It exits with 1 if a ratio is above its target.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
+)
+
+// yardstickArgument has this program serve the webhooks that Pillion is compared with.
+const yardstickArgument = "yardstick"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if len(os.Args) > 1 && os.Args[1] == yardstickArgument {
+		// An interrupt at the terminal is for the process that started this one.
+		if err := serveYardstick(context.WithoutCancel(ctx)); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: yardstick:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	rounds := flag.Int("rounds", 1000, "how often a pod is created in each case")
+	flag.Parse()
+	missed, err := run(ctx, *rounds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+	}
+	if err != nil || missed {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int) (missed bool, err error) {
+	if rounds < blocks {
+		return false, fmt.Errorf("-rounds %d; at least %d are needed", rounds, blocks)
+	}
+	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+template+"}", "--set", "excludedNamespaces="+excluded())
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	b := &bench{cluster: cluster}
+	defer b.close()
+	if err := b.prepare(ctx); err != nil {
+		return false, err
+	}
+	if err := b.count(ctx); err != nil {
+		return false, err
+	}
+	if err := b.measure(ctx, rounds); err != nil {
+		return false, err
+	}
+	review, err := b.yardstick.lastReview(ctx)
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("the API server sends the pod in a review of %d bytes\n", len(review))
+	r := report{times: b.times, calls: b.calls}
+	fmt.Print(r)
+	return len(r.missed()) > 0, nil
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
+)
+
+// The Service of the yardstick. API servers call it as they call Pillion.
+const (
+	yardstickName = "yardstick"
+	yardstickHost = yardstickName + "." + metav1.NamespaceDefault + ".svc"
+)
+
+// A process serves the yardstick, as a process of its own like Pillion. It ends when its
+// standard input does.
+type process struct {
+	cmd     *exec.Cmd
+	input   io.Closer
+	output  bytes.Buffer
+	bundle  []byte // PEM
+	address string
+}
+
+// startYardstick starts it on the ClusterIP of a Service of its own.
+func startYardstick(ctx context.Context, cluster *measure.Cluster, a addition) (*process, error) {
+	service, err := cluster.Client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: yardstickName},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	ip, err := netip.ParseAddr(service.Spec.ClusterIP)
+	if err != nil {
+		return nil, err
+	}
+	certificate, key, err := selfSigned(yardstickHost)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(program, yardstickArgument), bundle: certificate, address: netip.AddrPortFrom(ip, 443).String()}
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	input, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.input = input
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	err = json.NewEncoder(input).Encode(order{Listen: p.address, Certificate: certificate, Key: key, Addition: a})
+	if err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%w\n%s", err, &p.output)
+	}
+	return p, nil
+}
+
+// stop returns when the process is gone.
+func (p *process) stop() {
+	_ = p.input.Close()
+	_ = p.cmd.Wait() // it has nothing more to say
+}
+
+// register has API servers call the yardstick for the pods of the case's namespace.
+func (p *process) register(ctx context.Context, cluster *measure.Cluster, c benchCase) error {
+	fail, again, none := admissionregistrationv1.Fail, admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.SideEffectClassNone
+	namespaced, path, timeout := admissionregistrationv1.NamespacedScope, c.path, int32(10)
+	_, err := cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: c.namespace()},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: c.name + ".example.com",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service:  &admissionregistrationv1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: yardstickName, Path: &path},
+				CABundle: p.bundle,
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &namespaced},
+			}},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.namespace()}},
+			FailurePolicy:           &fail,
+			SideEffects:             &none,
+			ReinvocationPolicy:      &again,
+			TimeoutSeconds:          &timeout,
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// lastReview is what an API server sent last.
+func (p *process) lastReview(ctx context.Context) ([]byte, error) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(p.bundle)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: yardstickHost}}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.address+lastPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the last review: %w", err)
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
+// selfSigned is a certificate for a host, with its key, in PEM.
+func selfSigned(host string) (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), nil
+}
+
+// kubectlApply applies a manifest.
+func kubectlApply(ctx context.Context, cluster *measure.Cluster, manifest string) error {
+	cmd := exec.CommandContext(ctx, cluster.Tool("kubectl"), "apply", "-f", "-")
+	cmd.Env, cmd.Stdin = cluster.Env(), strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package measure
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// RequestedEntry is the entry of Pillion's webhook configuration that reviews of pods come
+// through, unless their namespace fails closed.
+const RequestedEntry = "requested.pillion.dev"
+
+// A Cluster is a control plane of its own with Pillion on it.
+type Cluster struct {
+	*ground.ControlPlane
+	// Config is an admin's, without client-side rate limits.
+	Config *rest.Config
+	Client kubernetes.Interface
+}
+
+// Start starts one and installs the chart with values, arguments of helm, in one replica.
+// Progress is written to out. When it fails, nothing is left.
+func Start(ctx context.Context, out io.Writer, values ...string) (_ *Cluster, err error) {
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		return nil, err
+	}
+	g, err := ground.StartControlPlane(ctx, checkout, ground.FromEnvironment(), out)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	c := &Cluster{ControlPlane: g}
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", g.Kubeconfig()); err != nil {
+		return nil, err
+	}
+	c.Config.QPS = -1
+	c.Config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return nil, err
+	}
+	if err := ground.Install(ctx, g, checkout, append([]string{"--set", "replicas=1"}, values...)...); err != nil {
+		return nil, fmt.Errorf("installing Pillion: %w", err)
+	}
+	return c, nil
+}
+
+// Pillion is the one replica that runs.
+func (c *Cluster) Pillion() (ground.Replica, error) {
+	replicas := c.Replicas(ground.Namespace)
+	if len(replicas) != 1 {
+		return ground.Replica{}, fmt.Errorf("%d replicas of Pillion run, want 1", len(replicas))
+	}
+	return replicas[0], nil
+}
+
+// MakeNamespace makes a namespace, and returns when pods can be created in it.
+func (c *Cluster) MakeNamespace(ctx context.Context, name string, annotations map[string]string) error {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
+	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("making namespace %s: %w", name, err)
+	}
+	return Within(ctx, 30*time.Second, func() error {
+		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+// Reviews returns how the API server calls Pillion for pods: a URL, and a client
+// configuration that trusts what is published, with a dialer that goes to the replica.
+func (c *Cluster) Reviews(ctx context.Context) (string, *http.Transport, error) {
+	replica, err := c.Pillion()
+	if err != nil {
+		return "", nil, err
+	}
+	configuration, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, ground.Release, metav1.GetOptions{})
+	if err != nil {
+		return "", nil, fmt.Errorf("reading how API servers call Pillion: %w", err)
+	}
+	for _, w := range configuration.Webhooks {
+		if w.Name != RequestedEntry {
+			continue
+		}
+		service, roots := w.ClientConfig.Service, x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
+			return "", nil, fmt.Errorf("the CA bundle of %s holds no certificate", w.Name)
+		}
+		name := service.Name + "." + service.Namespace + ".svc"
+		transport := &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name},
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, replica.Serve.String())
+			},
+		}
+		target := url.URL{Scheme: "https", Host: name, Path: *service.Path, RawQuery: "timeout=10s"}
+		return target.String(), transport, nil
+	}
+	return "", nil, fmt.Errorf("the webhook configuration %s has no entry %s", ground.Release, RequestedEntry)
+}
+
+// Within calls try every 20 ms until it returns nil, and gives up after limit with its
+// last error.
+func Within(ctx context.Context, limit time.Duration, try func() error) error {
+	for deadline := time.Now().Add(limit); ; {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not within %s: %w", limit, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

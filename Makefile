@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static vulnerabilities test image up down demo rotate attacks fuzz bench clean ground
+.PHONY: help build check static vulnerabilities test older image up down demo rotate attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -12,7 +12,7 @@ GROUND_COMMAND := .cache/ground-command
 export GROUND K8S HELM
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/pillion, a static binary, and bin/licenses, the licences of all that is linked into it
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
@@ -36,7 +36,7 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # process: once is enough.
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
-	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./registry/... \
+	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \
 	  -- GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) . \
 	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '^(TestCertificates|TestNoLoadTakesTheProcessPastItsMemory)$$' .)
 
@@ -76,6 +76,17 @@ fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> fou
 bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./injector/webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
+
+# Kubernetes 1.35 serves no MutatingAdmissionPolicy by itself.
+ROUNDS ?= 1000
+bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each
+	@$(E2E) go build -o ../.cache/bench ./cmd/bench
+	@.cache/bench -rounds $(ROUNDS)
+
+LOAD ?= 60s
+load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; the last line has p99, errors and memory
+	@$(E2E) go build -o ../.cache/load ./cmd/load
+	@.cache/load -for $(LOAD)
 
 clean: down ## remove bin and .cache, with the Kubernetes that was built
 	rm -rf bin .cache

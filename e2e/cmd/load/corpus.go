@@ -233,7 +233,7 @@ func (r review) of(pod *corev1.Pod) ([]byte, error) {
 	}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fields},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
 	}}
 	admit(pod)
 	object, err := json.Marshal(pod)

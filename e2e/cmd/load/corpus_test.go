@@ -88,7 +88,7 @@ func TestTheCorpusHasPodsAsAPIServersSendThem(t *testing.T) {
 				t.Errorf("review %s: container %s has no token", r.uid, c.Name)
 			}
 		}
-		if len(pod.ManagedFields) != 1 || !json.Valid(pod.ManagedFields[0].FieldsV1.Raw) {
+		if len(pod.ManagedFields) != 1 || !json.Valid(pod.ManagedFields[0].FieldsV1.GetRawBytes()) {
 			t.Errorf("review %s has the managed fields %v", r.uid, pod.ManagedFields)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleep is time.Sleep for the thread: the Go runtime wakes a goroutine up to a millisecond late.
-func sleep(d time.Duration) {
-	if d > 0 {
-		left := unix.NsecToTimespec(int64(d))
-		_ = unix.Nanosleep(&left, nil) // a signal ends it early: the request is then sent early
+// sleepUntil blocks the thread until due: the Go runtime wakes a goroutine up to a millisecond late.
+func sleepUntil(due time.Time) {
+	for left := time.Until(due); left > 0; left = time.Until(due) {
+		spec := unix.NsecToTimespec(int64(left))
+		_ = unix.Nanosleep(&spec, nil) // a signal may end it early
 	}
 }
 

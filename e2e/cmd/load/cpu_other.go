@@ -15,7 +15,7 @@ type (
 	usage    struct{ ran, waited time.Duration }
 )
 
-func sleep(d time.Duration)           { time.Sleep(d) }
+func sleepUntil(due time.Time)        { time.Sleep(time.Until(due)) }
 func divide() (division, bool, error) { return division{}, false, errLinux }
 func (division) pin(int) error        { return errLinux }
 func usageOf(int) (usage, error)      { return usage{}, errLinux }

@@ -49,7 +49,7 @@ func fire(ctx context.Context, rate int, lasting, timeout time.Duration, clients
 	sent := 0
 	for ; sent < n && ctx.Err() == nil; sent++ {
 		due := began.Add(time.Duration(sent) * time.Second / time.Duration(rate))
-		sleep(time.Until(due))
+		sleepUntil(due)
 		shots <- shot{sent, due}
 	}
 	close(shots)

@@ -61,7 +61,7 @@ func (r *report) String() string {
 		fmt.Fprintf(&text, " %.2f", measure.Millis(measure.Quantile(part, 0.99)))
 	}
 	fmt.Fprintf(&text, "\nsent later than due, which is part of the latency: p50_ms=%.2f p99_ms=%.2f\n", measure.Millis(measure.Quantile(late, 0.5)), measure.Millis(measure.Quantile(late, 0.99)))
-	fmt.Fprintf(&text, "Pillion's threads waited for their CPU: %.3f of the time\n", r.waited)
+	fmt.Fprintf(&text, "Pillion's threads together waited for their CPU: %.3f of the time\n", r.waited)
 	said := 0
 	for i, t := range r.results {
 		if t.err != nil && said < 5 {

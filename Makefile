@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static vulnerabilities test older image up down demo rotate attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build check static vulnerabilities test older image up down demo rotate idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -63,6 +63,12 @@ demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out,
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
 	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
 	@.cache/rotate
+
+NAMESPACES ?= 10000
+TEMPLATES ?= 1000
+idle: build ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (1000), on a Kubernetes of its own
+	@$(E2E) go build -o ../.cache/idle ./cmd/idle
+	@.cache/idle -namespaces $(NAMESPACES) -templates $(TEMPLATES)
 
 ATTACK ?= 4s
 attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a line for each attack

@@ -6,7 +6,6 @@ import (
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/interpreter"
 
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -16,7 +15,7 @@ type Expression struct {
 	Place
 	// typ is its static type, and typed its static type with the pod's schema.
 	typ, typed *cel.Type
-	program    cel.Program
+	program    *program
 	source     string
 	ast        *celast.AST
 	// ofPod has what the expression reads that is not the same for all pods.
@@ -31,8 +30,7 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
-		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(checkEvery))
+	program, err := sharedPlanner().plan(checked.NativeRep())
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}

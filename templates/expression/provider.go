@@ -79,23 +79,10 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 		}
 		return nil, false
 	}
-	if name != paramsType && name != variablesType {
-		return &types.FieldType{Type: t}, true // for the checker alone
-	}
 	if p.noting && name == paramsType {
 		p.used[field] = true
 	}
-	return &types.FieldType{
-		Type:  t,
-		IsSet: func(target any) bool { o, ok := target.(*object); return ok && o.has(field) },
-		GetFrom: func(target any) (any, error) {
-			o, ok := target.(*object)
-			if !ok {
-				return nil, fmt.Errorf("no such field: %s", field)
-			}
-			return o.get(field)
-		},
-	}, true
+	return &types.FieldType{Type: t}, true
 }
 
 // object is the value of params or of variables for one render.

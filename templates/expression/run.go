@@ -199,17 +199,15 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	if err := r.Interrupted(); err != nil {
 		return nil, err
 	}
-	v, details, err := e.program.ContextEval(r.ctx, s)
+	v, cost, err := e.program.run(r.ctx, s)
 	if r.exceeded == nil && errors.Is(err, interpreter.InterruptError{}) {
 		r.exceeded = cmp.Or(r.ctx.Err(), err)
 	}
 	if r.exceeded != nil {
 		return nil, r.exceeded
 	}
-	if cost := details.ActualCost(); cost != nil {
-		if err := r.pay(*cost, e.Place); err != nil {
-			return nil, err
-		}
+	if err := r.pay(cost, e.Place); err != nil {
+		return nil, err
 	}
 	var cancelled interpreter.EvalCancelledError
 	switch {

@@ -1,0 +1,92 @@
+// Command idle shows what Pillion takes of memory while it does nothing, on a ground of its
+// own that is removed at the end: a cluster with many namespaces and SidecarTemplates, as
+// people make them with kubectl apply. Its last line is
+//
+//	IDLE namespaces=<n> templates=<n> rss_mb=<x> heap_mb=<x> target_mb=<x>
+//
+// in MiB. It exits with 1 if the resident memory is above the target.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// plan is what is measured.
+type plan struct {
+	namespaces, templates int
+	// settle is how long after it became ready Pillion is measured.
+	settle time.Duration
+	// target is how many MiB of resident memory are allowed.
+	target float64
+}
+
+func main() {
+	p := plan{}
+	flag.IntVar(&p.namespaces, "namespaces", 10_000, "how many namespaces there are")
+	flag.IntVar(&p.templates, "templates", 1_000, "how many SidecarTemplates there are")
+	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
+	flag.Float64Var(&p.target, "target", 96, "how many MiB of resident memory are allowed")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	m, err := run(ctx, p)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "idle:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, m.resident, m.heap, p.target)
+	if m.resident > p.target {
+		os.Exit(1)
+	}
+}
+
+// run fills a cluster while no Pillion runs, starts one, and measures it.
+func run(ctx context.Context, p plan) (_ memory, err error) {
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		return memory{}, err
+	}
+	g, err := ground.StartControlPlane(ctx, checkout, ground.FromEnvironment(), os.Stdout)
+	if err != nil {
+		return memory{}, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if err := ground.Install(ctx, g, checkout); err != nil {
+		return memory{}, err
+	}
+	if err := g.Scale(ctx, ground.Namespace, 0); err != nil {
+		return memory{}, err
+	}
+	if err := fill(ctx, g.Kubeconfig(), p, os.Stdout); err != nil {
+		return memory{}, err
+	}
+	began := time.Now()
+	if err := g.Scale(ctx, ground.Namespace, 1); err != nil {
+		return memory{}, err
+	}
+	replica := g.Replicas(ground.Namespace)[0]
+	fmt.Printf("ready %.1f s after its start\n", time.Since(began).Seconds())
+	if err := p.checkInForce(ctx, replica); err != nil {
+		return memory{}, err
+	}
+	select {
+	case <-ctx.Done():
+		return memory{}, ctx.Err()
+	case <-time.After(p.settle):
+	}
+	m, err := measure(ctx, replica)
+	if err != nil {
+		return memory{}, err
+	}
+	fmt.Printf("%s later: resident %.1f MiB (of it %.1f of the binary's file), at its peak %.1f, %.1f s of CPU\n", p.settle, m.resident, m.file, m.peak, m.cpu)
+	return m, nil
+}

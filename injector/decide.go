@@ -30,7 +30,7 @@ func (c catalog) At(place int) policy.Template {
 	if e.Template == nil {
 		return brokenChoice(e)
 	}
-	spec := e.Template.Spec()
+	spec := e.Template.Policies()
 	return policy.Template{Name: e.Name, Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template}
 }
 

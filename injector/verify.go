@@ -70,7 +70,7 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 	var refusals []TemplateOutcome
 	for _, place := range r.Templates.Required() {
 		e := r.Templates.At(place)
-		if e.Template == nil || e.Template.Spec().Suspend {
+		if e.Template == nil || e.Template.Policies().Suspend {
 			continue
 		}
 		namespaces, pods, ok := e.Template.Match()

@@ -96,7 +96,7 @@ func (w *way) render() error {
 
 func (w *way) renderOne(t *templates.Template) error {
 	pod := w.base
-	if t.Spec().Required {
+	if t.Policies().Required {
 		pod = w.seen
 	}
 	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
@@ -129,7 +129,7 @@ func (w *way) renderOne(t *templates.Template) error {
 	}
 	out.Code = reason.NothingToInject
 	w.rendered[out.Name] = &out
-	spec := t.Spec()
+	spec := t.Policies()
 	w.fragments = append(w.fragments, merge.Fragment{
 		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
@@ -235,7 +235,7 @@ func (w *way) failed(out TemplateOutcome) {
 	out.Asked = true
 	w.out.Templates = append(w.out.Templates, out)
 	w.step(out.Name, out.Why, string(out.Code))
-	if w.template(out.Name).Spec().OnError == v1alpha1.ErrorSkip || w.spares(out.Name) {
+	if w.template(out.Name).Policies().OnError == v1alpha1.ErrorSkip || w.spares(out.Name) {
 		w.warn(out)
 		return
 	}

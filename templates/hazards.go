@@ -11,6 +11,7 @@ import (
 // where they can mean more than a value. It does not warn of numbers, of values that an
 // enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
+	t = t.full()
 	var warnings []Warning
 	for _, h := range hazard.Find(t.spec.Parameters, t.names, textsIn(t.tree, false, nil)) {
 		warnings = append(warnings, Warning{Template: t.name, Path: h.At.String(), Line: h.Line, Message: h.Message})

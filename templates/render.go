@@ -128,7 +128,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(ctx, in, m)
+	return t.full().renderWith(ctx, in, m)
 }
 
 // renderWith renders with parameters that are already known.

@@ -32,7 +32,7 @@ func (e Entry) Broken() *Broken {
 // Required reports whether the template is required, as far as that is known.
 func (e Entry) Required() bool {
 	if e.Template != nil {
-		return e.Template.Spec().Required
+		return e.Template.Policies().Required
 	}
 	b := e.Broken()
 	return b != nil && b.Required
@@ -41,7 +41,7 @@ func (e Entry) Required() bool {
 // InjectByDefault reports whether "true" asks for the template, as far as that is known.
 func (e Entry) InjectByDefault() bool {
 	if e.Template != nil {
-		return e.Template.Spec().InjectByDefault
+		return e.Template.Policies().InjectByDefault
 	}
 	b := e.Broken()
 	return b != nil && b.InjectByDefault

@@ -132,11 +132,12 @@ func (t *Template) made(in Input) (*made, error) {
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
-	params, err := t.parameters.Resolve(a)
+	awake := t.full()
+	params, err := awake.parameters.Resolve(a)
 	if err != nil {
 		return nil, err
 	}
-	m := t.newMade(params)
+	m := awake.newMade(params)
 	in.Cache.put(key, m)
 	return m, nil
 }

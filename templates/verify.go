@@ -19,7 +19,7 @@ type Verify struct {
 }
 
 // Verify returns what the template's spec.verify accepts: nothing if it has none.
-func (t *Template) Verify() Verify { return t.verify }
+func (t *Template) Verify() Verify { return t.full().verify }
 
 // AllowsImage reports whether a sidecar may have the image in place of the rendered
 // one. What is no reference to an image, such as a/../b, is never accepted.

@@ -18,6 +18,8 @@ type compiler struct {
 	done map[documentKey]compiled
 	// names has, for each unit of the last call, the templates that it stood for.
 	names map[string][]string
+	// awake counts the templates of this call that are not at rest.
+	awake int
 }
 
 // documentKey is what the result of compiling a document depends on. The line is
@@ -56,8 +58,9 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set
 	unreadable := map[string]error{}
 	var warnings []templates.Warning
 	var verdicts []Verdict
+	c.awake = 0
 	for _, u := range units {
-		results, warned := c.compile(u, done)
+		results, warned := c.compile(u, done, before)
 		warnings = append(warnings, warned...)
 		if u.Object != nil {
 			verdicts = append(verdicts, a.verdict(u, results))
@@ -82,7 +85,7 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set
 }
 
 // compile returns the result for each document of a unit, in order.
-func (c *compiler) compile(u Unit, done map[documentKey]compiled) ([]compiled, []templates.Warning) {
+func (c *compiler) compile(u Unit, done map[documentKey]compiled, before *templates.Set) ([]compiled, []templates.Warning) {
 	if u.Err != nil {
 		return []compiled{{err: u.Err}}, nil
 	}
@@ -97,8 +100,11 @@ func (c *compiler) compile(u Unit, done map[documentKey]compiled) ([]compiled, [
 		o, ok := c.done[key]
 		if !ok {
 			var warned []templates.Warning
-			o, warned = c.one(u.Source, d)
+			o, warned = c.one(u.Source, d, before)
 			warnings = append(warnings, warned...)
+		}
+		if o.template != nil && !o.template.AtRest() {
+			c.awake++
 		}
 		done[key] = o
 		results = append(results, o)
@@ -106,11 +112,17 @@ func (c *compiler) compile(u Unit, done map[documentKey]compiled) ([]compiled, [
 	return results, warnings
 }
 
-func (c *compiler) one(source string, d templates.Document) (compiled, []templates.Warning) {
+// one compiles a document. The template is at rest if there are many, unless it follows
+// one that is awake.
+func (c *compiler) one(source string, d templates.Document, before *templates.Set) (compiled, []templates.Warning) {
 	options := c.options
 	options.Source, options.FirstLine = source, d.Line
 	t, warnings, err := templates.Compile(d.Manifest, options)
 	if err == nil {
+		t = t.CanRest(d.Manifest, options)
+		if e, ok := before.Get(t.Name()); c.awake >= mostAwake && (!ok || e.Template == nil || e.Template.AtRest()) {
+			t.Rest()
+		}
 		return compiled{name: t.Name(), place: templates.NamedAt(d, source), template: t}, warnings
 	}
 	var bad *templates.CompileError

@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
 )
 
 // FuzzClusterObjects holds for any JSON object as a SidecarTemplate of the cluster: what is
-// kept of it gives the same manifest as the object itself, with its name and its spec, and
-// the object is not changed.
+// kept of it gives a manifest with its name and its spec, the same each time, the cache
+// finds it under the same key, and the object is not changed.
 func FuzzClusterObjects(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"metadata":{"name":"a","generation":2,"resourceVersion":"7","managedFields":[{}]},"spec":{"inject":{}},"status":{"observedGeneration":2,"hash":"x","conditions":[{"type":"Ready","status":"True"}]}}`,
@@ -32,14 +33,22 @@ func FuzzClusterObjects(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, slim := units([]any{u}), units([]any{kept})
-		if !reflect.DeepEqual(whole, slim) || len(whole.Units) != 1 || whole.Err != nil {
-			t.Fatalf("%+v of the object, %+v of what is kept", whole, slim)
+		again, err := onlyNeeded(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, same := units([]any{kept}), units([]any{again})
+		if !reflect.DeepEqual(got, same) || len(got.Units) != 1 || got.Err != nil {
+			t.Fatalf("%+v, then %+v of the same object", got, same)
+		}
+		key, err := cache.MetaNamespaceKeyFunc(kept)
+		if err != nil || key != u.GetName() {
+			t.Fatalf("the key is %q (%v), want %q", key, err, u.GetName())
 		}
 		if after, _ := json.Marshal(object); string(after) != string(before) {
 			t.Fatalf("the object became %s", after)
 		}
-		one := whole.Units[0]
+		one := got.Units[0]
 		var manifest struct {
 			Metadata struct{ Name string }
 			Spec     any

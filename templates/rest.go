@@ -1,0 +1,103 @@
+package templates
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Policies are the fields of a spec that say for which pods the template counts, and what
+// becomes of a failure or a conflict.
+type Policies struct {
+	Required, InjectByDefault, Suspend, Overridable bool
+	OnConflict                                      v1alpha1.ConflictPolicy
+	OnError                                         v1alpha1.ErrorPolicy
+}
+
+// origin is what a template at rest is compiled from again.
+type origin struct {
+	text    []byte
+	options Options
+
+	// awake is the template as it was compiled, or nil while it is at rest. used is set
+	// by whoever needs it.
+	awake atomic.Pointer[Template]
+	used  atomic.Bool
+	mu    sync.Mutex // one compiles
+}
+
+// Policies returns what the spec says without parameters, expressions and fragment. It wakes
+// no template.
+func (t *Template) Policies() Policies {
+	return Policies{
+		Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, Overridable: t.spec.Overridable,
+		OnConflict: t.spec.OnConflict, OnError: t.spec.OnError,
+	}
+}
+
+// CanRest returns a template that is the same, and that [Template.Rest] can put to rest.
+// The manifest and the options are those that the template was compiled from; the caller
+// must not change the text. To have the template awake takes about twenty times as much
+// memory as its manifest, and most templates of a large cluster are asked for by few pods
+// or none.
+func (t *Template) CanRest(text []byte, o Options) *Template {
+	below := &Template{
+		name: t.name, hash: t.hash, prefix: t.prefix, annotations: t.annotations,
+		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod,
+		spec: v1alpha1.SidecarTemplateSpec{
+			Order: t.spec.Order, Match: t.spec.Match, Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend,
+			Overridable: t.spec.Overridable, OnConflict: t.spec.OnConflict, OnError: t.spec.OnError,
+		},
+		origin: &origin{text: text, options: o},
+	}
+	below.origin.awake.Store(t)
+	return below
+}
+
+// Rest gives back the memory of what only rendering needs, unless the template was used
+// since the last call. It reports whether the template is at rest. The next use compiles
+// it again, which takes some milliseconds. A template that cannot rest never is at rest.
+func (t *Template) Rest() bool {
+	o := t.origin
+	if o == nil {
+		return false
+	}
+	if o.used.Swap(false) {
+		return false
+	}
+	o.awake.Store(nil)
+	return true
+}
+
+// AtRest reports whether the next use of the template compiles it.
+func (t *Template) AtRest() bool { return t.origin != nil && t.origin.awake.Load() == nil }
+
+// full returns the template with all that was compiled, and wakes it if it is at rest.
+func (t *Template) full() *Template {
+	o := t.origin
+	if o == nil {
+		return t
+	}
+	if !o.used.Load() {
+		o.used.Store(true)
+	}
+	if awake := o.awake.Load(); awake != nil {
+		return awake
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if awake := o.awake.Load(); awake != nil {
+		return awake
+	}
+	options := o.options
+	options.again = true
+	awake, _, err := Compile(o.text, options)
+	if err != nil {
+		panic(fmt.Sprintf("templates: compiling %s again, which has compiled before: %v", t.name, err))
+	}
+	awake.hash = t.hash
+	o.awake.Store(awake)
+	return awake
+}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -130,6 +129,8 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return err
 	}
 	set.OnChange(metrics.SetTemplates)
+	garbage := newGarbage()
+	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
 	ns, err := namespaces.New(metadataClient)
 	if err != nil {
 		return err
@@ -175,16 +176,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus)
-}
-
-// limitMemory has the garbage collector work harder when the process comes near its
-// limit, in bytes, unless the environment variable GOMEMLIMIT says when. Three eighths are
-// left for what Go does not count: the binary itself, and memory not yet given back.
-func limitMemory(limit int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit * 5 / 8)
-	}
+	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus, garbage.run)
 }
 
 // instance returns the name of this replica: a pod's host name is the pod's name.

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/pillion-dev/pillion/templates"
@@ -32,12 +32,18 @@ type Informer struct {
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(client metadata.Interface) (*Informer, error) {
 	i := &Informer{live: newLiveReader(client)}
-	i.informer = metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	err := i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+	all := client.Resource(resource)
+	i.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return all.List(ctx, options)
+		},
+		WatchFuncWithContext: all.Watch,
+	}, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
+	err := errors.Join(i.informer.SetTransform(onlyNeeded), i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.lastError = err
-	})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("watching namespaces: %w", err)
 	}
@@ -69,30 +75,30 @@ func (i *Informer) Ready() error {
 // not hold it. The error is NotFound if the namespace does not exist, and TooManyRequests
 // if too many namespaces are being read.
 func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
-	object, ok := i.cached(name)
-	if !ok {
-		var err error
-		if object, err = i.live.get(ctx, name); err != nil {
-			return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
-		}
+	if ns, ok := i.cached(name); ok {
+		return ns.namespace(), nil
+	}
+	object, err := i.live.get(ctx, name)
+	if err != nil {
+		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
 	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
 }
 
 // UID returns the UID of a namespace in the cache. It reads nothing live.
 func (i *Informer) UID(name string) (types.UID, bool) {
-	object, ok := i.cached(name)
+	ns, ok := i.cached(name)
 	if !ok {
 		return "", false
 	}
-	return object.UID, true
+	return ns.uid, true
 }
 
 // cached returns a namespace of the cache.
-func (i *Informer) cached(name string) (*metav1.PartialObjectMetadata, bool) {
+func (i *Informer) cached(name string) (*cached, bool) {
 	item, _, _ := i.informer.GetStore().GetByKey(name) // the store is in memory: no key fails
-	object, ok := item.(*metav1.PartialObjectMetadata)
-	return object, ok
+	ns, ok := item.(*cached)
+	return ns, ok
 }
 
 // List returns the namespaces in the cache, in no particular order. Namespaces that are
@@ -100,8 +106,8 @@ func (i *Informer) cached(name string) (*metav1.PartialObjectMetadata, bool) {
 func (i *Informer) List() []templates.Namespace {
 	var all []templates.Namespace
 	for _, item := range i.informer.GetStore().List() {
-		if object, ok := item.(*metav1.PartialObjectMetadata); ok && object.DeletionTimestamp == nil {
-			all = append(all, templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations})
+		if ns, ok := item.(*cached); ok && !ns.deleting {
+			all = append(all, ns.namespace())
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,20 +15,26 @@ import (
 // calls what need not be compiled again. It is used by one goroutine at a time.
 type compiler struct {
 	options templates.Options
-	// done has the result for each document of the last call.
-	done map[documentKey]compiled
+	// done has the units of the last call that have documents, by their source.
+	done map[string]compiledUnit
 	// names has, for each unit of the last call, the templates that it stood for.
 	names map[string][]string
 	// awake counts the templates of this call that are not at rest.
 	awake int
 }
 
-// documentKey is what the result of compiling a document depends on. The line is
-// in it because messages have it.
+// compiledUnit is a unit's text, and what became of its documents.
+type compiledUnit struct {
+	data    []byte
+	keys    []documentKey
+	results []compiled
+}
+
+// documentKey is what the result of compiling a document of a unit depends on. The line
+// is in it because messages have it.
 type documentKey struct {
-	source string
-	line   int
-	sum    [sha256.Size]byte
+	line int
+	sum  [sha256.Size]byte
 }
 
 // compiled is the result of compiling one document.
@@ -46,7 +53,7 @@ type claim struct {
 }
 
 func newCompiler(o templates.Options) *compiler {
-	return &compiler{options: o, done: map[documentKey]compiled{}, names: map[string][]string{}}
+	return &compiler{options: o, done: map[string]compiledUnit{}, names: map[string][]string{}}
 }
 
 // assemble returns the set for units in the order of their precedence, the verdict on each
@@ -54,7 +61,7 @@ func newCompiler(o templates.Options) *compiler {
 // in force, from which bad manifests keep their last good template.
 func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set, []Verdict, []templates.Warning) {
 	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
-	done, names := map[documentKey]compiled{}, map[string][]string{}
+	done, names := make(map[string]compiledUnit, len(units)), map[string][]string{}
 	unreadable := map[string]error{}
 	var warnings []templates.Warning
 	var verdicts []Verdict
@@ -85,31 +92,47 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set
 }
 
 // compile returns the result for each document of a unit, in order.
-func (c *compiler) compile(u Unit, done map[documentKey]compiled, before *templates.Set) ([]compiled, []templates.Warning) {
+func (c *compiler) compile(u Unit, done map[string]compiledUnit, before *templates.Set) ([]compiled, []templates.Warning) {
 	if u.Err != nil {
 		return []compiled{{err: u.Err}}, nil
+	}
+	last := c.done[u.Source]
+	if len(last.results) > 0 && bytes.Equal(last.data, u.Data) {
+		c.countAwake(last.results)
+		done[u.Source] = last
+		return last.results, nil
 	}
 	documents := templates.ParseFile(u.Data)
 	if len(documents) == 0 {
 		return []compiled{{err: fmt.Errorf("%s: holds no manifest; delete the file if that is meant", u.Source)}}, nil
 	}
-	var results []compiled
+	known := map[documentKey]compiled{}
+	for i, key := range last.keys {
+		known[key] = last.results[i]
+	}
 	var warnings []templates.Warning
+	now := compiledUnit{data: u.Data}
 	for _, d := range documents {
-		key := documentKey{u.Source, d.Line, sha256.Sum256(d.Manifest)}
-		o, ok := c.done[key]
+		key := documentKey{d.Line, sha256.Sum256(d.Manifest)}
+		o, ok := known[key]
 		if !ok {
 			var warned []templates.Warning
 			o, warned = c.one(u.Source, d, before)
 			warnings = append(warnings, warned...)
 		}
+		now.keys, now.results = append(now.keys, key), append(now.results, o)
+		c.countAwake(now.results[len(now.results)-1:])
+	}
+	done[u.Source] = now
+	return now.results, warnings
+}
+
+func (c *compiler) countAwake(results []compiled) {
+	for _, o := range results {
 		if o.template != nil && !o.template.AtRest() {
 			c.awake++
 		}
-		done[key] = o
-		results = append(results, o)
 	}
-	return results, warnings
 }
 
 // one compiles a document. The template is at rest if there are many, unless it follows

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -32,6 +33,8 @@ const (
 	// before templates that were in force go: an API server that has just started,
 	// or lags behind the others, says so for a moment.
 	absences = 5
+	// reportPause is how long after a report the next one comes at the soonest.
+	reportPause = 100 * time.Millisecond
 )
 
 // Cluster returns a source of the cluster's SidecarTemplates in an API group. Its
@@ -100,7 +103,7 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 		cache.SharedIndexInformerOptions{ObjectDescription: c.gvr.String()})
 	// Neither fails: the informer has not been started. What the API answers is
 	// observed by health, so it need not be logged once more.
-	_ = informer.SetTransform(onlyNeeded)
+	_ = informer.SetTransform(func(obj any) (any, error) { return onlyNeeded(obj, informer.GetStore()) })
 	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { h.signal() },
@@ -133,6 +136,10 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 			report(Report{Err: err})
 		case registration.HasSynced():
 			report(units(informer.GetStore().List()))
+		}
+		// The replicas write the status of each template, one after the other.
+		if !sleep(ctx, reportPause) {
+			return
 		}
 	}
 }
@@ -208,8 +215,9 @@ type cachedObject struct {
 }
 
 // onlyNeeded makes a manifest of an object. All manifests get the apiVersion that files
-// have, whichever group the cluster serves them in.
-func onlyNeeded(obj any) (any, error) {
+// have, whichever group the cluster serves them in. An object whose manifest did not change,
+// because its status did, shares the text with what the store has of it.
+func onlyNeeded(obj any, store cache.KeyGetter) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil
@@ -223,6 +231,11 @@ func onlyNeeded(obj any) (any, error) {
 		err = errors.Join(errors.New("writing the object as JSON"), err)
 	}
 	object := objectOf(u)
+	if known, ok, _ := store.GetByKey(object.Name); ok {
+		if before, ok := known.(*cachedObject); ok && bytes.Equal(before.unit.Data, data) {
+			data = before.unit.Data
+		}
+	}
 	return &cachedObject{
 		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Generation: object.Generation, ResourceVersion: object.ResourceVersion},
 		unit:       Unit{Source: templates.ClusterSource + object.Name, Data: data, Err: err, Object: object},

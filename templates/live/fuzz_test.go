@@ -29,13 +29,20 @@ func FuzzClusterObjects(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept, err := onlyNeeded(u)
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		kept, err := onlyNeeded(u, store)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := onlyNeeded(u)
+		if err := store.Add(kept); err != nil {
+			t.Fatal(err)
+		}
+		again, err := onlyNeeded(u, store)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if a, b := kept.(*cachedObject).unit.Data, again.(*cachedObject).unit.Data; &a[0] != &b[0] {
+			t.Fatal("the same text is in memory twice")
 		}
 		got, same := units([]any{kept}), units([]any{again})
 		if !reflect.DeepEqual(got, same) || len(got.Units) != 1 || got.Err != nil {

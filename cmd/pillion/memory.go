@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"time"
+)
+
+// limitMemory has the garbage collector work harder when the process comes near its
+// limit, in bytes, unless the environment variable GOMEMLIMIT says when. Three eighths are
+// left for what Go does not count: the binary itself, and memory not yet given back.
+func limitMemory(limit int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit * 5 / 8)
+	}
+}
+
+// quiet is how long nothing has been loaded when the garbage of loading is given back.
+const quiet = 5 * time.Second
+
+// garbage gives back to the system what loading has left of memory. To compile a thousand
+// templates leaves ten times as much as they take, and Go would keep most of it, because
+// it expects as much again.
+type garbage struct {
+	loaded chan struct{}
+	free   func()
+}
+
+func newGarbage() *garbage {
+	return &garbage{loaded: make(chan struct{}, 1), free: debug.FreeOSMemory}
+}
+
+// left says that something was loaded. It does not wait.
+func (g *garbage) left() {
+	select {
+	case g.loaded <- struct{}{}:
+	default:
+	}
+}
+
+// run gives back until ctx ends, which is no error. It begins with the start, which loads
+// the namespaces.
+func (g *garbage) run(ctx context.Context) error {
+	g.left()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.loaded:
+		}
+		for settled := false; !settled; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-g.loaded:
+			case <-time.After(quiet):
+				settled = true
+			}
+		}
+		g.free()
+	}
+}

@@ -1,0 +1,89 @@
+package namespaces
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// cached is what the cache keeps of a namespace. Large clusters have ten thousand
+// namespaces, so the labels and annotations are one text: in maps they take twice as much
+// memory.
+type cached struct {
+	name, version string
+	uid           types.UID
+	deleting      bool
+	// metadata has the labels and the annotations, as pack writes them.
+	metadata string
+}
+
+// onlyNeeded makes a cached namespace of what the API server sent.
+func onlyNeeded(object any) (any, error) {
+	ns, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &cached{
+		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil,
+		metadata: string(pack(pack(nil, ns.Labels), ns.Annotations)),
+	}, nil
+}
+
+// GetObjectMeta implements [metav1.ObjectMetaAccessor], by which the cache finds the key and
+// the version.
+func (c *cached) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Name: c.name, ResourceVersion: c.version, UID: c.uid}
+}
+
+// namespace returns the namespace as templates see it.
+func (c *cached) namespace() templates.Namespace {
+	labels, rest := unpack(c.metadata)
+	annotations, _ := unpack(rest)
+	return templates.Namespace{Name: c.name, Labels: labels, Annotations: annotations}
+}
+
+// pack appends a map to a text: how many keys there are, and of each key and its value the
+// length and the text.
+func pack(to []byte, m map[string]string) []byte {
+	to = binary.AppendUvarint(to, uint64(len(m)))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		to = append(binary.AppendUvarint(to, uint64(len(key))), key...)
+		to = append(binary.AppendUvarint(to, uint64(len(m[key]))), m[key]...)
+	}
+	return to
+}
+
+// unpack returns the map at the begin of a text that pack wrote, and the rest of the text.
+// An empty map is nil. The map shares the text.
+func unpack(text string) (m map[string]string, rest string) {
+	n, text := number(text)
+	if n == 0 {
+		return nil, text
+	}
+	m = make(map[string]string, n)
+	for range n {
+		var length int
+		length, text = number(text)
+		key := text[:length]
+		length, text = number(text[length:])
+		m[key], text = text[:length], text[length:]
+	}
+	return m, text
+}
+
+// number reads what [binary.AppendUvarint] wrote.
+func number(text string) (n int, rest string) {
+	for shift := 0; ; shift += 7 {
+		b := text[0]
+		text = text[1:]
+		n |= int(b&0x7f) << shift
+		if b < 0x80 {
+			return n, text
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package namespaces
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+)
+
+func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.MapOf(rapid.String(), rapid.OneOf(rapid.String(), rapid.Map(rapid.IntRange(0, 40_000), func(n int) string { return strings.Repeat("x", n) })))
+		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: rapid.StringN(1, 63, -1).Draw(t, "name"), UID: "u", ResourceVersion: "7",
+			Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations"),
+		}}
+		kept, err := onlyNeeded(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := kept.(*cached)
+		got := c.namespace()
+		if got.Name != object.Name || !maps.Equal(got.Labels, object.Labels) || !maps.Equal(got.Annotations, object.Annotations) {
+			t.Fatalf("%+v of %+v", got, object)
+		}
+		meta := c.GetObjectMeta()
+		if meta.GetName() != object.Name || meta.GetUID() != object.UID || meta.GetResourceVersion() != "7" || c.deleting {
+			t.Fatalf("%+v of %+v", c, object)
+		}
+	})
+}
+
+func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
+	object := namespace("shop", "a")
+	object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	kept, err := onlyNeeded(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := cache.MetaNamespaceKeyFunc(kept); err != nil || key != "shop" || !kept.(*cached).deleting {
+		t.Errorf("key %q (%v), being deleted %v", key, err, kept.(*cached).deleting)
+	}
+}

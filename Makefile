@@ -16,6 +16,7 @@ help: ## list these targets
 
 build: ## bin/pillion, a static binary, and bin/licenses, the licences of all that is linked into it
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
+	@echo "bin/pillion: $$(( $$(wc -c < bin/pillion) / 1024 )) KiB"
 	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
 
 static:

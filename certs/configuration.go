@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // Kind is the kind of a webhook configuration.
@@ -117,17 +118,16 @@ type configuration struct {
 
 // followConfiguration prepares to follow a configuration and its entries that call the
 // Service. changed is called after every change of the object, and must not block.
-func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
-	api := client.AdmissionregistrationV1()
+func followConfiguration(client clientset.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
 	switch c.Kind {
 	case Mutating:
-		return followKind(client, api.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
+		return followKind(client, client.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
 		})
 	case Validating:
-		return followKind(client, api.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
+		return followKind(client, client.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
@@ -147,7 +147,7 @@ type configurationClient[T, L runtime.Object] interface {
 func followKind[T interface {
 	runtime.Object
 	metav1.Object
-}, L runtime.Object](client kubernetes.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) (*configuration, error) {
+}, L runtime.Object](client clientset.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) (*configuration, error) {
 	f, err := follow[T](client, objects, "", c.Name, changed)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // followed holds the newest version of one object that this process has seen.
@@ -35,7 +36,7 @@ type lister[L runtime.Object] interface {
 // follow prepares to follow one object. Its requests select the object by name, as a
 // Role with resourceNames requires. changed is called after every change of the object,
 // and must not block.
-func follow[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) (*followed[T], error) {
+func follow[T, L runtime.Object](client clientset.Interface, objects lister[L], namespace, name string, changed func()) (*followed[T], error) {
 	only := func(opts *metav1.ListOptions) {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}
@@ -66,8 +67,8 @@ func follow[T, L runtime.Object](client kubernetes.Interface, objects lister[L],
 }
 
 // followSecret follows a Secret.
-func followSecret(client kubernetes.Interface, namespace, name string, changed func()) (*followed[*corev1.Secret], error) {
-	return follow[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
+func followSecret(client clientset.Interface, namespace, name string, changed func()) (*followed[*corev1.Secret], error) {
+	return follow[*corev1.Secret](client, client.Secrets(namespace), namespace, name, changed)
 }
 
 // subject names a followed Secret as the object of problems.

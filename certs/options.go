@@ -6,8 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 const (
@@ -74,7 +75,7 @@ func required(option, value string) error {
 
 // open completes the options of a provider and makes its client. Errors begin with
 // gives, which says what the provider supplies.
-func (o *Options) open(gives string, complete func() error) (kubernetes.Interface, error) {
+func (o *Options) open(gives string, complete func() error) (clientset.Interface, error) {
 	if err := complete(); err != nil {
 		return nil, fmt.Errorf("%s: %w", gives, err)
 	}
@@ -86,13 +87,13 @@ func (o *Options) open(gives string, complete func() error) (kubernetes.Interfac
 }
 
 // connect makes a client with its own rate limit.
-func (o *Options) connect() (kubernetes.Interface, error) {
+func (o *Options) connect() (clientset.Interface, error) {
 	if o.RESTConfig == nil {
 		return nil, errors.New("RESTConfig is not set")
 	}
 	config := rest.CopyConfig(o.RESTConfig)
 	config.QPS, config.Burst, config.RateLimiter = callsPerSecond, callsBurst, nil
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientset.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

@@ -7,14 +7,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // Revoke adds a CA to the revoked CAs of a Secret. A CA that is revoked already stays so.
 // The replicas do the rest: no caBundle has the CA any more, and another CA signs.
-func Revoke(ctx context.Context, client kubernetes.Interface, namespace, secret string, f Fingerprint) error {
+func Revoke(ctx context.Context, client clientset.Interface, namespace, secret string, f Fingerprint) error {
 	for {
-		object, err := client.CoreV1().Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
+		object, err := client.Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
 		if err != nil {
 			return naming(err, "get", namespace, secret)
 		}
@@ -22,7 +23,7 @@ func Revoke(ctx context.Context, client kubernetes.Interface, namespace, secret 
 		if err != nil || changed == nil {
 			return err
 		}
-		_, err = client.CoreV1().Secrets(namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err = client.Secrets(namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 		if !apierrors.IsConflict(err) {
 			return naming(err, "update", namespace, secret)
 		}

@@ -49,6 +49,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
 		"certs":               {module + "injector", module + "templates"},
+		"clientset":           {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range list(t, false, pkg) {
 			for _, f := range forbidden {
@@ -82,7 +83,7 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	} {
 		for _, imported := range list(t, false, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)
-			client := strings.HasPrefix(imported, "k8s.io/client-go/") && imported != "k8s.io/client-go/applyconfigurations"
+			client := strings.HasPrefix(imported, "k8s.io/client-go/")
 			network := imported == "net/http" && pkg != "injector/reason" // reason knows the codes of HTTP
 			if ours && !slices.Contains(allowed, inside) || client || network {
 				t.Errorf("%s imports %s", pkg, imported)
@@ -143,10 +144,22 @@ func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
 	}
 }
 
-func TestTheServingBinaryHasNoControllerRuntime(t *testing.T) {
+// TestTheBinaryHasNoneOfTheseLibraries holds the size of the program: each of them brings
+// along what Pillion does not use, and was a part of it once or could easily become one.
+// docs/performance.md says what each takes.
+func TestTheBinaryHasNoneOfTheseLibraries(t *testing.T) {
 	for _, dep := range list(t, true, "cmd/pillion") {
-		if strings.HasPrefix(dep, "sigs.k8s.io/controller-runtime") {
-			t.Errorf("cmd/pillion depends on %s", dep)
+		for library, why := range map[string]string{
+			"sigs.k8s.io/controller-runtime":                  "Pillion is a plain server",
+			"k8s.io/client-go/kubernetes":                     "it has the types of all API groups; take clientset",
+			"k8s.io/client-go/applyconfigurations":            "it has the schema of all API groups; take templates/podschema",
+			"k8s.io/client-go/informers":                      "it has the listers of all API groups; take tools/cache",
+			"k8s.io/client-go/discovery":                      "it has the types of all API groups",
+			"github.com/cert-manager/cert-manager/pkg/client": "Pillion reads no resource of cert-manager",
+		} {
+			if within(dep, library) {
+				t.Errorf("cmd/pillion depends on %s: %s", dep, why)
+			}
 		}
 	}
 }

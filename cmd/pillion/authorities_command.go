@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // shortestPrefix is how many digits of a fingerprint name a CA at least.
@@ -132,7 +132,7 @@ type found struct {
 }
 
 // look asks the replicas and reads the webhook configurations.
-func look(ctx context.Context, client kubernetes.Interface, namespace string, replicas []replica) (found, error) {
+func look(ctx context.Context, client clientset.Interface, namespace string, replicas []replica) (found, error) {
 	var f found
 	for _, r := range replicas {
 		f.answers = append(f.answers, r.ask(ctx))
@@ -162,7 +162,7 @@ type revocation struct {
 	timeout time.Duration
 }
 
-func (r revocation) run(ctx context.Context, out io.Writer, client kubernetes.Interface, replicas []replica) error {
+func (r revocation) run(ctx context.Context, out io.Writer, client clientset.Interface, replicas []replica) error {
 	now, err := look(ctx, client, r.where.namespace, replicas)
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (r revocation) resolve(list []*authority) (certs.Fingerprint, error) {
 }
 
 // wait returns when no caBundle has the CA and every replica that answers refuses it.
-func (r revocation) wait(ctx context.Context, out io.Writer, client kubernetes.Interface, replicas []replica, fingerprint certs.Fingerprint) error {
+func (r revocation) wait(ctx context.Context, out io.Writer, client clientset.Interface, replicas []replica, fingerprint certs.Fingerprint) error {
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

@@ -20,6 +20,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
 )
 
 // knowing returns a replica that says what it knows of a CA.
@@ -84,7 +85,7 @@ func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 			}
 			var out bytes.Buffer
 			r := revocation{where: installation{namespace: "own"}, digits: digits, timeout: 10 * time.Second}
-			err := r.run(t.Context(), &out, client, []replica{knowing("a", ownProvider, fingerprint, state), knowing("b", ownProvider, fingerprint, state)})
+			err := r.run(t.Context(), &out, clientsettest.Of(client), []replica{knowing("a", ownProvider, fingerprint, state), knowing("b", ownProvider, fingerprint, state)})
 			if err != nil || !seen.Load() || !strings.Contains(out.String(), "no caBundle has it: 1 webhook configurations, 2 replicas") {
 				t.Errorf("got %v after the caBundle was written: %t\n%s", err, seen.Load(), &out)
 			}
@@ -134,7 +135,7 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 			}
 			var out bytes.Buffer
 			r := revocation{where: installation{namespace: "own"}, digits: test.digits, secret: test.secret, timeout: 400 * time.Millisecond}
-			err := r.run(t.Context(), &out, client, test.replicas)
+			err := r.run(t.Context(), &out, clientsettest.Of(client), test.replicas)
 			if err == nil {
 				t.Error("revoke succeeds")
 			}
@@ -173,7 +174,7 @@ func TestStatusListsTheCAsWithTheirStates(t *testing.T) {
 		"":                     fingerprint + "  in a caBundle only  unknown  1 ",
 	} {
 		var out bytes.Buffer
-		err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(bundle)), "own", []replica{knowing("a", ownProvider, fingerprint, always(state))})
+		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", []replica{knowing("a", ownProvider, fingerprint, always(state))})
 		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "O=Acme Co") {
 			t.Errorf("%q: %v, want %q in\n%s", state, err, want, &out)
 		}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
 )
 
 // maxFuzzed bounds the inputs of a target: a longer one is no other case.
@@ -94,7 +96,7 @@ func FuzzReplicasAnswers(f *testing.F) {
 			return readiness, nil
 		}}
 		var out bytes.Buffer
-		err := status(t.Context(), &out, client, "own", []replica{one})
+		err := status(t.Context(), &out, clientsettest.Of(client), "own", []replica{one})
 		if err != nil && !errors.Is(err, errRefused) || !ready && err == nil {
 			t.Fatalf("error %v:\n%s", err, &out)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -63,11 +63,11 @@ func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) erro
 	config = rest.CopyConfig(config)
 	said := &warningList{}
 	config.WarningHandler = said
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientset.New(config)
 	if err != nil {
 		return err
 	}
-	pod, err := client.CoreV1().Pods(p.namespace).Create(ctx, p.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	pod, err := client.Pods(p.namespace).Create(ctx, p.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return p.failed(ctx, err)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
@@ -105,7 +105,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientset.New(config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -145,7 +145,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
 	}
 	events := effects.NewEvents(effects.Options{
-		Client: client.EventsV1(), Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
+		Client: client, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
 		Instance: instance(), Logger: log.With("component", "events"),
 	})
 	defer events.Close()

@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
+	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -80,12 +80,12 @@ func (i *installation) flags(f *pflag.FlagSet) {
 // open returns a client with the user's own rights, and the replicas. It prints a line for
 // each pod of Pillion that does not run. If only the pods cannot be listed, the client is
 // there beside the error.
-func (i *installation) open(ctx context.Context, w io.Writer) (kubernetes.Interface, []replica, error) {
+func (i *installation) open(ctx context.Context, w io.Writer) (clientset.Interface, []replica, error) {
 	config, err := clusterConfig(i.kubeconfig)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientset.New(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -109,8 +109,8 @@ type replica struct {
 
 // podsOf returns the replicas among the pods of the namespace. It prints a line for each
 // pod of Pillion that does not run.
-func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace, selector string) ([]replica, error) {
-	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+func podsOf(ctx context.Context, w io.Writer, client clientset.Interface, namespace, selector string) ([]replica, error) {
+	pods, err := client.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", namespace, err)
 	}
@@ -124,9 +124,7 @@ func podsOf(ctx context.Context, w io.Writer, client kubernetes.Interface, names
 			continue
 		}
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
-			// Do would drop the body of an error, in which the replica says why it is not ready.
-			return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(pod.Name + ":8080").
-				SubResource("proxy").Suffix(path).DoRaw(ctx)
+			return client.PodProxy(ctx, namespace, pod.Name, 8080, path)
 		}})
 	}
 	return replicas, nil
@@ -262,7 +260,7 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 
 // status asks every replica and prints the result. It returns errRefused if something is
 // missing or fails.
-func status(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []replica) error {
+func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []replica) error {
 	if len(replicas) == 0 {
 		fmt.Fprintf(w, "no replicas: no running pod in namespace %s has a container called %s (and the labels of -l, if given); -n names Pillion's namespace\n", namespace, ownContainer)
 		return errRefused

@@ -14,12 +14,13 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // certificateStatus prints the certificates and webhook configurations. It reports whether
 // they are complete: every configuration verifies all its replicas.
-func certificateStatus(ctx context.Context, w io.Writer, client kubernetes.Interface, namespace string, replicas []answers, now time.Time) (bool, error) {
+func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []answers, now time.Time) (bool, error) {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
 	for _, a := range replicas {
@@ -150,7 +151,7 @@ func (c configuration) named(replicas []answers) bool {
 // configurationsOf returns the configurations that the replicas name, whether they exist or
 // not, and all others that call the same Services. If no replica names a configuration, it
 // returns all that call a Service in the namespace. They are sorted by kind and name.
-func configurationsOf(ctx context.Context, client kubernetes.Interface, namespace string, replicas []answers) ([]configuration, error) {
+func configurationsOf(ctx context.Context, client clientset.Interface, namespace string, replicas []answers) ([]configuration, error) {
 	all, err := callers(ctx, client, namespace)
 	if err != nil {
 		return nil, err
@@ -186,15 +187,14 @@ func configurationsOf(ctx context.Context, client kubernetes.Interface, namespac
 
 // callers returns all webhook configurations, each with its entries that call a Service in
 // the namespace.
-func callers(ctx context.Context, client kubernetes.Interface, namespace string) ([]configuration, error) {
-	api := client.AdmissionregistrationV1()
+func callers(ctx context.Context, client clientset.Interface, namespace string) ([]configuration, error) {
 	var all []configuration
 	add := func(c *configuration, name string, client admissionv1.WebhookClientConfig) {
 		if client.Service != nil && client.Service.Namespace == namespace {
 			c.entries = append(c.entries, webhookEntry{name, client})
 		}
 	}
-	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	mutating, err := client.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing mutatingwebhookconfigurations: %w", err)
 	}
@@ -205,7 +205,7 @@ func callers(ctx context.Context, client kubernetes.Interface, namespace string)
 		}
 		all = append(all, c)
 	}
-	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	validating, err := client.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing validatingwebhookconfigurations: %w", err)
 	}

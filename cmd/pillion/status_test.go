@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
 )
 
 // newReplica returns a replica whose admin port is served by the test. missing says why the
@@ -78,7 +80,7 @@ func naming(name string, configurations map[string]int) replica {
 func TestStatusNamesAMissingPermissionAndFails(t *testing.T) {
 	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion"`
 	var out bytes.Buffer
-	err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(nil)), "own", []replica{newReplica(t, missing, 0)})
+	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", []replica{newReplica(t, missing, 0)})
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want errRefused", err)
 	}
@@ -92,7 +94,7 @@ func TestStatusNamesAMissingPermissionAndFails(t *testing.T) {
 func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 	bundle := aBundle()
 	var out bytes.Buffer
-	if err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(bundle)), "own", []replica{newReplica(t, "", 1)}); err != nil {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", []replica{newReplica(t, "", 1)}); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	if !strings.Contains(out.String(), "mutatingwebhookconfiguration/pillion") || !strings.Contains(out.String(), "1 of 1 replicas") {
@@ -102,7 +104,7 @@ func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 
 func TestStatusWithoutReplicasNamesTheNamespace(t *testing.T) {
 	var out bytes.Buffer
-	if err := status(t.Context(), &out, fake.NewClientset(), "own", nil); !errors.Is(err, errRefused) || !strings.Contains(out.String(), "namespace own") {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset()), "own", nil); !errors.Is(err, errRefused) || !strings.Contains(out.String(), "namespace own") {
 		t.Errorf("got %v\n%s", err, &out)
 	}
 }
@@ -110,7 +112,7 @@ func TestStatusWithoutReplicasNamesTheNamespace(t *testing.T) {
 func TestAReplicaThatDoesNotAnswerIsNamed(t *testing.T) {
 	var out bytes.Buffer
 	gone := replica{name: "gone", get: getURL("http://127.0.0.1:1")}
-	if err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(nil)), "own", []replica{gone}); !errors.Is(err, errRefused) {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", []replica{gone}); !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(out.String(), "not ready: gone: ") || !strings.Contains(out.String(), "unknown") {
@@ -171,7 +173,7 @@ func TestStatusShowsTheConfigurationsOfItsReplicas(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := status(t.Context(), &out, fake.NewClientset(test.objects...), "own", test.replicas)
+			err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(test.objects...)), "own", test.replicas)
 			if (err == nil) != test.ok {
 				t.Errorf("got %v, want all well: %t", err, test.ok)
 			}
@@ -201,7 +203,7 @@ func TestStatusNamesTheProblemsOfAReadyReplica(t *testing.T) {
 		return body, err
 	}
 	var out bytes.Buffer
-	err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(aBundle())), "own", []replica{failing})
+	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", []replica{failing})
 	if want := "failing: one: secret: secret own/pillion-ca; its log says why\n"; !errors.Is(err, errRefused) || !strings.HasPrefix(out.String(), want) {
 		t.Errorf("got %v, want errRefused and an output that begins with\n%s\n%s", err, want, &out)
 	}
@@ -231,7 +233,7 @@ func TestReplicasAreRunningPodsThatAreNotBeingDeleted(t *testing.T) {
 	)
 	for selector, want := range map[string]string{"": "running", "app.kubernetes.io/instance=running": "running", "app.kubernetes.io/instance=other": ""} {
 		var out bytes.Buffer
-		replicas, err := podsOf(t.Context(), &out, client, "own", selector)
+		replicas, err := podsOf(t.Context(), &out, clientsettest.Of(client), "own", selector)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,5 +9,5 @@
 // exists with the UID that the event names. Equal events are written once in some minutes,
 // and each namespace has a bounded rate.
 //
-// May import: reason, client-go. No other package of this module.
+// May import: reason, clientset, client-go. No other package of this module.
 package effects

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -38,9 +39,14 @@ type Event struct {
 	Message string
 }
 
+// EventsGetter is a client that creates events in a namespace.
+type EventsGetter interface {
+	Events(namespace string) clientset.Creator[*eventsv1.Event]
+}
+
 // Options are what [Events] work with. All fields are required but Owners and Now.
 type Options struct {
-	Client   typedeventsv1.EventsGetter
+	Client   EventsGetter
 	Metadata metadata.Interface
 	// Namespace returns the UID of a namespace that the informer knows.
 	Namespace func(name string) (types.UID, bool)

@@ -21,6 +21,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -60,7 +61,7 @@ func start(t *testing.T, owners bool) *world {
 		return w.refused != nil, nil, w.refused
 	})
 	w.events = NewEvents(Options{
-		Client: w.client.EventsV1(), Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
+		Client: clientsettest.Of(w.client), Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
 		Namespace: func(name string) (types.UID, bool) { return "Namespace-shop", name == "shop" },
 	})
 	t.Cleanup(w.events.Close)

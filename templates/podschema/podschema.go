@@ -1,15 +1,12 @@
 package podschema
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/applyconfigurations"
-	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
 // Kind tells what a JSON value of a [Type] looks like.
@@ -48,10 +45,10 @@ const (
 
 // Key is one field of a keyed list's merge key.
 type Key struct {
-	Name string
+	Name string `json:"name"`
 	// Default is the value that an item without the field has: a port's protocol
 	// is TCP when absent. It is nil or "" where the field must be there.
-	Default any
+	Default any `json:"default"`
 }
 
 // Type is the schema of one value in a pod. Types are immutable and shared.
@@ -114,101 +111,56 @@ func (t *Type) Words() string {
 	return "text or a number"
 }
 
-// Pod returns the schema of a v1 Pod. The first call parses it, which takes
-// some tens of milliseconds.
+// Pod returns the schema of a v1 Pod.
 func Pod() *Type { return pod() }
 
+// podTypes are the types of a pod, the pod's first, as client-go has them. The whole schema
+// of client-go is that of all API groups: 5 MB of the program, a tenth of a second and some
+// MB of memory to parse. The test of this file writes the pod's part of it, and compares.
+//
+//go:embed pod.json
+var podTypes []byte
+
 var pod = sync.OnceValue(func() *Type {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		panic(fmt.Sprintf("podschema: registering core/v1: %v", err))
-	}
-	typed, err := applyconfigurations.NewTypeConverter(scheme).ObjectToTyped(&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}})
+	types, err := readTypes(podTypes)
 	if err != nil {
-		panic(fmt.Sprintf("podschema: reading the schema of v1 Pod from client-go: %v", err))
+		panic(fmt.Sprintf("podschema: reading the embedded schema of a pod: %v", err))
 	}
-	b := builder{schema: typed.Schema(), named: map[string]*Type{}}
-	return b.ref(typed.TypeRef())
+	return types[0]
 })
 
-type builder struct {
-	schema *smd.Schema
-	named  map[string]*Type
+// stored is a type in [podTypes]. It refers to others by their place in the list.
+type stored struct {
+	Kind   Kind           `json:"kind"`
+	Scalar ScalarType     `json:"scalar,omitempty"`
+	Fields map[string]int `json:"fields,omitempty"`
+	Elem   int            `json:"elem,omitempty"`
+	Keys   []Key          `json:"keys,omitempty"`
+	Set    bool           `json:"set,omitempty"`
+	Atomic bool           `json:"atomic,omitempty"`
 }
 
-// ref builds the type that r refers to. A named type is built once, and is
-// known by its name before its fields are, because types may contain themselves.
-func (b *builder) ref(r smd.TypeRef) *Type {
-	if r.NamedType != nil {
-		if t, ok := b.named[*r.NamedType]; ok {
-			return t
+// readTypes reads what the test of this file writes.
+func readTypes(data []byte) ([]*Type, error) {
+	var all []stored
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	types := make([]*Type, len(all))
+	for i := range types {
+		types[i] = &Type{}
+	}
+	for i, s := range all {
+		*types[i] = Type{kind: s.Kind, scalar: s.Scalar, keys: s.Keys, set: s.Set, atomic: s.Atomic, names: slices.Sorted(maps.Keys(s.Fields))}
+		if s.Kind == Struct {
+			types[i].fields = make(map[string]*Type, len(s.Fields))
 		}
-		b.named[*r.NamedType] = &Type{}
-	}
-	atom, ok := b.schema.Resolve(r)
-	if !ok {
-		panic(fmt.Sprintf("podschema: client-go's schema has no type %v", r.NamedType))
-	}
-	t := &Type{}
-	if r.NamedType != nil {
-		t = b.named[*r.NamedType]
-	}
-	b.fill(t, atom)
-	return t
-}
-
-func (b *builder) fill(t *Type, atom smd.Atom) {
-	switch {
-	// Untyped scalars also carry a map and a list in a schema; nothing in a pod
-	// that is declared so holds either.
-	case atom.Scalar != nil:
-		t.kind, t.scalar = Scalar, scalarType(*atom.Scalar)
-	case atom.List != nil:
-		t.kind = List
-		t.elem = b.ref(atom.List.ElementType)
-		t.atomic = atom.List.ElementRelationship == smd.Atomic
-		for _, name := range atom.List.Keys {
-			t.keys = append(t.keys, Key{Name: name, Default: b.keyDefault(atom.List, name)})
+		for name, at := range s.Fields {
+			types[i].fields[name] = types[at]
 		}
-		t.set = !t.atomic && len(t.keys) == 0
-	case atom.Map != nil && len(atom.Map.Fields) == 0:
-		t.kind = Map
-		t.elem = b.ref(atom.Map.ElementType)
-		t.atomic = atom.Map.ElementRelationship == smd.Atomic
-	default:
-		t.kind = Struct
-		t.fields = make(map[string]*Type, len(atom.Map.Fields))
-		t.atomic = atom.Map.ElementRelationship == smd.Atomic
-		for _, f := range atom.Map.Fields {
-			t.fields[f.Name] = b.ref(f.Type)
-			t.names = append(t.names, f.Name)
+		if s.Kind == Map || s.Kind == List {
+			types[i].elem = types[s.Elem]
 		}
-		slices.Sort(t.names)
 	}
-}
-
-// keyDefault returns the default of a key field as the item's schema has it.
-func (b *builder) keyDefault(list *smd.List, name string) any {
-	item, ok := b.schema.Resolve(list.ElementType)
-	if !ok || item.Map == nil {
-		return nil
-	}
-	f, ok := item.Map.FindField(name)
-	if !ok {
-		return nil
-	}
-	return f.Default
-}
-
-func scalarType(s smd.Scalar) ScalarType {
-	switch s {
-	case smd.String:
-		return String
-	case smd.Numeric:
-		return Number
-	case smd.Boolean:
-		return Boolean
-	default:
-		return Untyped
-	}
+	return types, nil
 }

@@ -1,0 +1,100 @@
+package clientset_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
+)
+
+// asked is one request, as the API server gets it.
+type asked struct {
+	Method, Path, Accept, ContentType string
+	Body                              []byte
+}
+
+// record returns what calls ask of a server that knows no object.
+func record(t *testing.T, make func(*rest.Config) (clientset.Interface, error), config rest.Config, call func(clientset.Interface)) []asked {
+	t.Helper()
+	var all []asked
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		all = append(all, asked{r.Method, r.URL.String(), r.Header.Get("Accept"), r.Header.Get("Content-Type"), body})
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+	}))
+	defer server.Close()
+	config.Host = server.URL
+	client, err := make(&config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(client)
+	return all
+}
+
+func TestItAsksWhatTheClientsetOfClientGoAsks(t *testing.T) {
+	ours := func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }
+	theirs := func(c *rest.Config) (clientset.Interface, error) {
+		all, err := kubernetes.NewForConfig(c)
+		return clientsettest.Of(all), err
+	}
+	call := func(c clientset.Interface) {
+		ctx, dry := t.Context(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "pillion"}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "own"}, Data: map[string][]byte{"k": []byte("v")}}
+		_, _ = c.Secrets("own").Get(ctx, "a", metav1.GetOptions{ResourceVersion: "0"})
+		_, _ = c.Secrets("own").Create(ctx, secret, dry)
+		_, _ = c.Secrets("own").Update(ctx, secret, metav1.UpdateOptions{FieldManager: "pillion"})
+		_, _ = c.Secrets("own").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a", AllowWatchBookmarks: true})
+		_, _ = c.Pods("own").List(ctx, metav1.ListOptions{LabelSelector: "a=b"})
+		_, _ = c.Events("shop").Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Reason: "Injected"}, dry)
+		_, _ = c.MutatingWebhookConfigurations().Patch(ctx, "p", "application/json-patch+json", []byte("[]"), metav1.PatchOptions{FieldManager: "pillion"})
+		_, _ = c.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		_, _ = c.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		_, _ = c.ValidatingWebhookConfigurations().Get(ctx, "v", metav1.GetOptions{})
+	}
+	for name, config := range map[string]rest.Config{"default": {}, "JSON": {ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}} {
+		got, want := record(t, ours, config, call), record(t, theirs, config, call)
+		if len(got) != len(want) || len(got) < 10 {
+			t.Fatalf("%s: %d requests, want %d", name, len(got), len(want))
+		}
+		for i := range got {
+			if got[i].Method != want[i].Method || got[i].Path != want[i].Path || got[i].Accept != want[i].Accept || got[i].ContentType != want[i].ContentType || string(got[i].Body) != string(want[i].Body) {
+				t.Errorf("%s: it asks %s %s, accepts %s, sends %s %q;\nwant %s %s, %s, %s %q", name, got[i].Method, got[i].Path, got[i].Accept, got[i].ContentType, got[i].Body,
+					want[i].Method, want[i].Path, want[i].Accept, want[i].ContentType, want[i].Body)
+			}
+		}
+	}
+}
+
+func TestThePodProxyIsAskedForAPathOfAPort(t *testing.T) {
+	all := record(t, func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }, rest.Config{}, func(c clientset.Interface) {
+		if body, err := c.PodProxy(t.Context(), "own", "pillion-0", 8080, "/readyz"); err == nil || len(body) == 0 {
+			t.Errorf("the body %q and the error %v, want both", body, err)
+		}
+	})
+	if len(all) != 1 || all[0].Path != "/api/v1/namespaces/own/pods/pillion-0:8080/proxy/readyz" {
+		t.Errorf("asked %+v", all)
+	}
+}
+
+func TestABurstIsRequiredWithARate(t *testing.T) {
+	if _, err := clientset.New(&rest.Config{Host: "https://example.com", QPS: 5}); err == nil {
+		t.Error("a client without a burst")
+	}
+}

@@ -16,8 +16,12 @@ func limitMemory(limit int64) {
 	}
 }
 
-// quiet is how long nothing has been loaded when the garbage of loading is given back.
-const quiet = 5 * time.Second
+// The garbage of loading is given back when nothing has been loaded for quiet, and at the
+// latest after longest: replicas write the status of a thousand templates for minutes.
+const (
+	quiet   = 5 * time.Second
+	longest = 20 * time.Second
+)
 
 // garbage gives back to the system what loading has left of memory. To compile a thousand
 // templates leaves ten times as much as they take, and Go would keep most of it, because
@@ -49,11 +53,14 @@ func (g *garbage) run(ctx context.Context) error {
 			return nil
 		case <-g.loaded:
 		}
+		latest := time.After(longest)
 		for settled := false; !settled; {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-g.loaded:
+			case <-latest:
+				settled = true
 			case <-time.After(quiet):
 				settled = true
 			}

@@ -32,6 +32,14 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		if synctest.Wait(); freed != 2 {
 			t.Errorf("memory was given back %d times after two loads", freed)
 		}
+		for range 100 { // a load that does not end
+			g.left()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Hour)
+		if synctest.Wait(); freed < 2+4 || freed > 2+6 {
+			t.Errorf("memory was given back %d times in a load of 100 seconds, want every %s", freed-2, longest)
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,8 +31,16 @@ func onlyNeeded(object any) (any, error) {
 	}
 	return &cached{
 		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil,
-		metadata: string(pack(pack(nil, ns.Labels), ns.Annotations)),
+		metadata: string(pack(pack(nil, ns.Labels), annotationsOf(ns))),
 	}, nil
+}
+
+// annotationsOf returns the annotations that templates see: all but the one in which kubectl
+// apply keeps the whole object once more, which is half of what a namespace takes.
+func annotationsOf(ns *metav1.PartialObjectMetadata) map[string]string {
+	annotations := maps.Clone(ns.Annotations)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	return annotations
 }
 
 // GetObjectMeta implements [metav1.ObjectMetaAccessor], by which the cache finds the key and

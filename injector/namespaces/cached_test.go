@@ -34,6 +34,29 @@ func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
 	})
 }
 
+func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
+	object := namespace("shop", "a")
+	object.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+	i, err := New(newClient(t, object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live, err := i.Get(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go i.Run(t.Context())
+	waitFor(t, "ready", func() bool { return i.Ready() == nil })
+	inCache, err := i.Get(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"pillion.dev/inject": "a"}
+	if !maps.Equal(live.Annotations, want) || !maps.Equal(inCache.Annotations, want) {
+		t.Errorf("live %v, in the cache %v, want %v", live.Annotations, inCache.Annotations, want)
+	}
+}
+
 func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
 	object := namespace("shop", "a")
 	object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}

@@ -82,7 +82,7 @@ func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, e
 	if err != nil {
 		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
-	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}, nil
+	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}, nil
 }
 
 // UID returns the UID of a namespace in the cache. It reads nothing live.

@@ -291,17 +291,30 @@ func (c *compiler) requirement(at *manifest.Path) {
 func (c *compiler) selectors(t *Template, at *manifest.Path) {
 	t.availableTo = labels.Everything()
 	if a := t.spec.AvailableTo; a != nil {
-		t.availableTo = c.selector(a.NamespaceSelector, at.Fields("availableTo", "namespaceSelector"))
+		t.availableTo = c.namespaceSelector(t, a.NamespaceSelector, at.Fields("availableTo", "namespaceSelector"))
 	}
 	m := t.spec.Match
 	if m == nil {
 		return
 	}
-	t.matchNamespace = c.selector(m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
+	t.matchNamespace = c.namespaceSelector(t, m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
 	t.matchPod = c.selector(m.PodSelector, at.Fields("match", "podSelector"))
 	if t.matchNamespace.Empty() && t.matchPod.Empty() {
 		c.warn(at.Field("match"), "selects every pod of the cluster")
 	}
+}
+
+// namespaceSelector compiles a selector of namespaces. Pillion keeps labels on namespaces
+// because of selectors, so a selector cannot depend on such a label.
+func (c *compiler) namespaceSelector(t *Template, s *metav1.LabelSelector, at *manifest.Path) labels.Selector {
+	selector := c.selector(s, at)
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if r.Key() == RequiredLabel(t.prefix) {
+			c.problem(at, "selects by "+r.Key()+", a label that Pillion sets itself; select by a label of your own")
+		}
+	}
+	return selector
 }
 
 // selector compiles a selector. One that is absent selects everything.

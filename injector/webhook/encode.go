@@ -18,7 +18,7 @@ func encodeReview(apiVersion string, uid types.UID, r Response) ([]byte, error) 
 	var operations []byte
 	switch r.verdict {
 	case verdictAllowed, verdictUnchanged, verdictDenied:
-	case verdictPatched:
+	case verdictPatched, verdictLabelled:
 		operations = patch.Marshal(r.patch)
 	default:
 		return nil, errors.New("encoding the answer: the webhook has none")
@@ -63,7 +63,7 @@ func auditAnnotations(r Response) map[string]any {
 	switch {
 	case r.verdict == verdictPatched:
 		return map[string]any{"decision": string(r.code), "templates": r.injected()}
-	case r.verdict == verdictAllowed, r.verdict == verdictUnchanged && (r.code == reason.Injected || r.code == reason.NotRequested):
+	case r.verdict == verdictAllowed, r.verdict == verdictLabelled, r.verdict == verdictUnchanged && (r.code == reason.Injected || r.code == reason.NotRequested):
 		return nil
 	}
 	return map[string]any{"decision": string(r.code)}

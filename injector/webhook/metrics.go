@@ -25,7 +25,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_requests_total",
-			Help: "Admission reviews answered, by webhook (mutate, verify, guard), outcome (injected, unchanged, allowed, denied, malformed, abandoned, error), reason code and dry run.",
+			Help: "Admission reviews answered, by webhook (mutate, verify, guard, namespace), outcome (injected, unchanged, allowed, denied, labelled, malformed, abandoned, error), reason code and dry run.",
 		}, []string{"webhook", "outcome", "reason", "dry_run"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pillion_admission_duration_seconds",

@@ -10,7 +10,7 @@ import (
 )
 
 // Response is the answer of a webhook. It is made by [Allowed], [Unchanged],
-// [Patched] or [Denied]; the zero Response is no answer.
+// [Patched], [Labelled] or [Denied]; the zero Response is no answer.
 type Response struct {
 	verdict verdict
 	code    reason.Code
@@ -36,6 +36,7 @@ const (
 	verdictAllowed   verdict = "allowed"
 	verdictUnchanged verdict = "unchanged"
 	verdictPatched   verdict = "injected"
+	verdictLabelled  verdict = "labelled"
 	verdictDenied    verdict = "denied"
 )
 
@@ -52,6 +53,12 @@ func Unchanged(code reason.Code) Response { return Response{verdict: verdictUnch
 // least one operation.
 func Patched(code reason.Code, operations []patch.Operation) Response {
 	return Response{verdict: verdictPatched, code: code, patch: operations}
+}
+
+// Labelled is the answer of a mutating webhook that changes labels of Pillion's own. There
+// is at least one operation.
+func Labelled(operations []patch.Operation) Response {
+	return Response{verdict: verdictLabelled, patch: operations}
 }
 
 // Denied refuses the object. The message has one line or several, and ends in the code.

@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const requiredLabel = "pillion.dev/required"
+
+// namespaceWebhook serves the webhook for namespaces, with one template that is required for
+// the team payments.
+func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
+	t.Helper()
+	template, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
+		"spec: {required: true, match: {namespaceSelector: {matchLabels: {team: payments}}}, inject: {metadata: {labels: {a: b}}}}"), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
+	labels := kept.New([]string{"kube-system"}, kept.Required(""))
+	return newFixture(t, change).Handler(NewNamespace(labels, func() *templates.Set { return set }))
+}
+
+// namespaceReview is the review of a namespace; an object that is empty is left out.
+func namespaceReview(operation, name, object, old string) string {
+	request := fmt.Sprintf(`"uid":"1","operation":%q,"name":%q,"kind":{"group":"","version":"v1","kind":"Namespace"}`, operation, name)
+	if object != "" {
+		request += `,"object":` + object
+	}
+	if old != "" {
+		request += `,"oldObject":` + old
+	}
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{` + request + `}}`
+}
+
+func TestTheLabelIsPutOnAndTakenOffInTheSameWrite(t *testing.T) {
+	webhook := namespaceWebhook(t, nil)
+	object := func(metadata string) string {
+		return `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"` + metadata + `},"spec":{}}`
+	}
+	const selected = `,"labels":{"team":"payments"}`
+	both := `,"labels":{"team":"payments","` + requiredLabel + `":"true"}`
+	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
+	for why, c := range map[string]struct {
+		operation, name, object, old string
+		want                         string // the object after the patch; empty if there is none
+	}{
+		"created, selected":            {"CREATE", "shop", object(selected), "", object(both)},
+		"created, not selected":        {"CREATE", "shop", object(""), "", ""},
+		"created, with the label":      {"CREATE", "shop", object(leftOver), "", object(`,"labels":{}`)},
+		"created, labels are null":     {"CREATE", "shop", object(`,"labels":null`), "", ""},
+		"excluded":                     {"CREATE", "kube-system", object(selected), "", ""},
+		"selected now":                 {"UPDATE", "shop", object(selected), object(""), object(both)},
+		"selected no longer":           {"UPDATE", "shop", object(leftOver), object(both), object(`,"labels":{}`)},
+		"the label is taken off":       {"UPDATE", "shop", object(selected), object(both), object(both)},
+		"every label is taken off":     {"UPDATE", "shop", object(""), object(both), ""},
+		"nothing relevant":             {"UPDATE", "shop", object(both), object(both), ""},
+		"another replica's label":      {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
+		"a namespace that is deleted":  {"UPDATE", "shop", object(`,"deletionTimestamp":"2026-01-01T00:00:00Z"` + selected), object(""), ""},
+		"a deletion":                   {"DELETE", "shop", "", object(both), ""},
+		"an operation that is unknown": {"CONNECT", "shop", "", "", ""},
+	} {
+		w := postTo(t, webhook, namespaceReview(c.operation, c.name, c.object, c.old))
+		var review admissionv1.AdmissionReview
+		if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || w.Code != http.StatusOK {
+			t.Fatalf("%s: HTTP %d %s", why, w.Code, w.Body)
+		}
+		r := review.Response
+		if !r.Allowed || len(r.Warnings) > 0 || len(r.AuditAnnotations) > 0 {
+			t.Errorf("%s: the answer is %s", why, w.Body)
+		}
+		if c.want == "" {
+			if r.Patch != nil || r.PatchType != nil {
+				t.Errorf("%s: the patch %s, want none", why, r.Patch)
+			}
+			continue
+		}
+		patch, err := jsonpatch.DecodePatch(r.Patch)
+		if err != nil {
+			t.Fatalf("%s: the patch %s: %v", why, r.Patch, err)
+		}
+		got, err := patch.Apply([]byte(c.object))
+		if err != nil || !jsonpatch.Equal(got, []byte(c.want)) {
+			t.Errorf("%s: the namespace is %s (%v), want %s", why, got, err, c.want)
+		}
+	}
+}
+
+// What selects every namespace selects one without labels.
+func TestANamespaceWithoutLabelsIsPatched(t *testing.T) {
+	operations, err := relabel(nil, []kept.Change{{Key: requiredLabel, Value: "true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := patch.Apply([]byte(`{"metadata":{"name":"shop"}}`))
+	if err != nil || !jsonpatch.Equal(got, []byte(`{"metadata":{"name":"shop","labels":{"pillion.dev/required":"true"}}}`)) {
+		t.Errorf("%s: %s, %v", text, got, err)
+	}
+}
+
+// Pillion refuses no namespace: where it has no memory for one, the write passes.
+func TestANamespaceIsNeverRefused(t *testing.T) {
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory.Decoded.Large = 1 })
+	var labels strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&labels, `,"l%d":"v"`, i)
+	}
+	object := `{"metadata":{"name":"shop","labels":{"team":"payments"` + labels.String() + `}}}`
+	w := postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"allowed":true`) || strings.Contains(w.Body.String(), `"patch"`) {
+		t.Errorf("HTTP %d %s", w.Code, w.Body)
+	}
+	for _, body := range []string{
+		namespaceReview("CREATE", "shop", "", ""), namespaceReview("UPDATE", "shop", object, ""), namespaceReview("CREATE", "shop", `[]`, ""),
+		namespaceReview("CREATE", "shop", `{"metadata":{"labels":{"a":1}}}`, ""), strings.Replace(namespaceReview("CREATE", "shop", object, ""), `"kind":"Namespace"`, `"kind":"Pod"`, 1),
+	} {
+		if w := postTo(t, webhook, body); w.Code != http.StatusBadRequest {
+			t.Errorf("%.200s: HTTP %d %s, want 400", body, w.Code, w.Body)
+		}
+	}
+}
+
+// FuzzNamespaceAnswersAnything posts any bytes to the webhook for namespaces. It refuses
+// nothing, and its patch applies and needs no second one.
+func FuzzNamespaceAnswersAnything(f *testing.F) {
+	for _, labels := range []string{`null`, `{}`, `{"team":"payments"}`, `{"team":"payments","pillion.dev/required":"true"}`, `{"pillion.dev/required":""}`, `{"a":"b","a":"c","TEAM":"payments"}`, `{"team":1}`} {
+		object := `{"metadata":{"name":"shop","labels":` + labels + `}}`
+		f.Add([]byte(namespaceReview("CREATE", "shop", object, "")))
+		f.Add([]byte(namespaceReview("UPDATE", "shop", object, `{"metadata":{"labels":{"team":"payments"}}}`)))
+	}
+	f.Add([]byte(namespaceReview("UPDATE", "shop", `{}`, `{"metadata":null}`)))
+	webhook := namespaceWebhook(f, forgetful(nil))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > maxFuzzed {
+			return
+		}
+		answer := lawful(t, webhook, body)
+		if answer == nil {
+			return
+		}
+		if !answer.Response.Allowed {
+			t.Fatalf("refused: %+v", answer.Response)
+		}
+		if answer.Response.Patch == nil {
+			return
+		}
+		_, r, err := decodeReview(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch, err := jsonpatch.DecodePatch(answer.Response.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := patch.Apply(r.Object)
+		if err != nil {
+			t.Fatalf("the patch %s of %s: %v", answer.Response.Patch, r.Object, err)
+		}
+		again, err := json.Marshal(map[string]any{"apiVersion": v1Version, "kind": "AdmissionReview", "request": map[string]any{
+			"uid": "1", "operation": r.Operation, "name": r.Name, "kind": r.Kind, "object": json.RawMessage(after), "oldObject": r.OldObject,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second := lawful(t, webhook, again); second == nil || second.Response.Patch != nil {
+			t.Fatalf("the patched namespace %s is answered with %+v", after, second)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package templates
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// entryOf compiles a manifest into an entry, as templates/live does.
+func entryOf(name, spec string) Entry {
+	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ")
+	t, _, err := Compile([]byte(manifest), Options{})
+	return Entry{Name: name, Template: t, Err: err}
+}
+
+func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
+	const payments = "match: {namespaceSelector: {matchLabels: {team: payments}}}\ninject: {metadata: {labels: {a: b}}}"
+	for _, c := range []struct {
+		name, spec string
+		want       bool // for the team payments
+		broken     bool
+	}{
+		{name: "required", spec: "required: true\n" + payments, want: true},
+		{name: "elsewhere", spec: "required: true\n" + strings.Replace(payments, "payments", "shop", 1)},
+		{name: "by-pods", spec: "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\ninject: {}", want: true},
+		{name: "not-required", spec: payments},
+		{name: "suspended", spec: "required: true\nsuspend: true\n" + payments},
+		{name: "not-available", spec: "required: true\navailableTo: {namespaceSelector: {matchLabels: {team: shop}}}\n" + payments, want: true},
+		{name: "broken", spec: "required: true\nordr: 1\n" + payments, want: true, broken: true},
+		{name: "broken-suspended", spec: "required: true\nsuspend: true\nordr: 1\n" + payments, broken: true},
+		{name: "broken-not-required", spec: "ordr: 1\n" + payments, broken: true},
+		{name: "broken-match", spec: "required: true\nmatch: {namespaceSelector: {matchLabels: {team: [payments]}}}\ninject: {}", broken: true},
+	} {
+		e := entryOf(c.name, c.spec)
+		if (e.Err != nil) != c.broken {
+			t.Errorf("%s: compiled with the error %v", c.name, e.Err)
+		}
+		got := false
+		for _, s := range NewSet([]Entry{e}).RequiredNamespaces() {
+			got = got || s.Matches(labels.Set{"team": "payments"})
+		}
+		if got != c.want {
+			t.Errorf("%s: the namespace is required: %t, want %t", c.name, got, c.want)
+		}
+	}
+	// A bad version of a template does not take the good one's selector away.
+	good, bad := entryOf("audit", "required: true\n"+payments), entryOf("audit", "ordr: 1")
+	if got := NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).RequiredNamespaces(); len(got) != 1 {
+		t.Errorf("with a bad version after a good one there are %d selectors, want 1", len(got))
+	}
+}
+
+// Pillion sets the label because of the selector, so the selector cannot depend on it.
+func TestATemplateCannotSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T) {
+	for _, selector := range []string{"match: {namespaceSelector: SELECTOR}", "availableTo: {namespaceSelector: SELECTOR}"} {
+		for _, s := range []string{"{matchLabels: {pillion.dev/required: 'true'}}", "{matchExpressions: [{key: pillion.dev/required, operator: DoesNotExist}]}"} {
+			e := entryOf("circular", strings.Replace(selector, "SELECTOR", s, 1)+"\ninject: {}")
+			if e.Err == nil || !strings.Contains(e.Err.Error(), "namespaceSelector: selects by pillion.dev/required, a label that Pillion sets") {
+				t.Errorf("%s with %s: %v", selector, s, e.Err)
+			}
+		}
+	}
+	if e := entryOf("other", "match: {namespaceSelector: {matchLabels: {other.dev/required: 'true'}}}\ninject: {}"); e.Err != nil {
+		t.Errorf("another release's label: %v", e.Err)
+	}
+}

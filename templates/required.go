@@ -30,7 +30,7 @@ func (s *Set) RequiredNamespaces() []labels.Selector {
 // suspended reports whether the template is injected nowhere, as far as that is known.
 func (e Entry) suspended() bool {
 	if e.Template != nil {
-		return e.Template.Spec().Suspend
+		return e.Template.Policies().Suspend
 	}
 	b := e.Broken()
 	return b != nil && b.Suspend

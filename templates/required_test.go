@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// entryOf compiles a manifest into an entry, as templates/live does.
-func entryOf(name, spec string) Entry {
+// compiledEntry compiles a manifest into an entry, as templates/live does.
+func compiledEntry(name, spec string) Entry {
 	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ")
 	t, _, err := Compile([]byte(manifest), Options{})
 	return Entry{Name: name, Template: t, Err: err}
@@ -32,7 +32,7 @@ func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
 		{name: "broken-not-required", spec: "ordr: 1\n" + payments, broken: true},
 		{name: "broken-match", spec: "required: true\nmatch: {namespaceSelector: {matchLabels: {team: [payments]}}}\ninject: {}", broken: true},
 	} {
-		e := entryOf(c.name, c.spec)
+		e := compiledEntry(c.name, c.spec)
 		if (e.Err != nil) != c.broken {
 			t.Errorf("%s: compiled with the error %v", c.name, e.Err)
 		}
@@ -45,7 +45,7 @@ func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
 		}
 	}
 	// A bad version of a template does not take the good one's selector away.
-	good, bad := entryOf("audit", "required: true\n"+payments), entryOf("audit", "ordr: 1")
+	good, bad := compiledEntry("audit", "required: true\n"+payments), compiledEntry("audit", "ordr: 1")
 	if got := NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).RequiredNamespaces(); len(got) != 1 {
 		t.Errorf("with a bad version after a good one there are %d selectors, want 1", len(got))
 	}
@@ -55,13 +55,13 @@ func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
 func TestATemplateCannotSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T) {
 	for _, selector := range []string{"match: {namespaceSelector: SELECTOR}", "availableTo: {namespaceSelector: SELECTOR}"} {
 		for _, s := range []string{"{matchLabels: {pillion.dev/required: 'true'}}", "{matchExpressions: [{key: pillion.dev/required, operator: DoesNotExist}]}"} {
-			e := entryOf("circular", strings.Replace(selector, "SELECTOR", s, 1)+"\ninject: {}")
+			e := compiledEntry("circular", strings.Replace(selector, "SELECTOR", s, 1)+"\ninject: {}")
 			if e.Err == nil || !strings.Contains(e.Err.Error(), "namespaceSelector: selects by pillion.dev/required, a label that Pillion sets") {
 				t.Errorf("%s with %s: %v", selector, s, e.Err)
 			}
 		}
 	}
-	if e := entryOf("other", "match: {namespaceSelector: {matchLabels: {other.dev/required: 'true'}}}\ninject: {}"); e.Err != nil {
+	if e := compiledEntry("other", "match: {namespaceSelector: {matchLabels: {other.dev/required: 'true'}}}\ninject: {}"); e.Err != nil {
 		t.Errorf("another release's label: %v", e.Err)
 	}
 }

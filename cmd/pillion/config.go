@@ -38,6 +38,7 @@ type serveConfig struct {
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
 	OwnerEvents                bool
+	KeepRequiredLabel          bool
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -66,6 +67,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
 	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
+	f.Bool("keep-required-label", true, "keep the label PREFIX/required on the namespaces that a required template selects, where API servers have final pods verified")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -95,7 +97,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		OwnerEvents: v.GetBool("owner-events"), peersConfig: readPeersConfig(v),
+		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {

@@ -160,11 +160,18 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
 		Namespaces: ns, Templates: set.Snapshot,
 	}
+	labels := keptLabels(c)
+	keeper, err := newKeeper(labels, config, client, set, ns, loaded, log.With("component", "labels"))
+	if err != nil {
+		return err
+	}
+	registry.MustRegister(keeper.Collector())
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List}
 	server := webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: map[string]http.Handler{
 			"/mutate":                    middleware.Handler(webhook.NewMutate(pods)),
+			"/mutate/namespaces":         middleware.Handler(webhook.NewNamespace(labels, set.Snapshot)),
 			"/verify":                    middleware.Handler(webhook.NewVerify(pods)),
 			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		},
@@ -176,7 +183,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus, garbage.run)
+	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus, keeper.Run, garbage.run)
 }
 
 // instance returns the name of this replica: a pod's host name is the pod's name.

@@ -281,7 +281,7 @@ func status(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 		}
 	}
 	for _, a := range all {
-		for _, p := range a.problems() {
+		for _, p := range append(a.problems(), a.labelProblems()...) {
 			missing = true
 			fmt.Fprintf(w, "failing: %s: %s; its log says why\n", a.name, p)
 		}

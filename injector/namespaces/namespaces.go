@@ -101,6 +101,33 @@ func (i *Informer) cached(name string) (*cached, bool) {
 	return ns, ok
 }
 
+// Cached returns the metadata of a namespace in the cache that is not being deleted. It reads
+// nothing live.
+func (i *Informer) Cached(name string) (templates.Namespace, bool) {
+	ns, ok := i.cached(name)
+	if !ok || ns.deleting {
+		return templates.Namespace{}, false
+	}
+	return ns.namespace(), true
+}
+
+// OnChange calls f with the name of each namespace that is new, different or gone, once the
+// cache has it. f must return soon. Call OnChange before Run.
+func (i *Informer) OnChange(f func(name string)) error {
+	changed := func(object any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
+			f(name)
+		}
+	}
+	_, err := i.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
+	})
+	if err != nil {
+		return fmt.Errorf("watching namespaces: %w", err)
+	}
+	return nil
+}
+
 // List returns the namespaces in the cache, in no particular order. Namespaces that are
 // being deleted are left out.
 func (i *Informer) List() []templates.Namespace {

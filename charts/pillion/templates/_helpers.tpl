@@ -51,6 +51,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{/* Pillion's service account, as the API server names its user. */}}
+{{- define "pillion.user" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccountName" . }}
+{{- end -}}
+
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
 {{- define "pillion.excludedNamespaces" -}}
 {{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
@@ -66,6 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
 - --owner-events={{ not .Values.rbac.hardened }}
+- --keep-required-label={{ .Values.webhook.required.enabled }}
 {{- if .Values.webhook.clientCA }}
 - --client-ca-file=/etc/pillion/client-ca/ca.crt
 {{- with .Values.webhook.clientNames }}

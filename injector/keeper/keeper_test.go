@@ -1,0 +1,538 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const label = "pillion.dev/required"
+
+// world is a cluster's namespaces, which all keepers see at once.
+type world struct {
+	mu      sync.Mutex
+	labels  map[string]map[string]string
+	keepers []*Keeper
+	writes  map[string]int
+	tries   int
+	// refuse returns the error of a write; nil refuses none.
+	refuse func(namespace string) error
+	may    bool
+}
+
+func newWorld(names ...string) *world {
+	w := &world{labels: map[string]map[string]string{}, writes: map[string]int{}, may: true}
+	for _, name := range names {
+		w.labels[name] = map[string]string{"team": "payments"}
+	}
+	return w
+}
+
+func (w *world) List() []templates.Namespace {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []templates.Namespace
+	for name, labels := range w.labels {
+		all = append(all, templates.Namespace{Name: name, Labels: maps.Clone(labels)})
+	}
+	return all
+}
+
+func (w *world) Cached(name string) (templates.Namespace, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	labels, ok := w.labels[name]
+	return templates.Namespace{Name: name, Labels: maps.Clone(labels)}, ok
+}
+
+// change changes a namespace, or makes or removes it, and tells the keepers.
+func (w *world) change(name string, f func(labels map[string]string) map[string]string) {
+	w.mu.Lock()
+	if labels := f(w.labels[name]); labels == nil {
+		delete(w.labels, name)
+	} else {
+		w.labels[name] = labels
+	}
+	keepers := w.keepers
+	w.mu.Unlock()
+	for _, k := range keepers {
+		k.NamespaceChanged(name)
+	}
+}
+
+func (w *world) patch(_ context.Context, name string, data []byte) error {
+	w.mu.Lock()
+	w.tries++
+	_, ok := w.labels[name]
+	refuse := w.refuse
+	w.mu.Unlock()
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
+	}
+	if refuse != nil {
+		if err := refuse(name); err != nil {
+			return err
+		}
+	}
+	var p struct {
+		Metadata struct{ Labels map[string]*string }
+	}
+	if err := json.Unmarshal(data, &p); err != nil || len(p.Metadata.Labels) != 1 {
+		panic(fmt.Sprintf("the patch %s: %v", data, err))
+	}
+	w.change(name, func(labels map[string]string) map[string]string {
+		w.writes[name]++
+		for key, value := range p.Metadata.Labels {
+			if value == nil {
+				delete(labels, key)
+			} else {
+				labels[key] = *value
+			}
+		}
+		return labels
+	})
+	return nil
+}
+
+// labelled counts the namespaces with the label.
+func (w *world) labelled() int {
+	n := 0
+	for _, ns := range w.List() {
+		if ns.Labels[label] == "true" {
+			n++
+		}
+	}
+	return n
+}
+
+// has returns a namespace's label.
+func (w *world) has(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.labels[name][label]
+}
+
+// written returns how often a namespace was written, tried how many writes there were.
+func (w *world) written(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes[name]
+}
+
+func (w *world) tried() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tries
+}
+
+func (w *world) total() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, writes := range w.writes {
+		n += writes
+	}
+	return n
+}
+
+// log is a log that can be read while it is written.
+type log struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (l *log) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.Write(line)
+}
+
+func (l *log) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.String()
+}
+
+// replica is a keeper with templates of its own.
+type replica struct {
+	*Keeper
+	mu    sync.Mutex
+	set   *templates.Set
+	ready error
+	log   *log
+}
+
+// start runs a keeper until the test ends.
+func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
+	t.Helper()
+	r := &replica{set: set, ready: ready, log: &log{}}
+	r.Keeper = New(Options{
+		Labels: kept.New([]string{"kube-system"}, kept.Required("")), Namespaces: w, Patch: w.patch,
+		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
+		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
+		MayPatch:  func(context.Context) (bool, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.may, nil },
+		Logger:    slog.New(slog.NewTextHandler(r.log, nil)),
+	})
+	w.mu.Lock()
+	w.keepers = append(w.keepers, r.Keeper)
+	w.mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run ends with %v", err)
+		}
+	})
+	return r
+}
+
+func (r *replica) serve(set *templates.Set) {
+	r.mu.Lock()
+	r.set, r.ready = set, nil
+	r.mu.Unlock()
+	r.TemplatesChanged()
+}
+
+// requiredFor is a set with one template that is required for a team.
+func requiredFor(t *testing.T, team string) *templates.Set {
+	t.Helper()
+	template, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
+		"spec: {required: true, match: {namespaceSelector: {matchLabels: {team: "+team+"}}}, inject: {}}"), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
+}
+
+var none = templates.NewSet(nil)
+
+// inBubble runs a test with a clock that waits for nobody.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop", "bank", "kube-system")
+		w.labels["web"] = map[string]string{"team": "web"}
+		r := w.start(t, none, nil)
+		pass(time.Second)
+		if w.total() != 0 {
+			t.Errorf("%d writes without a required template", w.total())
+		}
+		r.serve(requiredFor(t, "payments"))
+		synctest.Wait()
+		if w.labelled() != 2 || w.has("web") != "" || w.has("kube-system") != "" || w.total() != 2 {
+			t.Errorf("the namespaces are %v", w.List())
+		}
+		r.serve(none)
+		pass(settle - time.Second)
+		if w.labelled() != 2 {
+			t.Error("the label is taken off before it is sure that nothing wants it")
+		}
+		pass(2 * time.Second)
+		if w.labelled() != 0 || w.total() != 4 {
+			t.Errorf("after %d writes %d namespaces are labelled, and nothing wants it", w.total(), w.labelled())
+		}
+		pass(time.Hour)
+		if w.tried() != 4 {
+			t.Errorf("%d writes where nothing changed, want 4", w.tried())
+		}
+	})
+}
+
+// A start with templates that are not there yet must open no hole.
+func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.labels["shop"][label] = "true"
+		r := w.start(t, none, errors.New("templates of the cluster: not read yet"))
+		pass(time.Minute)
+		if w.tried() != 0 {
+			t.Fatalf("%d writes before the templates are read", w.tried())
+		}
+		// What is read first may not be all: an API server that has just started says that
+		// there are no SidecarTemplates.
+		r.serve(none)
+		pass(settle / 2)
+		r.serve(requiredFor(t, "payments"))
+		pass(time.Hour)
+		if w.tried() != 0 || w.labelled() != 1 {
+			t.Errorf("%d writes, %d labels; the label was right all the time", w.tried(), w.labelled())
+		}
+	})
+}
+
+func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.start(t, requiredFor(t, "payments"), nil)
+		pass(time.Minute)
+		takeOff := func(labels map[string]string) map[string]string { delete(labels, label); return labels }
+		w.change("shop", takeOff)
+		synctest.Wait()
+		if w.labelled() != 1 || w.written("shop") != 2 {
+			t.Fatalf("%d labels after %d writes, want 1 after 2", w.labelled(), w.written("shop"))
+		}
+		// Whoever goes on keeps Pillion from nothing else.
+		for range 600 {
+			w.change("shop", takeOff)
+			pass(100 * time.Millisecond)
+		}
+		if n := w.written("shop"); n < 5 || n > 20 {
+			t.Errorf("in a minute of taking the label off it was written %d times", n)
+		}
+		pass(lastPauseOn)
+		if w.labelled() != 1 {
+			t.Error("the label is not back after all")
+		}
+		w.change("shop", func(labels map[string]string) map[string]string {
+			labels["team"] = "web"
+			return labels
+		})
+		pass(settle + time.Second)
+		if w.labelled() != 0 {
+			t.Error("the label stays where nothing wants it any more")
+		}
+	})
+}
+
+func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNotWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const many = 10_000
+		w := newWorld()
+		for i := range many {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		r := w.start(t, none, nil)
+		pass(time.Second)
+		r.serve(requiredFor(t, "payments"))
+		pass(10 * time.Second)
+		if n := w.labelled(); n < 400 || n > 600 {
+			t.Errorf("after 10s %d namespaces are labelled, want about %d", n, 10*writesPerSecond)
+		}
+		w.change("urgent", func(map[string]string) map[string]string { return map[string]string{"team": "payments"} })
+		pass(time.Second)
+		if w.has("urgent") != "true" {
+			t.Error("a namespace that came while the others wait is not labelled after a second")
+		}
+		pass(many / writesPerSecond * time.Second)
+		if w.labelled() != many+1 || w.tried() != many+1 {
+			t.Errorf("%d of %d namespaces are labelled after %d writes", w.labelled(), many+1, w.tried())
+		}
+	})
+}
+
+func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 1000 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		for range 3 {
+			w.start(t, requiredFor(t, "payments"), nil)
+		}
+		pass(time.Hour)
+		if w.labelled() != 1000 || w.tried() > 1100 {
+			t.Errorf("%d labels after %d writes", w.labelled(), w.tried())
+		}
+	})
+}
+
+// While one version replaces another, replicas can have different templates. They do not
+// flood the API server, and the label is there nearly all the time.
+func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.start(t, requiredFor(t, "payments"), nil)
+		w.start(t, none, nil)
+		pass(time.Hour)
+		if n := w.total(); n < 2 || n > 30 {
+			t.Errorf("%d writes in an hour", n)
+		}
+		if w.labelled() != 1 {
+			t.Error("the label is off, and a replica verifies by it")
+		}
+	})
+}
+
+func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 100 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch`))
+		w.may, w.refuse = false, func(string) error { return forbidden }
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(r.Collector())
+		pass(10 * time.Minute)
+		if w.tried() > 2*writers+30 {
+			t.Errorf("%d tries in ten minutes", w.tried())
+		}
+		log := r.log.text()
+		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "webhook.required.enabled=true", "kubectl create clusterrolebinding", "lacking=100", "serviceaccount:a:b"} {
+			if strings.Count(log, want) != 1 {
+				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
+			}
+		}
+		want := strings.NewReader(`
+# HELP pillion_namespace_label_failing Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# TYPE pillion_namespace_label_failing gauge
+pillion_namespace_label_failing{label="pillion.dev/required"} 100
+# HELP pillion_namespace_label_lacking Namespaces that should have a label of Pillion's and do not have it yet, by label.
+# TYPE pillion_namespace_label_lacking gauge
+pillion_namespace_label_lacking{label="pillion.dev/required"} 100
+`)
+		if err := testutil.GatherAndCompare(registry, want, "pillion_namespace_label_failing", "pillion_namespace_label_lacking"); err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		w.may, w.refuse = true, nil
+		w.mu.Unlock()
+		pass(permissionPause + lastRetry)
+		if w.labelled() != 100 || !strings.Contains(r.log.text(), "can be written again") {
+			t.Errorf("with the right %d of 100 namespaces are labelled", w.labelled())
+		}
+	})
+}
+
+// A policy or a webhook of others can refuse the write of a namespace.
+func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 200 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		var bad atomic.Int32
+		w.refuse = func(name string) error {
+			if name != "ns-7" {
+				return nil
+			}
+			bad.Add(1)
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, name, errors.New("no labels here"))
+		}
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(200/writesPerSecond*time.Second + time.Second)
+		if w.labelled() != 199 {
+			t.Errorf("%d of 199 namespaces are labelled", w.labelled())
+		}
+		pass(time.Hour)
+		if n := bad.Load(); n < 10 || n > 30 {
+			t.Errorf("the bad one was tried %d times in an hour", n)
+		}
+		if n := strings.Count(r.log.text(), "no labels here"); n != 1 {
+			t.Errorf("the log says it %d times:\n%s", n, r.log.text())
+		}
+	})
+}
+
+func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 100 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		w.refuse = func(name string) error { return fmt.Errorf("dial tcp: %s: connection refused", name) }
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(time.Minute)
+		if w.tried() > 2*writers+70 {
+			t.Errorf("%d tries in a minute", w.tried())
+		}
+		if n := strings.Count(r.log.text(), "level=ERROR"); n != 1 {
+			t.Errorf("the log has %d errors:\n%s", n, r.log.text())
+		}
+		w.mu.Lock()
+		w.refuse = nil
+		w.mu.Unlock()
+		pass(2 * time.Minute)
+		if w.labelled() != 100 {
+			t.Errorf("%d of 100 namespaces are labelled", w.labelled())
+		}
+	})
+}
+
+// Whatever happened, once nothing happens any more every label is what it should be.
+func TestEveryLabelIsRightInTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		sets := []*templates.Set{none, requiredFor(t, "payments"), requiredFor(t, "web")}
+		w := newWorld()
+		replicas := []*replica{w.start(t, none, nil), w.start(t, none, nil)}
+		for range 20 {
+			for range 50 {
+				switch name := fmt.Sprint("ns-", r.IntN(20)); r.IntN(6) {
+				case 0:
+					set := sets[r.IntN(len(sets))]
+					for _, replica := range replicas {
+						replica.serve(set)
+					}
+				case 1:
+					w.change(name, func(map[string]string) map[string]string { return nil })
+				case 2:
+					flaky := r.IntN(2) == 0
+					w.mu.Lock()
+					w.refuse = func(string) error {
+						if flaky {
+							return apierrors.NewInternalError(errors.New("flaky"))
+						}
+						return nil
+					}
+					w.mu.Unlock()
+				default:
+					labels := map[string]string{"team": []string{"payments", "web", ""}[r.IntN(3)]}
+					if r.IntN(2) == 0 {
+						labels[label] = []string{"true", "no", ""}[r.IntN(3)]
+					}
+					w.change(name, func(map[string]string) map[string]string { return labels })
+				}
+				pass(time.Duration(r.Int64N(int64(2 * time.Second))))
+			}
+			w.mu.Lock()
+			w.refuse = nil
+			w.mu.Unlock()
+			pass(2 * lastPauseOff)
+			judgement := kept.New(nil, kept.Required("")).By(replicas[0].set)
+			for _, ns := range w.List() {
+				if left := judgement.Differences(ns); len(left) > 0 {
+					t.Fatalf("the namespace %s with the labels %v still wants %v", ns.Name, ns.Labels, left)
+				}
+			}
+			before := w.tried()
+			pass(time.Hour)
+			if w.tried() != before {
+				t.Fatalf("%d writes where nothing happens", w.tried()-before)
+			}
+		}
+	})
+}

@@ -160,7 +160,7 @@ func TestAsManyMatchConditionsAsTheChartTakesAreAcceptedByTheAPIServer(t *testin
 func TestTheRegistrationFailsOpenAndOnlyEnforcedNamespacesClosed(t *testing.T) {
 	t.Parallel()
 	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t), "MutatingWebhookConfiguration")
-	if c.Name != configuration || len(c.Webhooks) != 2 {
+	if c.Name != configuration || len(c.Webhooks) != 3 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
 		t.Fatalf("%s has %d entries", c.Name, len(c.Webhooks))
 	}
 	for i, want := range []struct {
@@ -172,22 +172,70 @@ func TestTheRegistrationFailsOpenAndOnlyEnforcedNamespacesClosed(t *testing.T) {
 		{"requested.pillion.dev", metav1.LabelSelectorOpNotIn, admissionregistrationv1.Ignore, 10},
 		{"enforced.pillion.dev", metav1.LabelSelectorOpIn, admissionregistrationv1.Fail, 10},
 	} {
-		w := c.Webhooks[i]
+		w := c.Webhooks[i+1]
 		if w.Name != want.name || *w.FailurePolicy != want.policy || *w.TimeoutSeconds != want.timeout ||
 			*w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun || *w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
 			*w.MatchPolicy != admissionregistrationv1.Equivalent || w.ClientConfig.CABundle != nil {
 			t.Errorf("entry %d is\n%s", i, pretty(w))
 		}
 		byLabel := metav1.LabelSelectorRequirement{Key: enforceLabel, Operator: want.operator, Values: []string{"true"}}
-		var matches, excludes bool
-		for _, r := range w.NamespaceSelector.MatchExpressions {
-			matches = matches || pretty(r) == pretty(byLabel)
-			excludes = excludes || r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn &&
-				slices.Contains(r.Values, "kube-system") && slices.Contains(r.Values, "kube-node-lease") && slices.Contains(r.Values, ground.Namespace)
-		}
-		if !matches || !excludes {
+		if !requires(w.NamespaceSelector, byLabel) || !excludesItself(w.NamespaceSelector) {
 			t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
 		}
+	}
+}
+
+// requires reports whether the selector has the requirement.
+func requires(selector *metav1.LabelSelector, requirement metav1.LabelSelectorRequirement) bool {
+	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return pretty(r) == pretty(requirement) })
+}
+
+// excludesItself reports whether the selector leaves out the namespaces that Pillion keeps
+// out of.
+func excludesItself(selector *metav1.LabelSelector) bool {
+	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+		return r.Key == corev1.LabelMetadataName && r.Operator == metav1.LabelSelectorOpNotIn &&
+			slices.Contains(r.Values, "kube-system") && slices.Contains(r.Values, "kube-node-lease") && slices.Contains(r.Values, ground.Namespace)
+	})
+}
+
+// The verifying webhook is called where there is something to verify, and no write of a
+// namespace ever fails for the label that says where.
+func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"pillion.dev", "side.example.com"} {
+		objects := render(t, "annotationPrefix="+prefix)
+		seen := 0
+		for _, w := range only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Webhooks {
+			if !strings.HasPrefix(w.Name, "required") {
+				continue
+			}
+			seen++
+			byLabel := metav1.LabelSelectorRequirement{Key: prefix + "/required", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}}
+			if !requires(w.NamespaceSelector, byLabel) || !excludesItself(w.NamespaceSelector) {
+				t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
+			}
+		}
+		if seen != 2 {
+			t.Errorf("%d entries verify, want 2", seen)
+		}
+		w := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Webhooks[0]
+		if w.Name != "namespaces."+prefix || *w.FailurePolicy != admissionregistrationv1.Ignore || *w.SideEffects != admissionregistrationv1.SideEffectClassNone ||
+			*w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy || *w.MatchPolicy != admissionregistrationv1.Equivalent ||
+			*w.TimeoutSeconds != 10 || *w.ClientConfig.Service.Path != "/mutate/namespaces" || w.ClientConfig.CABundle != nil || !excludesItself(w.NamespaceSelector) {
+			t.Errorf("the entry for namespaces is\n%s", pretty(w))
+		}
+	}
+	off := render(t, "webhook.required.enabled=false")
+	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, off, "MutatingWebhookConfiguration")
+	if len(c.Webhooks) != 2 || c.Webhooks[0].Name != "requested.pillion.dev" {
+		t.Errorf("without webhook.required the entries are\n%s", pretty(c.Webhooks))
+	}
+	if args := only[appsv1.Deployment](t, off, "Deployment").Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--keep-required-label=false") {
+		t.Errorf("without webhook.required the arguments are %q", args)
+	}
+	if slices.Contains(granted(t, off), "patch /namespaces") || !slices.Contains(granted(t, render(t)), "patch /namespaces") {
+		t.Error("the right to patch namespaces is there where nothing needs it, or not where it is needed")
 	}
 }
 
@@ -216,7 +264,7 @@ func TestValuesReachTheObjects(t *testing.T) {
 		t.Error("what the values turn off is rendered")
 	}
 	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration")
-	if c.Name != "second" || c.Webhooks[0].Name != "requested.side.example.com" || c.Webhooks[1].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/enforce" {
+	if c.Name != "second" || c.Webhooks[1].Name != "requested.side.example.com" || c.Webhooks[2].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/enforce" {
 		t.Errorf("with another prefix the registration is\n%s", pretty(c))
 	}
 	if defaults := render(t); !defaults.has("CustomResourceDefinition") || !defaults.has("PodDisruptionBudget") {
@@ -266,7 +314,8 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := newNamespace(t, nil, nil).name
-	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file)
+	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file,
+		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
 	t.Cleanup(func() {
 		ctx := context.Background()
 		_, err := ground.Run(ctx, shared, "helm", "uninstall", "second", "-n", home)
@@ -289,6 +338,16 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 			err = fmt.Errorf("a parameter under the other prefix has no effect:\n%s", pretty(sidecar(pod, own.name)))
 		}
 		return err
+	})
+	// Each keeps its own label, and the second one's leaves the first one's namespaces alone.
+	audited := newNamespace(t, nil, map[string]string{"team": home})
+	_, required := newRequired(t, nil)
+	eventually(t, soon, func() error {
+		labels, others := audited.labels(t), required.labels(t)
+		if labels[prefix+"/required"] != "true" || labels[requiredLabel] != "" || others[requiredLabel] != "true" || others[prefix+"/required"] != "" {
+			return fmt.Errorf("the namespaces have the labels %v and %v", labels, others)
+		}
+		return nil
 	})
 	for _, name := range []string{configuration, "second"} {
 		c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})

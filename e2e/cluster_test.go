@@ -26,6 +26,7 @@ const (
 	injectAnnotation = "pillion.dev/inject"
 	statusAnnotation = "pillion.dev/status"
 	enforceLabel     = "pillion.dev/enforce"
+	requiredLabel    = "pillion.dev/required"
 )
 
 // soon bounds what should take about a second, on a machine that may be busy.

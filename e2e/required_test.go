@@ -31,6 +31,7 @@ func newRequiredBy(t *testing.T, spec string, labels map[string]string) (m manif
 	for key, value := range labels {
 		all[key] = value
 	}
+	waitRequired(t, all)
 	n = newNamespace(t, nil, all)
 	eventually(t, soon, func() error {
 		pod, err := n.preview(t, newPod("probe", nil))
@@ -40,6 +41,20 @@ func newRequiredBy(t *testing.T, spec string, labels map[string]string) (m manif
 		return err
 	})
 	return m, n
+}
+
+// waitRequired waits until a namespace that is created with these labels gets Pillion's label
+// in the same write: then its pods are verified from the first one.
+func waitRequired(t *testing.T, labels map[string]string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Labels: labels}}
+		got, err := client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && got.Labels[requiredLabel] != "true" {
+			err = fmt.Errorf("a new namespace has the labels %v", got.Labels)
+		}
+		return err
+	})
 }
 
 func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
@@ -168,6 +183,7 @@ inject: {spec: {initContainers: [{name: NAME, image: "registry.example.com/tool:
 	}
 	labels := enforced()
 	labels["team"] = team
+	waitRequired(t, labels)
 	n := newNamespace(t, nil, labels)
 	proxied := func(pod *corev1.Pod, name string) bool {
 		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {

@@ -161,7 +161,7 @@ func TestAStolenTokenCannotChangeTheCABundleOfAnothersEntry(t *testing.T) {
 // A field that a newer Kubernetes gives to webhooks has to be named in the policy, too.
 func TestThePolicyNamesEveryFieldOfAWebhook(t *testing.T) {
 	t.Parallel()
-	policy := only[admissionregistrationv1.ValidatingAdmissionPolicy](t, render(t), "ValidatingAdmissionPolicy")
+	policy := policies(t, render(t))["cabundle"]
 	text, err := json.Marshal(policy.Spec.Validations)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestThePolicyNamesEveryFieldOfAWebhook(t *testing.T) {
 		{[]string{"certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, true},
 		{hardened["files"], false},
 	} {
-		if objects := render(t, c.sets...); objects.has("ValidatingAdmissionPolicy") != c.want || objects.has("ValidatingAdmissionPolicyBinding") != c.want {
+		if _, ok := policies(t, render(t, c.sets...))["cabundle"]; ok != c.want {
 			t.Errorf("with %q there is a policy: %t, want %t", c.sets, !c.want, c.want)
 		}
 	}

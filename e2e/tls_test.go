@@ -35,8 +35,8 @@ func webhookConfiguration(t *testing.T) *admissionregistrationv1.MutatingWebhook
 func publishedBundle(t *testing.T) ([]byte, error) {
 	t.Helper()
 	webhooks := webhookConfiguration(t).Webhooks
-	if len(webhooks) != 2 {
-		t.Fatalf("the configuration has %d entries, want 2", len(webhooks))
+	if len(webhooks) != 3 {
+		t.Fatalf("the configuration has %d entries, want 3", len(webhooks))
 	}
 	bundle := webhooks[0].ClientConfig.CABundle
 	for _, w := range webhooks {

@@ -89,7 +89,9 @@ func fallback(right string, used map[string]bool) bool {
 func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
+	team := unique("team")
+	n := newNamespace(t, asking(name), map[string]string{"team": team})
+	requiredFor(team).apply(t) // its label comes by a write of Pillion's own
 	kinds := map[string]string{"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1", "ReplicationController": "v1"}
 	for kind, version := range kinds {
 		spec := fmt.Sprintf(`"template": {"metadata": {"labels": {"app": %q}, "annotations": {"%s.pillion.dev/log-level": "loud"}}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}`, strings.ToLower(kind), name)

@@ -46,6 +46,8 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"offline/cases":       append(clients, module+"certs"),
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector"},
+		"injector/kept":       append(clients, module+"injector", module+"certs"),
+		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
 		"certs":               {module + "injector", module + "templates"},

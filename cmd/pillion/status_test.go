@@ -91,6 +91,24 @@ func TestStatusNamesAMissingPermissionAndFails(t *testing.T) {
 	}
 }
 
+func TestStatusNamesALabelThatCannotBeKept(t *testing.T) {
+	ready := newReplica(t, "", 1)
+	for failing, want := range map[string]bool{"0": false, "3": true} {
+		r := replica{name: "one", get: func(ctx context.Context, path string) ([]byte, error) {
+			body, err := ready.get(ctx, path)
+			if path == "/metrics" {
+				body = append(body, "\npillion_namespace_label_failing{label=\"pillion.dev/required\"} "+failing+"\n"...)
+			}
+			return body, err
+		}}
+		var out bytes.Buffer
+		err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(aBundle())), "own", []replica{r})
+		if said := strings.Contains(out.String(), "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so what it asks for is not done there; its log says why"); said != want || errors.Is(err, errRefused) != want {
+			t.Errorf("with %s failing: %v\n%s", failing, err, &out)
+		}
+	}
+}
+
 func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 	bundle := aBundle()
 	var out bytes.Buffer

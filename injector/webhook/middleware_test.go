@@ -265,7 +265,7 @@ func TestAnAnswerIsCountedForItsWebhook(t *testing.T) {
 	f.options.Ready = func() error { return errors.New("stopping") }
 	postTo(t, f.verify, reviewOf(v1Version, "", false))
 	want := `
-# HELP pillion_admission_requests_total Admission reviews answered, by webhook (mutate, verify, guard), outcome (injected, unchanged, allowed, denied, malformed, abandoned, error), reason code and dry run.
+# HELP pillion_admission_requests_total Admission reviews answered, by webhook (mutate, verify, guard, namespace), outcome (injected, unchanged, allowed, denied, labelled, malformed, abandoned, error), reason code and dry run.
 # TYPE pillion_admission_requests_total counter
 pillion_admission_requests_total{dry_run="false",outcome="injected",reason="Injected",webhook="mutate"} 1
 pillion_admission_requests_total{dry_run="true",outcome="denied",reason="RequiredMissing",webhook="verify"} 1

@@ -60,9 +60,6 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 		}
 		old = &was
 	}
-	if !isAbsent(object.deletionTimestamp) {
-		return Allowed(), nil // no pod can be created there any more
-	}
 	changes := n.labels.By(n.templates()).InWrite(old, ns)
 	if len(changes) == 0 {
 		return Allowed(), nil
@@ -74,9 +71,8 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	return Labelled(operations), nil
 }
 
-// namespaceObject has the metadata of a Namespace that its labels are decided by, not
-// decoded.
-type namespaceObject struct{ labels, deletionTimestamp part }
+// namespaceObject has the part of a Namespace that its labels are decided by, not decoded.
+type namespaceObject struct{ labels part }
 
 // readNamespace reads an object of a review. Keys count as they are written, as in a JSON
 // patch. The error is a [MalformedError].
@@ -95,7 +91,7 @@ func readNamespace(raw []byte) (namespaceObject, error) {
 	if err != nil {
 		return namespaceObject{}, Malformed("the review's object is no Namespace: %v", err)
 	}
-	return namespaceObject{metadata["labels"], metadata["deletionTimestamp"]}, nil
+	return namespaceObject{metadata["labels"]}, nil
 }
 
 // namespace decodes the labels. Labels is nil if the object has none. The error is a

@@ -47,6 +47,7 @@ func TestTheLabelIsPutOnAndTakenOffInTheSameWrite(t *testing.T) {
 	object := func(metadata string) string {
 		return `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"` + metadata + `},"spec":{}}`
 	}
+	const deleted = `,"deletionTimestamp":"2026-01-01T00:00:00Z"` // its pods still run
 	const selected = `,"labels":{"team":"payments"}`
 	both := `,"labels":{"team":"payments","` + requiredLabel + `":"true"}`
 	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
@@ -54,20 +55,20 @@ func TestTheLabelIsPutOnAndTakenOffInTheSameWrite(t *testing.T) {
 		operation, name, object, old string
 		want                         string // the object after the patch; empty if there is none
 	}{
-		"created, selected":            {"CREATE", "shop", object(selected), "", object(both)},
-		"created, not selected":        {"CREATE", "shop", object(""), "", ""},
-		"created, with the label":      {"CREATE", "shop", object(leftOver), "", object(`,"labels":{}`)},
-		"created, labels are null":     {"CREATE", "shop", object(`,"labels":null`), "", ""},
-		"excluded":                     {"CREATE", "kube-system", object(selected), "", ""},
-		"selected now":                 {"UPDATE", "shop", object(selected), object(""), object(both)},
-		"selected no longer":           {"UPDATE", "shop", object(leftOver), object(both), object(`,"labels":{}`)},
-		"the label is taken off":       {"UPDATE", "shop", object(selected), object(both), object(both)},
-		"every label is taken off":     {"UPDATE", "shop", object(""), object(both), ""},
-		"nothing relevant":             {"UPDATE", "shop", object(both), object(both), ""},
-		"another replica's label":      {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
-		"a namespace that is deleted":  {"UPDATE", "shop", object(`,"deletionTimestamp":"2026-01-01T00:00:00Z"` + selected), object(""), ""},
-		"a deletion":                   {"DELETE", "shop", "", object(both), ""},
-		"an operation that is unknown": {"CONNECT", "shop", "", "", ""},
+		"created, selected":             {"CREATE", "shop", object(selected), "", object(both)},
+		"created, not selected":         {"CREATE", "shop", object(""), "", ""},
+		"created, with the label":       {"CREATE", "shop", object(leftOver), "", object(`,"labels":{}`)},
+		"created, labels are null":      {"CREATE", "shop", object(`,"labels":null`), "", ""},
+		"excluded":                      {"CREATE", "kube-system", object(selected), "", ""},
+		"selected now":                  {"UPDATE", "shop", object(selected), object(""), object(both)},
+		"selected no longer":            {"UPDATE", "shop", object(leftOver), object(both), object(`,"labels":{}`)},
+		"the label is taken off":        {"UPDATE", "shop", object(selected), object(both), object(both)},
+		"every label is taken off":      {"UPDATE", "shop", object(""), object(both), ""},
+		"nothing relevant":              {"UPDATE", "shop", object(both), object(both), ""},
+		"another replica's label":       {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
+		"taken off while it is deleted": {"UPDATE", "shop", object(deleted + selected), object(deleted + both), object(deleted + both)},
+		"a deletion":                    {"DELETE", "shop", "", object(both), ""},
+		"an operation that is unknown":  {"CONNECT", "shop", "", "", ""},
 	} {
 		w := postTo(t, webhook, namespaceReview(c.operation, c.name, c.object, c.old))
 		var review admissionv1.AdmissionReview

@@ -181,12 +181,13 @@ type replica struct {
 	log   *log
 }
 
-// start runs a keeper until the test ends.
-func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
+// start runs a keeper until the test ends. It keeps more labels beside that of required
+// templates.
+func (w *world) start(t *testing.T, set *templates.Set, ready error, more ...kept.Label) *replica {
 	t.Helper()
 	r := &replica{set: set, ready: ready, log: &log{}}
 	r.Keeper = New(Options{
-		Labels: kept.New([]string{"kube-system"}, kept.Required("")), Namespaces: w, Patch: w.patch,
+		Labels: kept.New([]string{"kube-system"}, append(more, kept.Required(""))...), Namespaces: w, Patch: w.patch,
 		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
 		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
 		MayPatch:  func(context.Context) (bool, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.may, nil },
@@ -533,6 +534,26 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 			if w.tried() != before {
 				t.Fatalf("%d writes where nothing happens", w.tried()-before)
 			}
+		}
+	})
+}
+
+// Each label is a write of its own, so that one that cannot be written delays no other.
+func TestTwoLabelsOfANamespaceAreWrittenEachByItself(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		marked := kept.Label{Key: "pillion.dev/marked", Wanted: func(*templates.Set) func(templates.Namespace) string {
+			return func(templates.Namespace) string { return "yes" }
+		}}
+		r := w.start(t, requiredFor(t, "payments"), nil, marked)
+		synctest.Wait()
+		if ns, _ := w.Cached("shop"); ns.Labels[label] != "true" || ns.Labels[marked.Key] != "yes" || w.tried() != 2 {
+			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
+		}
+		r.serve(none)
+		pass(settle + time.Second)
+		if ns, _ := w.Cached("shop"); ns.Labels[label] != "" || ns.Labels[marked.Key] != "yes" || w.tried() != 3 {
+			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
 		}
 	})
 }

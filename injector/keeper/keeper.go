@@ -114,7 +114,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	k.TemplatesChanged()
+	k.mu.Lock()
+	k.all, k.changed = true, map[string]bool{} // to be new to the cache is not urgent
+	k.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {

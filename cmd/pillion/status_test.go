@@ -102,7 +102,7 @@ func TestStatusNamesALabelThatCannotBeKept(t *testing.T) {
 			return body, err
 		}}
 		var out bytes.Buffer
-		err := status(t.Context(), &out, fake.NewClientset(ownConfiguration(aBundle())), "own", []replica{r})
+		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", []replica{r})
 		if said := strings.Contains(out.String(), "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so what it asks for is not done there; its log says why"); said != want || errors.Is(err, errRefused) != want {
 			t.Errorf("with %s failing: %v\n%s", failing, err, &out)
 		}

@@ -43,14 +43,24 @@ func answers(t *testing.T, tmpl *Template) string {
 			in := probe.in
 			in.IgnoreConditions = ignore
 			rendered, err := tmpl.Render(t.Context(), in)
-			text += fmt.Sprintf("%s: %+v %v\n", probe.name, rendered, err)
+			text += fmt.Sprintf("%s: %s %v\n", probe.name, withoutFacts(rendered), err)
 			for _, all := range []bool{false, true} {
 				rendered, err := tmpl.RenderExample(in, all)
-				text += fmt.Sprintf("%s, example: %+v %v\n", probe.name, rendered, err)
+				text += fmt.Sprintf("%s, example: %s %v\n", probe.name, withoutFacts(rendered), err)
 			}
 		}
 	}
 	return text
+}
+
+// withoutFacts shows what was rendered, without what is remembered of it.
+func withoutFacts(rendered *Rendered) string {
+	if rendered == nil {
+		return "nothing"
+	}
+	shown := *rendered
+	shown.Facts = nil
+	return fmt.Sprintf("%+v", shown)
 }
 
 // header is what a template says without being woken.

@@ -57,6 +57,13 @@ type member struct {
 // part is a part of a body, without a copy of it. It is valid as long as the body.
 type part []byte
 
+// UnmarshalJSON implements [json.Unmarshaler]. It keeps the text that [json.Unmarshal]
+// was given. (A [json.Decoder] would use the memory again.)
+func (p *part) UnmarshalJSON(text []byte) error {
+	*p = text
+	return nil
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (p part) MarshalJSON() ([]byte, error) {
 	if p == nil {

@@ -55,7 +55,7 @@ func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
 func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
 	f := newFixture(t, withAudit(t))
 	pod := func(image string) string {
-		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx","resources":{"limits":{"cpu":"1"}}}]}}`
 	}
 	for image, allowed := range map[string]bool{"evil:1": false, "older:1": true} {
 		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +

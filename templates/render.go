@@ -84,7 +84,7 @@ type Rendered struct {
 	Fragment map[string]any
 	// Facts knows the values in Fragment that are the same for all pods with the same
 	// parameters.
-	Facts *facts.Store
+	Facts facts.Stores
 	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
 	Unmet *MatchCondition
@@ -134,8 +134,8 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 // renderWith renders with parameters that are already known.
 func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
 	params := m.params
-	out := &Rendered{Facts: &m.facts, Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
-	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
+	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
+	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object, params.ByName)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {
@@ -161,7 +161,7 @@ func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered
 	if err != nil {
 		return nil, r.error(err)
 	}
-	out.Fragment = fragment
+	out.Fragment, out.Facts = m.settled(fragment, r.run)
 	return out, nil
 }
 

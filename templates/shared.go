@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,69 @@ type made struct {
 	facts facts.Store
 	// room is how many bytes of JSON may still be kept.
 	room atomic.Int64
+
+	// variants are the fragments of the last pods that differ in something else, none of
+	// more than maxKept bytes. The next one replaces the one at number next.
+	variants [maxVariants]atomic.Pointer[variant]
+	next     atomic.Uint32
+}
+
+// variant is a fragment as some pods get it: those of one workload are the same for a
+// template.
+type variant struct {
+	fragment map[string]any
+	facts    facts.Store
+}
+
+// settled returns the fragment, or one that is the same, and what is known about it. A
+// fragment is worth remembering things about when it comes for the second time.
+func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string]any, facts.Stores) {
+	if _, bytes := run.Cost(); bytes > maxKept {
+		return fragment, facts.Stores{&m.facts}
+	}
+	for i := range m.variants {
+		if v := m.variants[i].Load(); v != nil && same(v.fragment, fragment) {
+			v.facts.Keep(v.fragment)
+			return v.fragment, facts.Stores{&v.facts, &m.facts}
+		}
+	}
+	m.variants[m.next.Add(1)%maxVariants].Store(&variant{fragment: fragment})
+	return fragment, facts.Stores{&m.facts}
+}
+
+// same reports whether two values are equal. Parts that they share are not looked at.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		if reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() {
+			return true
+		}
+		for key, value := range a {
+			if other, ok := b[key]; !ok || !same(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		if len(a) > 0 && &a[0] == &b[0] {
+			return true
+		}
+		for i := range a {
+			if !same(a[i], b[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return a == b
 }
 
 // part is the value of a [shared], or the error that it gives, and what it cost.
@@ -64,7 +128,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if p := m.parts[n.index].Load(); p != nil {
 		return p, nil
 	}
-	run := r.template.names.Run(r.run.Context(), nil, nil, m.params.ByName)
+	run := r.template.names.Run(r.run.Context(), nil, func() map[string]any { return nil }, m.params.ByName)
 	alone := &renderer{template: r.template, run: run, made: m}
 	p := &part{}
 	p.value, p.err = n.node.render(alone, run.Scope())
@@ -90,6 +154,8 @@ const (
 	// much.
 	maxSets = 128
 	maxKept = 6 << 10
+	// maxVariants is how many fragments are kept for each of them.
+	maxVariants = 4
 )
 
 // Cache keeps what templates make of parameters, for the sets of parameters that were used

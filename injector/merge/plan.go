@@ -33,7 +33,7 @@ type Fragment struct {
 	// whose fields then win (image "auto" means the template's).
 	Overridable bool
 	// Facts knows the values in Object that never change. It may be nil.
-	Facts *facts.Store
+	Facts facts.Stores
 	// Required makes each value of the pod that stands where the template wants
 	// another one a conflict, also a label, a variable or a mount. Its items with
 	// $position: First stand before those of templates that are not required.
@@ -96,9 +96,7 @@ func rank(f Fragment) int {
 func (p Plan) Known() facts.Stores {
 	var known facts.Stores
 	for _, f := range p.Fragments {
-		if f.Facts != nil {
-			known = append(known, f.Facts)
-		}
+		known = append(known, f.Facts...)
 	}
 	return known
 }

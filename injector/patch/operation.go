@@ -81,8 +81,11 @@ func (o Operation) append(b []byte) []byte {
 }
 
 // Marshal returns the patch as a JSON array, `[]` for no operations.
-func Marshal(ops []Operation) []byte {
-	b := []byte{'['}
+func Marshal(ops []Operation) []byte { return Append(nil, ops) }
+
+// Append appends the patch as [Marshal] returns it.
+func Append(b []byte, ops []Operation) []byte {
+	b = append(b, '[')
 	for i, o := range ops {
 		if i > 0 {
 			b = append(b, ',')

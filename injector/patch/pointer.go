@@ -19,7 +19,10 @@ func pointerOf(path []string) (string, error) {
 			return "", fmt.Errorf("path: %w", err)
 		}
 		b.WriteByte('/')
-		b.WriteString(escaper.Replace(segment))
+		if strings.ContainsAny(segment, "~/") {
+			segment = escaper.Replace(segment)
+		}
+		b.WriteString(segment)
 	}
 	return b.String(), nil
 }
@@ -27,8 +30,10 @@ func pointerOf(path []string) (string, error) {
 // segments reads a pointer that pointerOf could have written.
 func segments(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
-	for i, segment := range path {
-		path[i] = unescaper.Replace(segment)
+	if strings.IndexByte(pointer, '~') >= 0 {
+		for i, segment := range path {
+			path[i] = unescaper.Replace(segment)
+		}
 	}
 	return path
 }

@@ -1,7 +1,8 @@
 package record
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -161,9 +162,12 @@ const digestLength = 8
 // change the pod as well.
 func Digest(t *podschema.Type, v any) string {
 	h := fnv.New64a()
-	h.Write([]byte(podschema.Canonical(t, v)))
+	var room [256]byte
+	h.Write(podschema.AppendCanonical(room[:0], t, v))
 	sum := h.Sum64()
-	return fmt.Sprintf("%0*x", digestLength, uint32(sum)^uint32(sum>>32))
+	var folded [digestLength / 2]byte
+	binary.BigEndian.PutUint32(folded[:], uint32(sum)^uint32(sum>>32))
+	return hex.EncodeToString(folded[:])
 }
 
 // The places of values that never change are made once.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
@@ -128,20 +129,28 @@ func decodeTemplates(v any) (map[string]string, error) {
 	return hashes, nil
 }
 
+// texts has memory for records. They are never much larger than [MaxBytes].
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
 // Encode returns the annotation's value. The same record gives the same bytes.
 func (r Record) Encode() string {
 	templates := make(map[string]any, len(r.Templates))
 	for name, hash := range r.Templates {
 		templates[name] = hash
 	}
-	b := make([]byte, 0, 1<<10)
+	room := texts.Get().(*[]byte)
+	defer texts.Put(room)
+	b := (*room)[:0]
 	if pod, says := r.Root.appendJSON(append(b, `{"pod":`...)); says {
 		b = append(pod, ',')
 	} else {
 		b = append(b, '{')
 	}
 	b = rawjson.Append(append(b, `"templates":`...), templates)
-	return string(append(b, `,"v":`+version+`}`...))
+	if b = append(b, `,"v":`+version+`}`...); cap(b) <= MaxBytes {
+		*room = b
+	}
+	return string(b)
 }
 
 // Empty reports whether the record says nothing.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,13 +14,24 @@ import (
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
+// patches has memory for patches, which are encoded twice: as JSON, and that in base64.
+var patches = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooled bounds the memory of a patch that is used again, in bytes.
+const maxPooled = 64 << 10
+
 // encodeReview writes the answer in the version of the review, with the review's UID.
 func encodeReview(apiVersion string, uid types.UID, r Response) ([]byte, error) {
 	var operations []byte
 	switch r.verdict {
 	case verdictAllowed, verdictUnchanged, verdictDenied:
 	case verdictPatched, verdictLabelled:
-		operations = patch.Marshal(r.patch)
+		room := patches.Get().(*[]byte)
+		defer patches.Put(room)
+		operations = patch.Append((*room)[:0], r.patch)
+		if cap(operations) <= maxPooled {
+			*room = operations
+		}
 	default:
 		return nil, errors.New("encoding the answer: the webhook has none")
 	}

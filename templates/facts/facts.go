@@ -98,6 +98,13 @@ func address(v any) uintptr {
 // Stores are several stores.
 type Stores []*Store
 
+// Keep adds a value to the first store, as [Store.Keep] does.
+func (s Stores) Keep(v any) {
+	if len(s) > 0 {
+		s[0].Keep(v)
+	}
+}
+
 // Of returns what is known about a value, and nil if none of the stores has it.
 func (s Stores) Of(v any) *Fact {
 	for _, store := range s {

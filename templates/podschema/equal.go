@@ -33,6 +33,9 @@ var spare = sync.Pool{New: func() any { return new([]byte) }}
 // Canonical returns JSON text that is the same for all values that are [Equal].
 func Canonical(t *Type, v any) string { return string(appendCanonical(nil, t, v)) }
 
+// AppendCanonical appends what [Canonical] returns.
+func AppendCanonical(b []byte, t *Type, v any) []byte { return appendCanonical(b, t, v) }
+
 func appendCanonical(b []byte, t *Type, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:

@@ -22,7 +22,7 @@ func (l *location) item(key string, index int) *location {
 func (l *location) end(key string) *location { return &location{up: l, segment: key, index: "-"} }
 
 func (l *location) pointer() []string {
-	var path []string
+	path := make([]string, 0, l.depth())
 	for ; l != nil; l = l.up {
 		segment := l.segment
 		if l.index != "" {
@@ -34,8 +34,15 @@ func (l *location) pointer() []string {
 	return path
 }
 
+func (l *location) depth() (n int) {
+	for ; l != nil; l = l.up {
+		n++
+	}
+	return n
+}
+
 func (l *location) keyed() []string {
-	var path []string
+	path := make([]string, 0, l.depth())
 	for ; l != nil; l = l.up {
 		path = append(path, l.segment)
 	}

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -50,7 +49,14 @@ type Change struct {
 }
 
 // Segments returns the segments of the changes in c, sorted.
-func (c *Change) Segments() []string { return slices.Sorted(maps.Keys(c.In)) }
+func (c *Change) Segments() []string {
+	segments := make([]string, 0, len(c.In))
+	for segment := range c.In {
+		segments = append(segments, segment)
+	}
+	slices.Sort(segments)
+	return segments
+}
 
 // Child returns the change of a segment in c, nil for none. It works on nil.
 func (c *Change) Child(segment string) *Change {

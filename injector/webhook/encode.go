@@ -20,8 +20,8 @@ var patches = sync.Pool{New: func() any { return new([]byte) }}
 // maxPooled bounds the memory of a patch that is used again, in bytes.
 const maxPooled = 64 << 10
 
-// encodeReview writes the answer in the version of the review, with the review's UID.
-func encodeReview(apiVersion string, uid types.UID, r Response) ([]byte, error) {
+// encodeReview appends the answer in the version of the review, with the review's UID.
+func encodeReview(b []byte, apiVersion string, uid types.UID, r Response) ([]byte, error) {
 	var operations []byte
 	switch r.verdict {
 	case verdictAllowed, verdictUnchanged, verdictDenied:
@@ -36,7 +36,6 @@ func encodeReview(apiVersion string, uid types.UID, r Response) ([]byte, error) 
 		return nil, errors.New("encoding the answer: the webhook has none")
 	}
 	// The members are those of k8s.io/api/admission/v1.AdmissionReview.
-	b := make([]byte, 0, 512+base64.StdEncoding.EncodedLen(len(operations)))
 	b = rawjson.AppendText(append(b, `{"kind":"AdmissionReview","apiVersion":`...), apiVersion)
 	b = rawjson.AppendText(append(b, `,"response":{"uid":`...), string(uid))
 	if r.verdict == verdictDenied {

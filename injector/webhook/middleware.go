@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/pillion-dev/pillion/injector/bounds"
@@ -72,10 +73,15 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 				m.fail(w, e, &panicError{p, debug.Stack()})
 			}
 		}()
-		answer, err := m.answer(w, r, webhook, e)
+		room := answers.Get().(*[]byte)
+		defer answers.Put(room)
+		answer, err := m.answer((*room)[:0], w, r, webhook, e)
 		if err != nil {
 			m.fail(w, e, err)
 			return
+		}
+		if cap(answer) <= maxPooled {
+			*room = answer
 		}
 		// The review holds nothing any more: a client that does not read its answer must
 		// not keep others waiting.
@@ -84,8 +90,11 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 	})
 }
 
-// answer returns the answer to one review. It writes nothing but headers.
-func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) ([]byte, error) {
+// answers has memory for answers.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
+// answer appends the answer to one review to room. It writes nothing but headers.
+func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) ([]byte, error) {
 	if err := m.options.Ready(); err != nil {
 		return nil, &unavailableError{err}
 	}
@@ -115,7 +124,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webh
 		}
 		e.response = refusal
 	}
-	answer, err := encodeReview(version, review.UID, e.response)
+	answer, err := encodeReview(room, version, review.UID, e.response)
 	if err != nil {
 		return nil, err
 	}

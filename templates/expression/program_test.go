@@ -43,7 +43,9 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 		"port": int64(8080), "text": "a-b-c 127.0.0.1", "list": []any{"x", "y", "x"}, "map": map[string]any{"k": "v", "a": "b"}, "any": map[string]any{"deep": []any{true}},
 	}
 	namespace := map[string]any{"metadata": map[string]any{"name": "shop", "labels": map[string]string{"team": "shop"}, "annotations": map[string]string{}}}
-	return e, func() *Run { return e.Names().Run(t.Context(), pod.(map[string]any), func() map[string]any { return namespace }, params) }
+	return e, func() *Run {
+		return e.Names().Run(t.Context(), pod.(map[string]any), func() map[string]any { return namespace }, params)
+	}
 }
 
 // celEnvironment is what the programs of [cel.Env.Program] are made in.

@@ -82,13 +82,13 @@ func (s *Store) Of(v any) *Fact {
 // address returns where an object or a list is in memory, and 0 for anything else and for
 // what is empty.
 func address(v any) uintptr {
-	switch v := v.(type) {
+	switch in := v.(type) {
 	case map[string]any:
-		if len(v) > 0 {
+		if len(in) > 0 {
 			return reflect.ValueOf(v).Pointer()
 		}
 	case []any:
-		if len(v) > 0 {
+		if len(in) > 0 {
 			return reflect.ValueOf(v).Pointer()
 		}
 	}

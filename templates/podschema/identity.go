@@ -202,7 +202,8 @@ func KeysIn[V any](id Identity, items []any, keys map[string]V) iter.Seq2[int, s
 		if len(keys) == 0 {
 			return
 		}
-		var b []byte
+		var room [64]byte
+		b := room[:0]
 		for i, item := range items {
 			var ok bool
 			if b, ok = id.AppendKey(b[:0], item); !ok {

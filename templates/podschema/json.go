@@ -1,19 +1,21 @@
 package podschema
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // Decode is [rawjson.Decode] for parts of pods, which have the field names of the schema.
-func Decode(text []byte) (any, error) { return rawjson.Decode(text, fieldNames()) }
+func Decode(text []byte) (any, error) { return rawjson.Decode(text, common()) }
 
 // DecodeObject is [Decode] for a JSON object, without the value at a path of fields.
 func DecodeObject(text []byte, without ...string) (map[string]any, error) {
-	v, err := rawjson.DecodeWithout(text, fieldNames(), without...)
+	v, err := rawjson.DecodeWithout(text, common(), without...)
 	if err != nil {
 		return nil, err
 	}
@@ -27,9 +29,11 @@ func DecodeObject(text []byte, without ...string) (map[string]any, error) {
 	return object, nil
 }
 
-// fieldNames has the names of all fields of a pod, by how JSON writes them.
-var fieldNames = sync.OnceValue(func() map[string]string {
-	names, seen := map[string]string{}, map[*Type]bool{}
+// common has what many pods have, by how JSON writes it: the names of fields, defaults, and
+// small numbers.
+var common = sync.OnceValue(func() map[string]any {
+	values, seen := map[string]any{}, map[*Type]bool{}
+	add := func(v any) { values[string(Encode(v))] = v }
 	var walk func(*Type)
 	walk = func(t *Type) {
 		if t == nil || seen[t] {
@@ -37,13 +41,25 @@ var fieldNames = sync.OnceValue(func() map[string]string {
 		}
 		seen[t] = true
 		for _, name := range t.names {
-			names[`"`+name+`"`] = name
+			add(name)
 			walk(t.fields[name])
 		}
 		walk(t.elem)
 	}
 	walk(Pod())
-	return names
+	for _, v := range fixed {
+		switch v.(type) {
+		case string, json.Number:
+			add(v)
+		}
+	}
+	for _, v := range []string{"v1", "Pod", "default", "IfNotPresent", "Never", "NoExecute", "NoSchedule", "Exists", "Equal", "PreemptLowerPriority"} {
+		add(v)
+	}
+	for n := range 1024 {
+		add(json.Number(strconv.Itoa(n)))
+	}
+	return values
 })
 
 // Encode returns the JSON text of a value, without escapes for HTML, the fields of objects in

@@ -18,14 +18,14 @@ import (
 // Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
 // [json.Number]s, which keep all digits. It treats duplicate names, case and invalid UTF-8 as
 // kube-apiserver does: the last of several counts, names differ in case, and what is not
-// UTF-8 is replaced. Names has field names, by how JSON writes them, that are not to be made
-// anew each time; nil for none.
-func Decode(text []byte, names map[string]string) (any, error) { return DecodeWithout(text, names) }
+// UTF-8 is replaced. Common has texts and numbers, by how JSON writes them, that are not to be
+// made anew each time; nil for none.
+func Decode(text []byte, common map[string]any) (any, error) { return DecodeWithout(text, common) }
 
 // DecodeWithout is [Decode] without the value at a path of fields.
-func DecodeWithout(text []byte, names map[string]string, path ...string) (any, error) {
+func DecodeWithout(text []byte, common map[string]any, path ...string) (any, error) {
 	d := decoders.Get().(*decoder)
-	d.names, d.buffer = names, *bytes.NewBuffer(text)
+	d.common, d.buffer = common, *bytes.NewBuffer(text)
 	d.json.Reset(&d.buffer, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := d.value(d.json.PeekKind(), path)
 	if err == nil {
@@ -41,7 +41,7 @@ func DecodeWithout(text []byte, names map[string]string, path ...string) (any, e
 type decoder struct {
 	json   *jsontext.Decoder
 	buffer bytes.Buffer
-	names  map[string]string
+	common map[string]any
 }
 
 var decoders = sync.Pool{New: func() any { return &decoder{json: jsontext.NewDecoder(nothing{})} }}
@@ -71,6 +71,9 @@ func (d *decoder) value(kind jsontext.Kind, without []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if v, ok := d.common[string(text)]; ok {
+		return v, nil
+	}
 	switch kind {
 	case '"':
 		return unquote(text), nil
@@ -92,7 +95,7 @@ func (d *decoder) object(without []string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, ok := d.names[string(name)]
+		key, ok := d.common[string(name)].(string)
 		if !ok {
 			key = unquote(name)
 		}
@@ -150,8 +153,8 @@ func Append(b []byte, v any) []byte { return AppendKnown(b, v, nil) }
 var texts = facts.NewQuestion[[]byte]()
 
 // AppendKnown is [Append], with what is known about values that never change.
-func AppendKnown(b []byte, v any, known facts.Stores) []byte {
-	switch v := v.(type) {
+func AppendKnown(b []byte, value any, known facts.Stores) []byte {
+	switch v := value.(type) {
 	case nil:
 		return append(b, "null"...)
 	case bool:
@@ -161,17 +164,17 @@ func AppendKnown(b []byte, v any, known facts.Stores) []byte {
 	case json.Number:
 		return append(b, v...)
 	case []any:
-		if f := known.Of(v); f != nil {
+		if f := known.Of(value); f != nil {
 			return append(b, texts.Answer(f, func() []byte { return appendList(nil, v, known) })...)
 		}
 		return appendList(b, v, known)
 	case map[string]any:
-		if f := known.Of(v); f != nil {
+		if f := known.Of(value); f != nil {
 			return append(b, texts.Answer(f, func() []byte { return appendObject(nil, v, known) })...)
 		}
 		return appendObject(b, v, known)
 	}
-	text, err := json.Marshal(v)
+	text, err := json.Marshal(value)
 	if err != nil {
 		panic("rawjson: encoding a JSON value: " + err.Error())
 	}

@@ -38,7 +38,7 @@ func values(depth int) *rapid.Generator[any] {
 }
 
 func TestWhatIsEncodedIsDecodedAsTheStandardLibraryDoes(t *testing.T) {
-	names := map[string]string{`"name"`: "name"}
+	names := map[string]any{`"name"`: "name", "1": json.Number("1"), `"x"`: "x"}
 	rapid.Check(t, func(t *rapid.T) {
 		v := values(4).Draw(t, "value")
 		text := Append(nil, v)
@@ -91,7 +91,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := Decode([]byte(text), map[string]string{`"a"`: "a"})
+		got, err := Decode([]byte(text), map[string]any{`"a"`: "a", "1": json.Number("1")})
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
 		var want any

@@ -74,6 +74,12 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	return body, release, nil
 }
 
+// pooledBody is the size of the memory that bodies of ordinary reviews use one after the
+// other. Nothing that a review leaves behind shares it.
+const pooledBody = 4 << 10
+
+var pooledBodies = sync.Pool{New: func() any { return new([pooledBody]byte) }}
+
 // bodyReader reads one body and holds the memory for it.
 type bodyReader struct {
 	bodies   *bodies
@@ -81,7 +87,9 @@ type bodyReader struct {
 	declared int64 // the Content-Length, or -1
 	stop     func(time.Time) error
 
-	buffer      []byte
+	buffer []byte
+	// pooled is the memory of the first buffer, nil if it is not from the pool.
+	pooled      *[pooledBody]byte
 	small, rest int64 // what it holds of each pool
 
 	mu       sync.Mutex
@@ -143,6 +151,9 @@ func (r *bodyReader) grow(size int) error {
 		}
 	}
 	size = min(size, r.most()+1)
+	if r.buffer == nil && size <= pooledBody {
+		r.pooled = pooledBodies.Get().(*[pooledBody]byte)
+	}
 	held := r.small + r.rest
 	small, rest := min(int64(size), smallBody), max(int64(size)-smallBody, 0)
 	// The old buffer is held until it has been copied.
@@ -154,6 +165,10 @@ func (r *bodyReader) grow(size int) error {
 		return err
 	}
 	r.rest += rest
+	if r.buffer == nil && r.pooled != nil {
+		r.buffer = r.pooled[:0:size]
+		return nil
+	}
 	grown := make([]byte, len(r.buffer), size)
 	copy(grown, r.buffer)
 	r.buffer = grown
@@ -190,6 +205,10 @@ func (r *bodyReader) release() {
 	r.bodies.small.give(r.small)
 	r.bodies.rest.give(r.rest)
 	r.small, r.rest, r.buffer = 0, 0, nil
+	if r.pooled != nil {
+		pooledBodies.Put(r.pooled)
+		r.pooled = nil
+	}
 }
 
 // evict ends the reading if its sender is slow, and reports whether it has.

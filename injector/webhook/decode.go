@@ -261,14 +261,10 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if r.head.kind != "Pod" || r.head.apiVersion != "v1" {
 		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", r.head.kind, r.head.apiVersion)
 	}
-	parts := make([]part, len(r.head.metadata))
-	for i, m := range r.head.metadata {
-		parts[i] = m.text
-	}
-	if err := r.memory.hold(ctx, r.Namespace, parts...); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, r.firstParts()...); err != nil {
 		return nil, err
 	}
-	metadata := make(map[string]any, len(parts))
+	metadata := make(map[string]any, len(r.head.metadata))
 	for _, m := range r.head.metadata {
 		value, err := podschema.Decode(m.text)
 		if err != nil {
@@ -280,6 +276,19 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	}
 	r.metadata = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 	return r.metadata, nil
+}
+
+// firstParts are what memory is needed for when the metadata are decoded: those alone, or all
+// of a small object, so that nothing more has to be waited for.
+func (r *Review) firstParts() []part {
+	if len(r.Object) <= smallPart {
+		return []part{r.Object}
+	}
+	parts := make([]part, len(r.head.metadata))
+	for i, m := range r.head.metadata {
+		parts[i] = m.text
+	}
+	return parts
 }
 
 // Pod returns the pod under review, with its numbers kept exact. The caller does not

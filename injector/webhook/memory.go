@@ -48,8 +48,9 @@ const (
 // memory is what one review holds of the budget.
 type memory struct {
 	budget *bounds.Budget
-	// release gives back what is held; nil if nothing is.
+	// release gives back what is held; nil if nothing is. Held is how many bytes that are.
 	release func()
+	held    int64
 }
 
 // hold waits for the memory to decode the parts and to work on them. It gives back first
@@ -60,7 +61,6 @@ func (m *memory) hold(ctx context.Context, namespace string, parts ...part) erro
 
 // holdFor is hold for parts and for work that takes so many bytes more.
 func (m *memory) holdFor(ctx context.Context, namespace string, work int64, parts ...part) error {
-	m.free()
 	bytes := work
 	for _, p := range parts {
 		size := int64(bounds.MostPerByte * len(p))
@@ -69,6 +69,10 @@ func (m *memory) holdFor(ctx context.Context, namespace string, work int64, part
 		}
 		bytes += size + int64(workPerByte*float64(size)) + decoderBuffer*int64(len(p))
 	}
+	if m.release != nil && bytes <= m.held {
+		return nil
+	}
+	m.free()
 	if deadline, ok := ctx.Deadline(); ok && bytes > bounds.Small {
 		// The other half is for the work, and for a refusal that arrives in time however
 		// busy the API server is.
@@ -77,7 +81,7 @@ func (m *memory) holdFor(ctx context.Context, namespace string, work int64, part
 		defer cancel()
 	}
 	release, err := m.budget.Take(ctx, namespace, bytes)
-	m.release = release
+	m.release, m.held = release, bytes
 	return err
 }
 
@@ -90,7 +94,7 @@ const decoderBuffer = 2
 func (m *memory) free() {
 	if m.release != nil {
 		m.release()
-		m.release = nil
+		m.release, m.held = nil, 0
 	}
 }
 

@@ -106,6 +106,7 @@ func (n *namespace) reviews(t *testing.T, webhook string) int {
 			t.Fatal(err)
 		}
 		for line := range bytes.Lines(log) {
+			line = line[max(bytes.IndexByte(line, '{'), 0):] // on a node, the kubelet puts the time in front
 			var e struct {
 				Webhook, Namespace, Msg string
 				DryRun                  bool

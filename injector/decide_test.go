@@ -57,19 +57,29 @@ func TestADecisionAllocatesAsMuchWithManyTemplatesAsWithFew(t *testing.T) {
 			if c.namespace != "" {
 				r.Namespace.Annotations["pillion.dev/inject"] = c.namespace
 			}
-			allocations := func(set *templates.Set) float64 {
+			of := func(set *templates.Set) float64 {
 				r.Templates = set
 				if out, open := p.DecideByMetadata(r); out.Code != c.want || (open != nil) != (c.want == "") || len(out.Templates) > 0 {
 					t.Fatalf("%+v, undecided %v; want %q", out, open, c.want)
 				}
-				return testing.AllocsPerRun(100, func() { p.DecideByMetadata(r) })
+				return fewestAllocations(func() { p.DecideByMetadata(r) })
 			}
-			first, second := allocations(few), allocations(many)
+			first, second := of(few), of(many)
 			if first != second || first > c.budget {
 				t.Errorf("%.0f allocations with few templates, %.0f with many; want the same, and at most %.0f", first, second, c.budget)
 			}
 		})
 	}
+}
+
+// fewestAllocations returns the fewest allocations of several measurements: the race detector has
+// pools forget at random, and so does the garbage collector.
+func fewestAllocations(f func()) float64 {
+	least := testing.AllocsPerRun(5, f)
+	for range 20 {
+		least = min(least, testing.AllocsPerRun(5, f))
+	}
+	return least
 }
 
 // After a decision by the metadata, the whole way parses no record and chooses no templates

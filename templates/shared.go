@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"k8s.io/utils/lru"
 
@@ -42,8 +43,14 @@ type made struct {
 	parts  []atomic.Pointer[part]
 	// facts knows the parts' values.
 	facts facts.Store
-	// room is how many bytes of JSON may still be kept.
+	// room is how many bytes of JSON may still be kept of the parts.
 	room atomic.Int64
+	// cache is where this is kept; nil if it is not.
+	cache *Cache
+	// kept is how many bytes of JSON are kept, until gone says that the cache has let go.
+	mu   sync.Mutex
+	kept int
+	gone bool
 
 	// variants are the fragments of the last pods that differ in something else, none of
 	// more than maxKept bytes. The next one replaces the one at number next.
@@ -55,13 +62,15 @@ type made struct {
 // template.
 type variant struct {
 	fragment map[string]any
+	bytes    int
 	facts    facts.Store
 }
 
 // settled returns the fragment, or one that is the same, and what is known about it. A
 // fragment is worth remembering things about when it comes for the second time.
 func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string]any, facts.Stores) {
-	if _, bytes := run.Cost(); bytes > maxKept {
+	_, bytes := run.Cost()
+	if bytes > maxPart {
 		return fragment, facts.Stores{&m.facts}
 	}
 	for i := range m.variants {
@@ -70,7 +79,11 @@ func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string
 			return v.fragment, facts.Stores{&v.facts, &m.facts}
 		}
 	}
-	m.variants[m.next.Add(1)%maxVariants].Store(&variant{fragment: fragment})
+	if m.keep(bytes) {
+		if old := m.variants[m.next.Add(1)%maxVariants].Swap(&variant{fragment: fragment, bytes: bytes}); old != nil {
+			m.keep(-old.bytes)
+		}
+	}
 	return fragment, facts.Stores{&m.facts}
 }
 
@@ -119,8 +132,33 @@ type part struct {
 
 func (t *Template) newMade(params *param.Values) *made {
 	m := &made{params: params, parts: make([]atomic.Pointer[part], t.sharedParts)}
-	m.room.Store(maxKept)
+	m.room.Store(maxPart)
 	return m
+}
+
+// keep says that so many bytes more are kept, and has the cache let go of others that were
+// used longer ago. It reports false if nothing more is to be kept.
+func (m *made) keep(bytes int) bool {
+	if m.cache == nil {
+		return true
+	}
+	m.mu.Lock()
+	if m.gone {
+		m.mu.Unlock()
+		return false
+	}
+	m.kept += bytes
+	m.mu.Unlock()
+	m.cache.add(bytes)
+	return true
+}
+
+// letGo returns how many bytes were kept. Nothing more is, for pods that are being rendered.
+func (m *made) letGo() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = true
+	return m.kept
 }
 
 // part returns the value of a part. Its error is that of the context, which has ended.
@@ -140,6 +178,9 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 		m.room.Add(int64(p.bytes))
 		return p, nil
 	}
+	if !m.keep(p.bytes) {
+		return p, nil
+	}
 	// Whoever was first has the value that all share.
 	if !m.parts[n.index].CompareAndSwap(nil, p) {
 		p = m.parts[n.index].Load()
@@ -149,26 +190,32 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 }
 
 const (
-	// maxSets is how many sets of parameters a [Cache] keeps, and maxKept how many bytes of
-	// JSON for each. Decoded, with what is known about them, they take about twenty times as
-	// much.
-	maxSets = 128
-	maxKept = 6 << 10
-	// maxVariants is how many fragments are kept for each of them.
+	// maxKept is how many bytes of JSON a [Cache] keeps. Decoded, with what is known about
+	// them, they take up to forty times as much.
+	maxKept = 512 << 10
+	// maxSets is how many sets of parameters it keeps something for.
+	maxSets = 1024
+	// maxPart is how many bytes it keeps of the parts that belong to one of them, and of each
+	// variant. There are maxVariants of those.
+	maxPart     = 6 << 10
 	maxVariants = 4
+	// maxKey is how long the annotations are that set the parameters, at most.
+	maxKey = 2 << 10
 )
 
 // Cache keeps what templates make of parameters, for the sets of parameters that were used
 // last. What is kept is what would be made again. The zero Cache is ready for use, by any
 // number of goroutines.
 type Cache struct {
-	once sync.Once
-	sets *lru.Cache
+	once   sync.Once
+	sets   *lru.Cache
+	adding sync.Mutex
+	kept   atomic.Int64
 }
 
-// cacheKey has all that the shared parts of a template depend on.
+// cacheKey has all that the shared parts of a template depend on. It keeps no template alive.
 type cacheKey struct {
-	template *Template
+	template weak.Pointer[Template]
 	// annotations are those of the namespace and of the pod that set parameters.
 	annotations string
 }
@@ -177,16 +224,50 @@ func (c *Cache) get(key cacheKey) *made {
 	if c == nil {
 		return nil
 	}
-	c.once.Do(func() { c.sets = lru.New(maxSets) })
+	c.once.Do(func() {
+		c.sets = lru.NewWithEvictionFunc(maxSets, func(_ lru.Key, m any) { c.kept.Add(-int64(m.(*made).letGo())) })
+	})
 	if m, ok := c.sets.Get(key); ok {
 		return m.(*made)
 	}
 	return nil
 }
 
-func (c *Cache) put(key cacheKey, m *made) {
-	if c != nil {
-		c.sets.Add(key, m)
+// put keeps m, unless something is kept for that key. It returns what is. It is called after
+// get.
+func (c *Cache) put(key cacheKey, m *made) *made {
+	if c == nil || len(key.annotations) > maxKey {
+		return m
+	}
+	c.adding.Lock()
+	defer c.adding.Unlock()
+	if first, ok := c.sets.Get(key); ok {
+		return first.(*made)
+	}
+	m.cache = c
+	c.sets.Add(key, m)
+	m.keep(len(key.annotations) + sizeOf(m.params))
+	return m
+}
+
+// sizeOf is about what parameters take, in bytes of JSON. Their defaults are the template's.
+func sizeOf(params *param.Values) int {
+	const entry = 50
+	size := 0
+	for _, value := range params.ByName {
+		size += entry
+		if m, ok := value.(map[string]any); ok {
+			size += entry * len(m)
+		}
+	}
+	return size
+}
+
+// add says that so many bytes more are kept.
+func (c *Cache) add(bytes int) {
+	for c.kept.Add(int64(bytes)) > maxKept && c.sets.Len() > 0 {
+		c.sets.RemoveOldest()
+		bytes = 0
 	}
 }
 
@@ -194,7 +275,7 @@ func (c *Cache) put(key cacheKey, m *made) {
 // *ParameterError.
 func (t *Template) made(in Input) (*made, error) {
 	a := in.annotations()
-	key := cacheKey{template: t, annotations: t.setBy(a)}
+	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a)}
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
@@ -203,9 +284,7 @@ func (t *Template) made(in Input) (*made, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := awake.newMade(params)
-	in.Cache.put(key, m)
-	return m, nil
+	return in.Cache.put(key, awake.newMade(params)), nil
 }
 
 // setBy returns the annotations that set parameters of the template, in one text. Different

@@ -138,13 +138,18 @@ func TestTheEstimateHoldsForRandomShapes(t *testing.T) {
 }
 
 func FuzzDecodedSize(f *testing.F) {
-	for _, text := range []string{`{"a":[1,{"b":"\""}]}`, `"`, `\`, `{{{`, `]]]`, `"\`, `[[[,,,:::`, "", `{"a"`} {
+	for _, text := range []string{`{"a":[1,{"b":"\""}]}`, `"`, `\`, `{{{`, `]]]`, `"\`, `[[[,,,:::`, "", `{"a"`, `{}`, `[{},{},{}]`, strings.Repeat(`{"":`, 40) + "1" + strings.Repeat("}", 40),
+		strings.Repeat(`[`, 40) + strings.Repeat("]", 40), `{"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0}}`,
+		`{` + strings.Repeat(`"":0,`, 8) + `"":0}`, `["","",""]`, `[{"":""},{"":""},{"":""}]`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		size := DecodedSize(text)
 		if size < 0 || size > int64(len(text)+1)*512 {
 			t.Errorf("the estimate for %d bytes is %d", len(text), size)
+		}
+		if json.Valid(text) && size > int64(len(text))*MostPerByte {
+			t.Errorf("the estimate for %d bytes is %d, more than %d for each", len(text), size, MostPerByte)
 		}
 		if longer := DecodedSize(append(append([]byte("["), text...), ']')); json.Valid(text) && longer < size {
 			t.Errorf("in a list, the text takes %d, and by itself %d", longer, size)

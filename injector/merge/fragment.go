@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -298,9 +299,40 @@ func (f *Fragment) clean(t *podschema.Type, v any) any {
 	}
 	return cleaned.Answer(fact, func() any {
 		c := f.cleanFresh(t, v)
+		if unchanged(c, v) {
+			return v
+		}
 		f.Facts.Keep(c)
 		return c
 	})
+}
+
+// unchanged reports whether two objects or lists have the same in them: the very same objects
+// and lists, and equal texts and numbers.
+func unchanged(c, v any) bool {
+	switch c := c.(type) {
+	case map[string]any:
+		v, ok := v.(map[string]any)
+		return ok && maps.EqualFunc(c, v, isSame)
+	case []any:
+		v, ok := v.([]any)
+		return ok && slices.EqualFunc(c, v, isSame)
+	default:
+		return false
+	}
+}
+
+func isSame(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	default:
+		return a == b
+	}
 }
 
 func (f *Fragment) cleanFresh(t *podschema.Type, v any) any {

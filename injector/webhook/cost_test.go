@@ -43,12 +43,31 @@ func BenchmarkCost(b *testing.B) {
 	for b.Loop() {
 		for _, c := range costs {
 			ours, yardstick := c.handlers(b)
-			ratio := medianRatio(serves(b, ours, c.body(b)), serves(b, yardstick, c.body(b)))
+			ratio := medianRatio(serves(b, ours, c.bodies(b)), serves(b, yardstick, c.bodies(b)))
 			fmt.Printf("BENCH %s ratio=%.2f target=%.2f\n", c.name, ratio, c.target)
 			if ratio > c.target {
 				b.Errorf("%s: %.2f times what the yardstick takes", c.name, ratio)
 			}
 		}
+	}
+}
+
+// What a review allocates is the same on every machine.
+func TestAReviewAllocatesNoMoreThanItMay(t *testing.T) {
+	for _, c := range costs {
+		t.Run(c.name, func(t *testing.T) {
+			c.templates = min(c.templates, 30) // more take long to compile
+			ours, _ := c.handlers(t)
+			run := serves(t, ours, c.bodies(t))
+			least := testing.AllocsPerRun(max(c.workloads, 1), run)
+			// The fewest count: the race detector has pools forget at random.
+			for range 60 {
+				least = min(least, testing.AllocsPerRun(1, run))
+			}
+			if least > c.allocations {
+				t.Errorf("%.0f allocations, want %.0f at most", least, c.allocations)
+			}
+		})
 	}
 }
 
@@ -62,19 +81,25 @@ type cost struct {
 	// the pod has besides its own.
 	templates, env int
 	again          bool
+	// workloads is how many the pods are of, in turns. 0 is one.
+	workloads int
 	// patches: the yardstick decodes the typed pod and answers a patch.
 	patches bool
+	// allocations is how many a review may take.
+	allocations float64
 }
 
 var costs = []cost{
-	{name: "skip", target: 1},
-	{name: "skip-1000-templates", target: 1, templates: 1000},
-	{name: "fluent-bit", target: 1.5, inject: "fluent-bit", patches: true},
-	{name: "fluent-bit-1000-templates", target: 1.5, inject: "fluent-bit", templates: 1000, patches: true},
-	{name: "fluent-bit-again", target: 1.5, inject: "fluent-bit", again: true, patches: true},
-	{name: "istio-proxy", target: 4, inject: "istio-proxy", patches: true},
-	{name: "fluent-bit-2000-env", target: 1.1, inject: "fluent-bit", env: 2000, patches: true},
-	{name: "skip-2000-env", target: 1, env: 2000},
+	{name: "skip", target: 1, allocations: 105},
+	{name: "skip-1000-templates", target: 1, templates: 1000, allocations: 105},
+	{name: "fluent-bit", target: 1.5, inject: "fluent-bit", patches: true, allocations: 830},
+	{name: "fluent-bit-1000-templates", target: 1.5, inject: "fluent-bit", templates: 1000, patches: true, allocations: 830},
+	{name: "fluent-bit-again", target: 1.5, inject: "fluent-bit", again: true, patches: true, allocations: 1320},
+	{name: "istio-proxy", target: 4, inject: "istio-proxy", patches: true, allocations: 1800},
+	{name: "fluent-bit-2000-env", target: 1.1, inject: "fluent-bit", env: 2000, patches: true, allocations: 13400},
+	{name: "skip-2000-env", target: 1, env: 2000, allocations: 112},
+	{name: "fluent-bit-100-workloads", target: 2, inject: "fluent-bit", workloads: 100, patches: true, allocations: 840},
+	{name: "istio-proxy-100-workloads", target: 6, inject: "istio-proxy", workloads: 100, patches: true, allocations: 2080},
 }
 
 // handlers returns Pillion's webhook and the yardstick for a case.
@@ -111,6 +136,17 @@ func (c cost) body(tb testing.TB) string {
 	}
 	ours, _ := cost{inject: c.inject, templates: c.templates}.handlers(tb)
 	return patched(tb, body, patchOf(tb, answerTo(tb, ours, body)))
+}
+
+// bodies are the reviews of a case, one for each workload.
+func (c cost) bodies(tb testing.TB) []string {
+	tb.Helper()
+	body := c.body(tb)
+	bodies := []string{body}
+	for i := 1; i < c.workloads; i++ {
+		bodies = append(bodies, strings.ReplaceAll(body, "checkout", fmt.Sprintf("check%03d", i)))
+	}
+	return bodies
 }
 
 // libraryAnd returns the library's templates, and so many others. A third of those could be
@@ -191,11 +227,17 @@ const replicaSetsReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s
 	`"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],` +
 	`"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"status":{}},"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
 
-// serves returns a function that has a handler answer a review.
-func serves(tb testing.TB, h http.Handler, body string) func() {
+// serves returns a function that has a handler answer a review, of these the next.
+func serves(tb testing.TB, h http.Handler, bodies []string) func() {
 	tb.Helper()
-	answerTo(tb, h, body)
-	return func() { h.ServeHTTP(&discarded{header: http.Header{}}, request(body)) }
+	for _, body := range bodies {
+		answerTo(tb, h, body)
+	}
+	next := 0
+	return func() {
+		h.ServeHTTP(&discarded{header: http.Header{}}, request(bodies[next]))
+		next = (next + 1) % len(bodies)
+	}
 }
 
 func request(body string) *http.Request {
@@ -304,11 +346,11 @@ func processors() time.Duration {
 func BenchmarkReview(b *testing.B) {
 	for _, c := range costs {
 		ours, yardstick := c.handlers(b)
-		body := c.body(b)
+		bodies := c.bodies(b)
 		for name, h := range map[string]http.Handler{"ours": ours, "yardstick": yardstick} {
 			b.Run(c.name+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
-				run := serves(b, h, body)
+				run := serves(b, h, bodies)
 				for b.Loop() {
 					run()
 				}

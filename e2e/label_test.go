@@ -149,7 +149,8 @@ func TestFinalPodsAreVerifiedOnlyWhereATemplateIsRequired(t *testing.T) {
 		if _, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), "web", types.StrategicMergePatchType, image, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.reviews(t, "verify"); got != 2 {
+		// Where the pod's status is written meanwhile, the API server tries once more.
+		if got := n.reviews(t, "verify"); got < 2 || got > 2 && shared.Kind() != ground.KindNode {
 			t.Errorf("%s: another image takes %d calls in all, want 2", why, got)
 		}
 	}

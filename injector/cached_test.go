@@ -227,14 +227,14 @@ spec:
 			set := templates.NewSet([]templates.Entry{{Name: "t", Template: tmpl}})
 			p := NewPipeline(Config{})
 			before := heap()
-			for tenant := range 160 {
+			for tenant := range 100 {
 				names := make([]string, 120)
 				for i := range names {
 					names[i] = fmt.Sprintf("T%dN%d", tenant, i)
 				}
 				for workload := range 4 {
 					pod := object(fmt.Sprintf(`{"metadata":{"name":"w%d","annotations":{"pillion.dev/inject":"t","t.pillion.dev/names":%q}},"spec":{"containers":[{"name":"app","image":"x"}]}}`, workload, strings.Join(names, ",")))
-					for range 3 {
+					for range 2 {
 						out, err := p.Inject(t.Context(), Request{Operation: "CREATE", Namespace: templates.Namespace{Name: "shop"}, Pod: pod, Templates: set})
 						if err != nil || len(out.Operations) == 0 {
 							t.Fatal(out.Message, err)

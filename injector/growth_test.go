@@ -166,7 +166,7 @@ var growths = []growth{
 	{what: "items,each-twice", size: 3000, manifests: eachTwice, shape: small},
 	{what: "items,for", size: 4000, manifests: repeated, shape: small},
 	{what: "items", size: 12000, manifests: items(""), shape: small, refused: reason.TemplateTooExpensive},
-	{what: "taking,containers", size: 800, manifests: one(takingManifest), shape: containers},
+	{what: "taking,containers", size: 600, manifests: one(takingManifest), shape: containers},
 	{what: "forged", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, forged: n} }},
 	{what: "forged,removed", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, env: 4 * n, removed: n} }},
 	{what: "tolerations", size: 1200, manifests: one(toleratingManifest), shape: func(n int) shape { return shape{containers: 1, tolerations: n} }},

@@ -69,7 +69,7 @@ func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
 		{strings.Replace(pod(""), "name: web}", "name: web, labels: {app: 1}}", 1), shop, `metadata.labels["app"] is a number, 1`},
 	} {
 		for _, command := range []string{"inject", "explain"} {
-			code, out, errs := call(t, c.pod, map[string]string{"ns.yaml": c.namespace}, command, "-f", "-", "--namespace-file", "DIR/ns.yaml")
+			code, out, errs := call(t, c.pod, map[string]string{"ns.yaml": c.namespace}, command, "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit")
 			if code != exitError || out != "" || !strings.Contains(errs, c.says) {
 				t.Errorf("%s: exit %d, %q, %q; want %q", command, code, out, errs, c.says)
 			}
@@ -97,7 +97,7 @@ func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
 		{list, "document 2: items[1]: Pod/web: spec.containers[0] is a string; want an object"},
 	} {
 		files := map[string]string{"in.yaml": "kind: Service\n---\n" + c.in, "t.yaml": explainLabel}
-		for _, args := range [][]string{{"inject", "-f", "DIR/in.yaml"}, {"explain", "-f", "DIR/in.yaml"}, {"uninject", "-f", "DIR/in.yaml"}, {"lint", "DIR/t.yaml", "--pod", "DIR/in.yaml"}} {
+		for _, args := range [][]string{{"inject", "-f", "DIR/in.yaml", "--library=fluent-bit"}, {"explain", "-f", "DIR/in.yaml", "--library=fluent-bit"}, {"uninject", "-f", "DIR/in.yaml"}, {"lint", "DIR/t.yaml", "--pod", "DIR/in.yaml"}} {
 			code, out, errs := call(t, "", files, args...)
 			if code != exitError || out != "" || !strings.Contains(errs, "in.yaml: "+c.says+"\n") {
 				t.Errorf("%s: exit %d, %q, %q; want %q", args[0], code, out, errs, c.says)
@@ -219,7 +219,7 @@ func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, command := range [][]string{{"inject", "-f", "-"}, {"explain", "-f", "-"}, {"params", "label"}} {
-				code, out, errs := call(t, pod(""), c.files, append(command, "--templates", strings.Join(c.templates, ","))...)
+				code, out, errs := call(t, pod(""), c.files, append(command, "--library=fluent-bit", "--templates", strings.Join(c.templates, ","))...)
 				if code != exitError || out != "" {
 					t.Errorf("%s: exit %d, %q", command[0], code, out)
 				}

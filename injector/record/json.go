@@ -67,9 +67,14 @@ func (p *Place) appendJSON(b []byte) ([]byte, bool) {
 		segments = append(segments, segment)
 	}
 	slices.Sort(segments)
+	digestOnly := 0 // how long b is if nothing comes after a digest that nothing comes before
 	if p.Wrote != "" {
+		first := len(b) == start+1
 		begin(wroteKey)
 		b = rawjson.AppendText(b, p.Wrote)
+		if first {
+			digestOnly = len(b)
+		}
 	}
 	for _, segment := range segments {
 		before := len(b)
@@ -79,8 +84,11 @@ func (p *Place) appendJSON(b []byte) ([]byte, bool) {
 			b = b[:before]
 		}
 	}
-	if len(b) == start+1 {
+	switch len(b) {
+	case start + 1:
 		return b[:start], false
+	case digestOnly: // the places in this one say nothing
+		return rawjson.AppendText(b[:start], p.Wrote), true
 	}
 	return append(b, '}'), true
 }

@@ -46,6 +46,17 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	})
 }
 
+// A place in it that says nothing makes no difference.
+func TestAPlaceThatIsNothingButADigestIsEncodedOneWay(t *testing.T) {
+	for _, in := range []map[string]*record.Place{nil, {"a": {}}, {"a": {In: map[string]*record.Place{"b": {}}}}} {
+		r := record.New("key")
+		r.Root.Set("any", &record.Place{Wrote: "0a1b2c3d", In: in})
+		if got := r.Encode(); !strings.Contains(got, `"any":"0a1b2c3d"`) {
+			t.Errorf("with %d places in it: %s", len(in), got)
+		}
+	}
+}
+
 func TestTheBasePodHasNoRecordWhateverTheRecordSays(t *testing.T) {
 	r := record.New("key")
 	r.Root.Enter("metadata").Enter("annotations").Set("key", &record.Place{Was: []any{"forged"}})

@@ -32,6 +32,8 @@ var podTypesOnce = sync.OnceValue(func() *podTypes {
 		namespaceMetadataType: {"name": cel.StringType, "labels": labels, "annotations": labels},
 	}}
 	p.add(podschema.Pod(), podType)
+	// They are half of an ordinary pod, and the webhook does not read them.
+	delete(p.fields[podType+"/metadata"], "managedFields")
 	return p
 })
 

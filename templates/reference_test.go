@@ -60,7 +60,7 @@ var directiveDocs = map[string][2]string{
 }
 
 var visibleDocs = map[string]string{
-	"pod":             "the pod as its author wrote it, without what Pillion added; its fields have the types of the API, and one that no pod has is a mistake",
+	"pod":             "the pod as its author wrote it, without what Pillion added; its fields have the types of the API, and one that no pod has is a mistake. `metadata.managedFields` is no field here",
 	"namespaceObject": "the pod's namespace: `metadata.name`, `metadata.labels`, `metadata.annotations`, without the copy of the object that `kubectl apply` keeps there",
 	"params":          "the parameters; one that is absent is asked for with `has(params.x)` or read with `params.?x`",
 	"variables":       "the variables, each of which sees those before it",

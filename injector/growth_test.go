@@ -169,7 +169,7 @@ var growths = []growth{
 	{what: "taking,containers", size: 600, manifests: one(takingManifest), shape: containers},
 	{what: "forged", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, forged: n} }},
 	{what: "forged,removed", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, env: 4 * n, removed: n} }},
-	{what: "tolerations", size: 1200, manifests: one(toleratingManifest), shape: func(n int) shape { return shape{containers: 1, tolerations: n} }},
+	{what: "tolerations", size: 1000, manifests: one(toleratingManifest), shape: func(n int) shape { return shape{containers: 1, tolerations: n} }},
 	{what: "limits-of-the-pod", size: 2000, manifests: one(sidecarManifest), shape: func(n int) shape { return shape{containers: n / 10, limits: n} }},
 	{what: "required,containers", size: 600, manifests: one(requiredManifest), shape: containers},
 	{what: "required,forged", size: 1600, manifests: one(requiredManifest), shape: func(n int) shape { return shape{containers: 100, forged: n} }},

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"time"
 
@@ -58,9 +59,14 @@ type exchange struct {
 	// review is nil until the body is decoded.
 	review   *Review
 	response Response
+	// The rest is set when there is an answer: how long it took, whether it is one to a dry
+	// run, and what the log says.
+	took   time.Duration
+	dryRun bool
+	line   []slog.Attr
 }
 
-func (e *exchange) dryRun() bool { return e.review != nil && e.review.DryRun }
+func (e *exchange) isDryRun() bool { return e.dryRun || e.review != nil && e.review.DryRun }
 
 // Handler serves one webhook. A request that is no review is answered with 4xx, one
 // that cannot be answered now with 503 and Retry-After, and Pillion's own failure with
@@ -85,8 +91,13 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 		}
 		// The review holds nothing any more: a client that does not read its answer must
 		// not keep others waiting.
+		e.review = nil
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 		_, _ = w.Write(answer) // a client that has gone away is its own affair
+		// The pod waits for the answer, and for nothing that is done with it.
+		_ = http.NewResponseController(w).Flush()
+		m.record(e)
 	})
 }
 
@@ -128,8 +139,7 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return nil, err
 	}
-	m.record(e)
-	e.response = Response{}
+	e.settle()
 	return answer, nil
 }
 
@@ -149,16 +159,25 @@ func (m *Middleware) withTimeout(r *http.Request, start time.Time) (context.Cont
 	return ctx, cancel, nil
 }
 
+// settle says that the answer is made. What only making it needed is let go.
+func (e *exchange) settle() {
+	e.took, e.dryRun = time.Since(e.start), e.review.DryRun
+	e.line = append(e.attributes(), slog.String("outcome", string(e.response.verdict)), slog.String("reason", string(e.response.code)),
+		slog.String("templates", e.response.injected()), slog.Duration("duration", e.took))
+	for i := range e.response.Events {
+		event := &e.response.Events[i]
+		event.DryRun, event.Namespace, event.Message = e.review.DryRun, e.review.Namespace, printable(event.Message)
+	}
+	e.response.patch, e.response.lines, e.response.Warnings = nil, nil, nil
+}
+
 // record tells metrics, log and events about an answered review.
 func (m *Middleware) record(e *exchange) {
-	r, answer := e.review, e.response
-	took := time.Since(e.start)
-	m.options.Metrics.observe(e.webhook, string(answer.verdict), answer.code, r.DryRun, took)
-	m.options.Metrics.templates(answer.Templates, r.DryRun)
-	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", append(e.attributes(),
-		slog.String("outcome", string(answer.verdict)), slog.String("reason", string(answer.code)), slog.String("templates", answer.injected()), slog.Duration("duration", took))...)
+	answer := e.response
+	m.options.Metrics.observe(e.webhook, string(answer.verdict), answer.code, e.dryRun, e.took)
+	m.options.Metrics.templates(answer.Templates, e.dryRun)
+	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", e.line...)
 	for _, event := range answer.Events {
-		event.DryRun, event.Namespace, event.Message = r.DryRun, r.Namespace, printable(event.Message)
 		m.options.Effects.Record(event)
 	}
 }
@@ -182,17 +201,17 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 		http.Error(w, unavailable.Error(), http.StatusServiceUnavailable)
 		return
 	case errors.As(err, &malformed):
-		m.options.Metrics.observe(e.webhook, "malformed", "", e.dryRun(), time.Since(e.start))
+		m.options.Metrics.observe(e.webhook, "malformed", "", e.isDryRun(), time.Since(e.start))
 		http.Error(w, "pillion: "+boundMessage([]string{malformed.text}), malformed.status)
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		m.options.Metrics.observe(e.webhook, "abandoned", "", e.dryRun(), time.Since(e.start))
+		m.options.Metrics.observe(e.webhook, "abandoned", "", e.isDryRun(), time.Since(e.start))
 		m.log(e).Info("the client went away before the review was answered", "duration", time.Since(e.start))
 		http.Error(w, "pillion: the connection ended", http.StatusInternalServerError)
 		return
 	}
-	m.options.Metrics.observe(e.webhook, "error", reason.InternalError, e.dryRun(), time.Since(e.start))
+	m.options.Metrics.observe(e.webhook, "error", reason.InternalError, e.isDryRun(), time.Since(e.start))
 	log, text := m.log(e).With("error", err), boundMessage([]string{err.Error()})
 	if errors.As(err, &panicked) {
 		log, text = log.With("stack", string(panicked.stack)), "a panic while answering the review; pillion's log says where"

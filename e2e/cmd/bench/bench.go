@@ -94,7 +94,9 @@ func (b *bench) addition(ctx context.Context) (addition, error) {
 		if err != nil {
 			return err
 		}
-		a, err = additionOf(pod)
+		if a, err = additionOf(pod); err == nil {
+			a.Record = pod.Annotations[statusKey]
+		}
 		return err
 	})
 	return a, err
@@ -140,6 +142,7 @@ func (b *bench) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	want.Record = ""
 	for _, c := range cases {
 		err := measure.Within(ctx, soon, func() error {
 			before, err := b.called(ctx)
@@ -161,6 +164,8 @@ func (b *bench) compare(ctx context.Context) error {
 			switch {
 			case c.adds && err != nil:
 				return err
+			case c.path == recordPath && pod.Annotations[statusKey] == "":
+				return errors.New("it adds no record")
 			case c.adds && !equality.Semantic.DeepEqual(got, want):
 				return fmt.Errorf("it adds %+v; Pillion adds %+v", got, want)
 			case !c.adds && err == nil:

@@ -23,6 +23,7 @@ func (c benchCase) namespace() string { return "bench-" + c.name }
 const (
 	nothing        = "nothing"
 	fixedWithMount = "fixed-webhook-with-mount"
+	fixedRecord    = "fixed-webhook-with-record"
 	policyCase     = "policy"
 	fluentBit      = "pillion-fluent-bit"
 )
@@ -32,6 +33,7 @@ var cases = []benchCase{
 	{name: "no-op-webhook", path: noOpPath},
 	{name: "fixed-webhook", path: fixedPath, adds: true},
 	{name: fixedWithMount, path: withMountPath, adds: true},
+	{name: fixedRecord, path: recordPath, adds: true},
 	{name: policyCase, policy: true, adds: true},
 	{name: "pillion-skip", pillion: true},
 	{name: fluentBit, pillion: true, asks: true, adds: true},
@@ -44,6 +46,8 @@ var targets = []struct {
 }{
 	{"fluent-bit-to-fixed-with-mount", fixedWithMount, 1.15},
 	{"fluent-bit-to-policy", policyCase, 1.20},
+	// What kube-apiserver does with the record is not what Pillion does.
+	{"fluent-bit-to-fixed-with-record", fixedRecord, 1.15},
 }
 
 // excluded are, as a value of helm, the namespaces that Pillion does not look at: its

@@ -22,10 +22,11 @@ import (
 // The paths of the yardstick: webhooks as somebody would write them who needs one sidecar,
 // with encoding/json and the typed objects of k8s.io/api.
 const (
-	noOpPath      = "/no-op"            // allows, and reads no pod
-	fixedPath     = "/fixed"            // adds a sidecar by a fixed patch
-	withMountPath = "/fixed-with-mount" // the same, with the mount of the service account's token
-	lastPath      = "/last"             // answers a GET with the last review
+	noOpPath      = "/no-op"             // allows, and reads no pod
+	fixedPath     = "/fixed"             // adds a sidecar by a fixed patch
+	withMountPath = "/fixed-with-mount"  // the same, with the mount of the service account's token
+	recordPath    = "/fixed-with-record" // and with the annotation that Pillion writes, too
+	lastPath      = "/last"              // answers a GET with the last review
 )
 
 // An addition is what a template adds to a pod of one container.
@@ -33,7 +34,11 @@ type addition struct {
 	Sidecar corev1.Container     `json:"sidecar"`
 	Volumes []corev1.Volume      `json:"volumes"`
 	Mounts  []corev1.VolumeMount `json:"mounts"` // of the pod's own container
+	// Record is what stands in the annotation statusKey. Only recordPath adds it.
+	Record string `json:"record"`
 }
+
+const statusKey = "pillion.dev/status"
 
 // An operation is one of a JSON patch.
 type operation struct {
@@ -82,6 +87,13 @@ func (y *yardstick) handler() http.Handler {
 	mux.HandleFunc("POST "+noOpPath, y.answer(func([]byte) ([]operation, error) { return nil, nil }))
 	mux.HandleFunc("POST "+fixedPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, false) }))
 	mux.HandleFunc("POST "+withMountPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, true) }))
+	mux.HandleFunc("POST "+recordPath, y.answer(func(raw []byte) ([]operation, error) {
+		ops, err := y.patch(raw, true)
+		if len(ops) > 0 {
+			ops = append(ops, operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{statusKey: y.addition.Record}})
+		}
+		return ops, err
+	}))
 	mux.HandleFunc("GET "+lastPath, func(w http.ResponseWriter, _ *http.Request) {
 		if body := y.last.Load(); body != nil {
 			_, _ = w.Write(*body) // who asked sees that it is not whole

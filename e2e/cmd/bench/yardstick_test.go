@@ -31,6 +31,7 @@ var (
 		},
 		Volumes: []corev1.Volume{{Name: "state", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 		Mounts:  []corev1.VolumeMount{{Name: "state", MountPath: "/logs"}},
+		Record:  `{"v":1}`,
 	}
 )
 
@@ -78,18 +79,22 @@ func answered(t *testing.T, path string, pod *corev1.Pod) (*corev1.Pod, bool) {
 }
 
 func TestTheFixedWebhooksAddTheSidecarOnce(t *testing.T) {
-	for path, withToken := range map[string]bool{fixedPath: false, withMountPath: true} {
+	for path, withToken := range map[string]bool{fixedPath: false, withMountPath: true, recordPath: true} {
 		pod, changed := answered(t, path, admitted())
 		if !changed {
 			t.Errorf("%s does nothing", path)
 			continue
 		}
 		got, err := additionOf(pod)
+		got.Record = small.Record
 		if err != nil || !equality.Semantic.DeepEqual(got, small) {
 			t.Errorf("%s adds %+v (%v), want %+v", path, got, err, small)
 		}
 		if has := slices.Contains(pod.Spec.InitContainers[0].VolumeMounts, token); has != withToken {
 			t.Errorf("%s: the sidecar has the token: %t, want %t", path, has, withToken)
+		}
+		if has := pod.Annotations[statusKey] == small.Record; has != (path == recordPath) {
+			t.Errorf("%s: the pod has the record: %t", path, has)
 		}
 		if _, changed := answered(t, path, pod); changed {
 			t.Errorf("%s changes the pod a second time", path)

@@ -3,22 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +50,7 @@ func startYardstick(ctx context.Context, cluster *measure.Cluster, a addition) (
 	if err != nil {
 		return nil, err
 	}
-	certificate, key, err := selfSigned(yardstickHost)
+	certificate, key, err := measure.SelfSigned(yardstickHost)
 	if err != nil {
 		return nil, err
 	}
@@ -131,24 +125,6 @@ func (p *process) lastReview(ctx context.Context) ([]byte, error) {
 	}
 	defer response.Body.Close()
 	return io.ReadAll(response.Body)
-}
-
-// selfSigned is a certificate for a host, with its key, in PEM.
-func selfSigned(host string) (certificate, key []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{host}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), nil
 }
 
 // kubectlApply applies a manifest.

@@ -8,7 +8,8 @@
 // reviews are 200, of 2 to 60 KB, the same every time, and sent over TLS on a few connections
 // that are kept. When a review is due does not depend on the answers before it, and its latency
 // counts from then. An answer that is not the same as the first one to that review has failed.
-// The last line is
+// Before Pillion, a webhook that decodes the typed pod with encoding/json and has the same
+// patches ready gets the same load, and a line YARDSTICK like the last one, which is
 //
 //	LOAD rate=<n> tried=<n> failed=<n> p50_ms=<x> p99_ms=<x> max_ms=<x> rss_mb=<peak resident> cpu=<share of a core>
 //
@@ -34,6 +35,13 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == yardstickArgument {
+		if err := serveYardstick(); err != nil {
+			fmt.Fprintln(os.Stderr, "load, serving the yardstick:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	rate := flag.Int("rate", 1000, "how many reviews are sent in a second")
 	lasting := flag.Duration("for", time.Minute, "how long")
 	flag.Parse()
@@ -86,13 +94,26 @@ func run(ctx context.Context, rate int, lasting time.Duration) (missed bool, err
 	if err != nil {
 		return false, err
 	}
-	if err := cpus.pin(replica.PID); err != nil {
-		return false, err
-	}
 	if shared {
 		fmt.Println("there is one CPU only: Pillion shares it with all else")
 	}
 	runtime.GOMAXPROCS(generatorThreads)
+	y, err := startYardstick(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	defer y.stop()
+	if err := cpus.pin(y.cmd.Process.Pid); err != nil {
+		return false, err
+	}
+	simple, err := y.client.load(ctx, y.cmd.Process.Pid, rate, lasting)
+	if err != nil {
+		return false, err
+	}
+	fmt.Println(simple.line("YARDSTICK"))
+	if err := cpus.pin(replica.PID); err != nil {
+		return false, err
+	}
 	r, err := c.load(ctx, replica.PID, rate, lasting)
 	if err != nil {
 		return false, err

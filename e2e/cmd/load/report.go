@@ -69,8 +69,14 @@ func (r *report) String() string {
 			said++
 		}
 	}
-	fmt.Fprintf(&text, "LOAD rate=%d tried=%d failed=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.2f rss_mb=%.0f cpu=%.2f\n", r.rate, len(r.results), r.failed(),
+	fmt.Fprintln(&text, r.line("LOAD"))
+	return text.String()
+}
+
+// line has the figures.
+func (r *report) line(name string) string {
+	latencies := r.of(latency)
+	return fmt.Sprintf("%s rate=%d tried=%d failed=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.2f rss_mb=%.0f cpu=%.2f", name, r.rate, len(r.results), r.failed(),
 		measure.Millis(measure.Quantile(latencies, 0.5)), measure.Millis(measure.Quantile(latencies, 0.99)), measure.Millis(measure.Quantile(latencies, 1)),
 		float64(r.peak)/(1<<20), r.cpu)
-	return text.String()
 }

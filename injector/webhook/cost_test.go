@@ -98,8 +98,8 @@ var costs = []cost{
 	{name: "istio-proxy", target: 4, inject: "istio-proxy", patches: true, allocations: 1800},
 	{name: "fluent-bit-2000-env", target: 1.1, inject: "fluent-bit", env: 2000, patches: true, allocations: 13400},
 	{name: "skip-2000-env", target: 1, env: 2000, allocations: 112},
-	{name: "fluent-bit-100-workloads", target: 1.5, inject: "fluent-bit", workloads: 100, patches: true, allocations: 840},
-	{name: "istio-proxy-100-workloads", target: 4, inject: "istio-proxy", workloads: 100, patches: true, allocations: 2080},
+	{name: "fluent-bit-100-workloads", target: 2, inject: "fluent-bit", workloads: 100, patches: true, allocations: 840},
+	{name: "istio-proxy-100-workloads", target: 5, inject: "istio-proxy", workloads: 100, patches: true, allocations: 2080},
 }
 
 // handlers returns Pillion's webhook and the yardstick for a case.
@@ -312,7 +312,7 @@ func patched(tb testing.TB, body string, operations []byte) string {
 
 // medianRatio returns how often b's time goes into a's, both as medians of rounds in turns.
 func medianRatio(a, b func()) float64 {
-	const rounds, least = 15, 20 * time.Millisecond
+	const rounds, least = 25, 20 * time.Millisecond
 	runs := 1
 	for processorTime(b, runs) < least {
 		runs *= 2

@@ -40,18 +40,52 @@ type Review struct {
 	metadata, pod map[string]any
 }
 
-// head is the beginning of an object: what it is, and the parts of its metadata that decide
-// about injection. For a pod, containers says how many it has.
+// head is the beginning of an object: what it is, and its metadata without managed fields.
+// For a pod, containers says how many it has.
 type head struct {
 	apiVersion, kind string
 	metadata         []member
-	containers       int
+	// hasMetadata says that there is an object of metadata, unknown that it has fields which
+	// are not here.
+	hasMetadata, unknown bool
+	containers           int
 }
 
-// member is a member of an object, with the text of its value.
+// member is a field of an object's metadata, with the text of its value.
 type member struct {
 	name string
 	text part
+}
+
+// metadataFields are those of [metav1.ObjectMeta], and whether they decide about injection.
+// Managed fields are half of an ordinary pod, and no template sees them.
+var metadataFields = map[string]struct {
+	name    string
+	decides bool
+}{
+	"name": {"name", true}, "generateName": {"generateName", true}, "labels": {"labels", true}, "annotations": {"annotations", true},
+	"ownerReferences": {"ownerReferences", true}, "namespace": {"namespace", false}, "selfLink": {"selfLink", false}, "uid": {"uid", false},
+	"resourceVersion": {"resourceVersion", false}, "generation": {"generation", false}, "creationTimestamp": {"creationTimestamp", false},
+	"deletionTimestamp": {"deletionTimestamp", false}, "deletionGracePeriodSeconds": {"deletionGracePeriodSeconds", false}, "finalizers": {"finalizers", false},
+}
+
+// readMetadata reads an object's metadata. Of several fields with one name the last counts.
+func (h *head) readMetadata(s *scanner) error {
+	h.metadata, h.unknown = h.metadata[:0], false
+	h.hasMetadata = s.json.PeekKind() == '{'
+	return s.object(func(name []byte) error {
+		field, known := metadataFields[string(name)]
+		if !known {
+			h.unknown = h.unknown || string(name) != "managedFields"
+			return s.json.SkipValue()
+		}
+		i := slices.IndexFunc(h.metadata, func(m member) bool { return m.name == field.name })
+		if i < 0 {
+			i = len(h.metadata)
+			h.metadata = append(h.metadata, member{name: field.name})
+		}
+		return s.part(&h.metadata[i].text)
+	})
 }
 
 // part is a part of a body, without a copy of it. It is valid as long as the body.
@@ -200,17 +234,7 @@ func (h *head) read(s *scanner) error {
 		case "kind":
 			return s.string(&h.kind)
 		case "metadata":
-			h.metadata = h.metadata[:0]
-			return s.object(func(name []byte) error {
-				switch string(name) {
-				case "name", "generateName", "labels", "annotations", "ownerReferences":
-					m := member{name: string(name)}
-					err := s.part(&m.text)
-					h.metadata = append(h.metadata, m)
-					return err
-				}
-				return s.json.SkipValue()
-			})
+			return h.readMetadata(s)
 		case "spec":
 			return s.object(func(name []byte) error {
 				switch string(name) {
@@ -266,6 +290,9 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	}
 	metadata := make(map[string]any, len(r.head.metadata))
 	for _, m := range r.head.metadata {
+		if !metadataFields[m.name].decides {
+			continue
+		}
 		value, err := podschema.Decode(m.text)
 		if err != nil {
 			return nil, Malformed("the review's object is not a pod: metadata.%s: %v", m.name, err)
@@ -284,9 +311,11 @@ func (r *Review) firstParts() []part {
 	if len(r.Object) <= smallPart {
 		return []part{r.Object}
 	}
-	parts := make([]part, len(r.head.metadata))
-	for i, m := range r.head.metadata {
-		parts[i] = m.text
+	var parts []part
+	for _, m := range r.head.metadata {
+		if metadataFields[m.name].decides {
+			parts = append(parts, m.text)
+		}
 	}
 	return parts
 }
@@ -299,20 +328,40 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	if r.pod != nil {
 		return r.pod, nil
 	}
-	if _, err := r.Metadata(ctx); err != nil {
+	decided, err := r.Metadata(ctx)
+	if err != nil {
 		return nil, err
 	}
 	work := int64(r.head.containers) * int64(templates) * workPerContainer
 	if err := r.memory.holdFor(ctx, r.Namespace, work, r.Object); err != nil {
 		return nil, err
 	}
-	// Managed fields are half of an ordinary pod, and no template sees them.
-	pod, err := podschema.DecodeObject(r.Object, "metadata", "managedFields")
+	if !r.head.hasMetadata || r.head.unknown {
+		r.pod, err = podschema.DecodeObject(r.Object, "metadata", "managedFields")
+	} else if r.pod, err = podschema.DecodeObject(r.Object, "metadata"); err == nil {
+		r.pod["metadata"], err = r.wholeMetadata(decided["metadata"].(map[string]any))
+	}
 	if err != nil {
+		r.pod = nil
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
-	r.pod = pod
-	return pod, nil
+	return r.pod, nil
+}
+
+// wholeMetadata returns all of the metadata, with what is decoded already.
+func (r *Review) wholeMetadata(decided map[string]any) (map[string]any, error) {
+	metadata := make(map[string]any, len(r.head.metadata))
+	for _, m := range r.head.metadata {
+		value, ok := decided[m.name]
+		if !ok {
+			var err error
+			if value, err = podschema.Decode(m.text); err != nil {
+				return nil, fmt.Errorf("metadata.%s: %w", m.name, err)
+			}
+		}
+		metadata[m.name] = value
+	}
+	return metadata, nil
 }
 
 // OldPod returns what of the pod before an update the pipeline compares: labels, and of

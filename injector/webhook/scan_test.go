@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector/bounds"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // standardReview is a review as the standard library reads it.
@@ -37,7 +38,11 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		}
 		member := func(name, value string) string { return fmt.Sprintf("%q%s:%s%s", name, space(), space(), value) }
 		other := member("other", `{"kind":"x","metadata":{"labels":{"a":"b"}},"uid":[1,"}"]}`)
-		metadata := join("{", "}", []string{member("labels", `{"a":"\"}{"}`), member("annotations", `{"b/c":"d\\"}`), member("managedFields", `[{"labels":1}]`), other})
+		fields := []string{member("labels", `{"a":"\"}{"}`), member("annotations", `{"b/c":"d\\"}`), member("managedFields", `[{"labels":1}]`)}
+		fields = append(fields, rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
+			other, `"creationTimestamp":null`, `"generation":1e2`, `"f\u0069nalizers":["a", {}]`, `"uid":"\ud800"`, `"Labels":{}`,
+		}), 0, 4, rapid.ID).Draw(t, "fields")...)
+		metadata := join("{", "}", fields)
 		spec := join("{", "}", []string{member("containers", `[{"name":"a,b"},{}, null]`), member("initContainers", rapid.SampledFrom([]string{`[{}]`, "null", "[]"}).Draw(t, "init")), other})
 		object := join("{", "}", []string{member("apiVersion", `"v1"`), member("kind", `"Pod"`), member("metadata", metadata), member("spec", spec), other})
 		request := join("{", "}", []string{
@@ -65,10 +70,18 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		}
 		r.memory.budget = bounds.NewBudget(MemoryFor(256<<20, 2).Decoded)
 		pod, err := r.Metadata(context.Background())
-		r.drop()
 		if err != nil {
 			t.Fatal(err)
 		}
+		whole, err := r.Pod(context.Background(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wholly, err := podschema.DecodeObject(want.Request.Object, "metadata", "managedFields")
+		if diff := cmp.Diff(wholly, whole); err != nil || diff != "" {
+			t.Fatalf("%v\n%s\nin %s", err, diff, body)
+		}
+		r.drop()
 		wanted := map[string]any{"labels": map[string]any{"a": `"}{`}, "annotations": map[string]any{"b/c": `d\`}}
 		if diff := cmp.Diff(wanted, pod["metadata"]); diff != "" {
 			t.Fatalf("%s\nin %s", diff, body)
@@ -87,7 +100,7 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 // metadata as for the whole object.
 func TestOfDuplicatesTheLastCounts(t *testing.T) {
 	_, r, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0","uid":"1","kind":{"version":"v1","kind":"Pod"},"resource":{"resource":"pods"},
-		"object":{"kind":"Service"},"object":{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"1"},"name":"x"},"metadata":{"labels":{"b":"2"},"labels":{"c":"3"}}}}}`))
+		"object":{"kind":"Service"},"object":{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"1"},"name":"x"},"metadata":{"labels":{"b":"2"},"uid":"a","labels":{"c":"3"},"uid":"b"}}}}`))
 	if err != nil || r.UID != "1" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -100,8 +113,9 @@ func TestOfDuplicatesTheLastCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"labels": map[string]any{"c": "3"}}
-	if !cmp.Equal(metadata["metadata"], any(want)) || !cmp.Equal(pod["metadata"], any(want)) {
+	decides := map[string]any{"labels": map[string]any{"c": "3"}}
+	want := map[string]any{"labels": map[string]any{"c": "3"}, "uid": "b"}
+	if !cmp.Equal(metadata["metadata"], any(decides)) || !cmp.Equal(pod["metadata"], any(want)) || len(r.head.metadata) != 2 {
 		t.Errorf("the metadata are %v, and in the whole pod %v", metadata["metadata"], pod["metadata"])
 	}
 }

@@ -33,13 +33,15 @@ vulnerabilities:
 check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where its database is reached), unit and property tests: no Kubernetes
 	$(E2E) go run ./cmd/tally .. -race ./...
 
-# The tests about certificates start clusters of their own, and those about memory look at a
-# process: once is enough.
+# The tests about certificates start clusters of their own, and those about memory, about how
+# replicas keep to their templates and about what is recorded of Kubernetes look at processes
+# and an API server alone: once is enough.
+ONCE := ^Test(Certificates|NoLoadTakesTheProcessPastItsMemory|AChangeOfATemplateIsInForceOnEveryReplicaWithinASecond|ReplicasWriteOneStatusForEachChange|ADeletedConfigurationCostsNoPodThatAnotherOneBrings|WhatTheWebhookForNamespacesMissesIsMadeUpFor|TheRecordedDefaultsAreThoseOfEachKubernetes)$$
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \
 	  -- GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) . \
-	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '^(TestCertificates|TestNoLoadTakesTheProcessPastItsMemory)$$' .)
+	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '$(ONCE)' .)
 
 # MutatingAdmissionPolicy is a beta there that an API server does not serve by itself.
 older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.35

@@ -191,8 +191,8 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 
 const (
 	// maxKept is how many bytes of JSON a [Cache] keeps. Decoded, with what is known about
-	// them, they take up to forty times as much.
-	maxKept = 512 << 10
+	// them, they take up to fifty times as much.
+	maxKept = 384 << 10
 	// maxSets is how many sets of parameters it keeps something for.
 	maxSets = 1024
 	// maxPart is how many bytes it keeps of the parts that belong to one of them, and of each

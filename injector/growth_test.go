@@ -152,6 +152,7 @@ var growths = []growth{
 	{what: "variables", size: 20000, library: []string{"environment"}, shape: func(n int) shape { return shape{containers: 1, env: n} }},
 	{what: "variables,sidecar", size: 20000, library: []string{"fluent-bit"}, shape: func(n int) shape { return shape{containers: 1, env: n} }},
 	{what: "volumes", size: 1000, library: []string{"fluent-bit"}, shape: func(n int) shape { return shape{containers: 1, volumes: n} }},
+	{what: "templates", size: 64, manifests: sidecars, shape: small},
 	{what: "items", size: 4000, manifests: items(""), shape: small},
 	{what: "items", size: 10000, manifests: func(n int) []string {
 		return []string{listing("args", n, func(i int) string { return fmt.Sprintf("i%d", i) })}
@@ -289,6 +290,16 @@ func items(position string) func(n int) []string {
 			return fmt.Sprintf("{name: i%d%s}", i, strings.ReplaceAll(position, "%", fmt.Sprint(i-1)))
 		})}
 	}
+}
+
+// sidecars are n templates with a sidecar each. A pod cannot ask for more than 64.
+func sidecars(n int) []string {
+	manifests := make([]string, n)
+	for i := range manifests {
+		manifests[i] = strings.Replace(manifestHead, "bench", fmt.Sprintf("bench-%d", i), 1) +
+			fmt.Sprintf("  inject: {spec: {initContainers: [{name: s%d, image: \"s:1\", restartPolicy: Always, env: [{name: A, value: b}], resources: {limits: {cpu: 1}}}]}}", i)
+	}
+	return manifests
 }
 
 // volumes are put into a list of the pod's.

@@ -105,8 +105,16 @@ func (s Stores) Keep(v any) {
 	}
 }
 
-// Of returns what is known about a value, and nil if none of the stores has it.
+// maxStores is how many stores are asked for a value. Sixteen templates have so many. To ask
+// those of more for each value of a pod would cost more than it saves.
+const maxStores = 32
+
+// Of returns what is known about a value, and nil if none of the stores has it, or if they
+// are too many to ask.
 func (s Stores) Of(v any) *Fact {
+	if len(s) > maxStores {
+		return nil
+	}
 	for _, store := range s {
 		if f := store.Of(v); f != nil {
 			return f

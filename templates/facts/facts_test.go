@@ -71,6 +71,12 @@ func TestAValueThatIsNotKeptIsUnknown(t *testing.T) {
 			t.Errorf("%s: worked out %d times of 2", name, worked)
 		}
 	}
+	if many := (Stores{maxStores: nil}); many.Of(v) != nil || append(many, &s).Of(v) != nil {
+		t.Error("too many stores are asked")
+	}
+	if few := append(make(Stores, maxStores-1), &s); few.Of(v) == nil {
+		t.Error("the last of many stores is not asked")
+	}
 	var none *Store
 	none.Keep(v)
 	if none.Of(v) != nil || (Stores{}).Of(v) != nil {

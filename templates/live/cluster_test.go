@@ -199,7 +199,15 @@ func TestMissingPermissionIsNamedAndHoldsReadinessBack(t *testing.T) {
 				l, _ := running(t, live.Cluster(c, "pillion.dev"))
 				wait(10 * time.Second)
 				want := "missing permission: the verb " + verb + " on the resource sidecartemplates of the API group pillion.dev"
-				if err := l.Sources()[0].Err; err == nil || !strings.Contains(err.Error(), want) {
+				err := l.Sources()[0].Err
+				for range 20 {
+					if err != nil {
+						break
+					}
+					wait(100 * time.Millisecond) // it has just listed once more, and not yet watched
+					err = l.Sources()[0].Err
+				}
+				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("the error is %v; want %q", err, want)
 				}
 				if err := l.Ready(); verb == "list" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -15,11 +15,17 @@ import (
 func (p *Pipeline) choose(r Request, base map[string]any, labels, requiredLabels map[string]string) policy.Decision {
 	metadata, _ := base["metadata"].(map[string]any)
 	return policy.Decide(policy.Request{
-		InjectKey: p.injectKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
 		PodAnnotations: stringMap(metadata["annotations"]), PodLabels: labels, RequiredPodLabels: requiredLabels,
 		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
-		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Explain: r.Explain,
+		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Explain: r.Explain,
 	}, catalog{r.Templates})
+}
+
+// disabled reports whether the namespace's label has Pillion keep out. API servers do not call
+// it then; offline and in the moment of a change the label has the same meaning.
+func (p *Pipeline) disabled(ns templates.Namespace) bool {
+	return ns.Labels[p.injectionKey] == templates.InjectionDisabled
 }
 
 // catalog is the set in force as the decision sees it.

@@ -27,9 +27,9 @@ type Config struct {
 
 // Pipeline takes pods their way. All that it keeps is what it would make again.
 type Pipeline struct {
-	config               Config
-	injectKey, statusKey string
-	cache                *templates.Cache
+	config                             Config
+	injectKey, statusKey, injectionKey string
+	cache                              *templates.Cache
 }
 
 // NewPipeline returns the pipeline for a configuration.
@@ -40,7 +40,7 @@ func NewPipeline(c Config) *Pipeline {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{config: c, injectKey: c.Prefix + "/inject", statusKey: c.Prefix + "/status", cache: &templates.Cache{}}
+	return &Pipeline{config: c, injectKey: c.Prefix + "/inject", statusKey: c.Prefix + "/status", injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
 }
 
 // Request is one pod, and what is known about its way into the cluster.

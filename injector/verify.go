@@ -59,7 +59,7 @@ func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 // annotations may have changed before, so the namespace alone says for which
 // templates a container counts.
 func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) {
-	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) {
+	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) || p.disabled(r.Namespace) {
 		return nil, nil
 	}
 	u := &update{work: k, request: r, changed: changedContainers(r)}

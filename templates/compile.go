@@ -310,7 +310,7 @@ func (c *compiler) namespaceSelector(t *Template, s *metav1.LabelSelector, at *m
 	selector := c.selector(s, at)
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
-		if r.Key() == RequiredLabel(t.prefix) {
+		if key := r.Key(); key == RequiredLabel(t.prefix) || key == InjectionLabel(t.prefix) {
 			c.problem(at, "selects by "+r.Key()+", a label that Pillion sets itself; select by a label of your own")
 		}
 	}

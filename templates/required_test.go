@@ -3,8 +3,6 @@ package templates
 import (
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // compiledEntry compiles a manifest into an entry, as templates/live does.
@@ -18,45 +16,48 @@ func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
 	const payments = "match: {namespaceSelector: {matchLabels: {team: payments}}}\ninject: {metadata: {labels: {a: b}}}"
 	for _, c := range []struct {
 		name, spec string
-		want       bool // for the team payments
-		broken     bool
+		// Of the team payments: is it verified, is it matched by one that is not required?
+		want, matched bool
+		broken        bool
 	}{
 		{name: "required", spec: "required: true\n" + payments, want: true},
 		{name: "elsewhere", spec: "required: true\n" + strings.Replace(payments, "payments", "shop", 1)},
 		{name: "by-pods", spec: "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\ninject: {}", want: true},
-		{name: "not-required", spec: payments},
+		{name: "not-required", spec: payments, matched: true},
+		{name: "not-required-suspended", spec: "suspend: true\n" + payments},
 		{name: "suspended", spec: "required: true\nsuspend: true\n" + payments},
 		{name: "not-available", spec: "required: true\navailableTo: {namespaceSelector: {matchLabels: {team: shop}}}\n" + payments, want: true},
 		{name: "broken", spec: "required: true\nordr: 1\n" + payments, want: true, broken: true},
 		{name: "broken-suspended", spec: "required: true\nsuspend: true\nordr: 1\n" + payments, broken: true},
-		{name: "broken-not-required", spec: "ordr: 1\n" + payments, broken: true},
+		{name: "broken-not-required", spec: "ordr: 1\n" + payments, matched: true, broken: true},
 		{name: "broken-match", spec: "required: true\nmatch: {namespaceSelector: {matchLabels: {team: [payments]}}}\ninject: {}", broken: true},
 	} {
 		e := compiledEntry(c.name, c.spec)
 		if (e.Err != nil) != c.broken {
 			t.Errorf("%s: compiled with the error %v", c.name, e.Err)
 		}
-		got := false
-		for _, s := range NewSet([]Entry{e}).RequiredNamespaces() {
-			got = got || s.Matches(labels.Set{"team": "payments"})
-		}
+		set := NewSet([]Entry{e})
+		got := set.VerifiedIn(map[string]string{"team": "payments"})
 		if got != c.want {
 			t.Errorf("%s: the namespace is required: %t, want %t", c.name, got, c.want)
+		}
+		if got := set.MatchedIn(map[string]string{"team": "payments"}); got != c.matched {
+			t.Errorf("%s: the namespace is matched: %t, want %t", c.name, got, c.matched)
 		}
 	}
 	// A bad version of a template does not take the good one's selector away.
 	good, bad := compiledEntry("audit", "required: true\n"+payments), compiledEntry("audit", "ordr: 1")
-	if got := NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).RequiredNamespaces(); len(got) != 1 {
-		t.Errorf("with a bad version after a good one there are %d selectors, want 1", len(got))
+	if !NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).VerifiedIn(map[string]string{"team": "payments"}) {
+		t.Error("with a bad version after a good one the namespace is not verified any more")
 	}
 }
 
 // Pillion sets the label because of the selector, so the selector cannot depend on it.
 func TestATemplateCannotSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T) {
 	for _, selector := range []string{"match: {namespaceSelector: SELECTOR}", "availableTo: {namespaceSelector: SELECTOR}"} {
-		for _, s := range []string{"{matchLabels: {pillion.dev/required: 'true'}}", "{matchExpressions: [{key: pillion.dev/required, operator: DoesNotExist}]}"} {
+		for _, s := range []string{"{matchLabels: {pillion.dev/required: 'true'}}", "{matchExpressions: [{key: pillion.dev/required, operator: DoesNotExist}]}", "{matchLabels: {pillion.dev/injection: enabled}}"} {
 			e := compiledEntry("circular", strings.Replace(selector, "SELECTOR", s, 1)+"\ninject: {}")
-			if e.Err == nil || !strings.Contains(e.Err.Error(), "namespaceSelector: selects by pillion.dev/required, a label that Pillion sets") {
+			if e.Err == nil || !strings.Contains(e.Err.Error(), "namespaceSelector: selects by pillion.dev/") || !strings.Contains(e.Err.Error(), "a label that Pillion sets") {
 				t.Errorf("%s with %s: %v", selector, s, e.Err)
 			}
 		}

@@ -69,8 +69,9 @@ type Set struct {
 	// matching finds the entries with a match that are not required. Those that are see
 	// other labels of the pod.
 	matching, requiredMatching index
-	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
-	requiredSomewhere index
+	// These find entries by the namespace, whatever the pods are: the required ones, those of
+	// them that are not suspended, and of the others those that are not.
+	requiredSomewhere, verifiedSomewhere, matchingSomewhere index
 }
 
 // NewSet returns the set of the given entries. Of several with one name the last
@@ -91,7 +92,8 @@ func NewSet(entries []Entry) *Set {
 
 // file notes how each entry is found.
 func (s *Set) file() {
-	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
+	matching, required := map[int]selected{}, map[int]selected{}
+	requiredIn, verifiedIn, matchingIn := map[int]selected{}, map[int]selected{}, map[int]selected{}
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
 		if e.InjectByDefault() {
@@ -101,15 +103,22 @@ func (s *Set) file() {
 			s.required = append(s.required, place)
 		}
 		namespace, pod, ok := e.Match()
-		switch {
-		case ok && e.Required():
-			required[place] = selected{namespace, pod}
-			somewhere[place] = selected{namespace, labels.Everything()}
-		case ok:
-			matching[place] = selected{namespace, pod}
+		if !ok {
+			continue
+		}
+		anywhere := selected{namespace, labels.Everything()}
+		all, active := matching, matchingIn
+		if e.Required() {
+			all, active = required, verifiedIn
+			requiredIn[place] = anywhere
+		}
+		all[place] = selected{namespace, pod}
+		if !e.suspended() {
+			active[place] = anywhere
 		}
 	}
-	s.matching, s.requiredMatching, s.requiredSomewhere = newIndex(matching), newIndex(required), newIndex(somewhere)
+	s.matching, s.requiredMatching = newIndex(matching), newIndex(required)
+	s.requiredSomewhere, s.verifiedSomewhere, s.matchingSomewhere = newIndex(requiredIn), newIndex(verifiedIn), newIndex(matchingIn)
 }
 
 func compareEntries(a, b Entry) int {

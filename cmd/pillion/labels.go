@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 
@@ -20,12 +21,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/live"
 )
 
-// labelManager owns the labels in the managed fields of a namespace.
-const labelManager = "pillion"
-
-// keptLabels returns the labels that Pillion keeps on namespaces.
-func keptLabels(c serveConfig) kept.Labels {
-	var list []kept.Label
+// keptLabels returns the labels that Pillion keeps on namespaces. The function says whether
+// it enforces.
+func keptLabels(c serveConfig, enforcement func() kept.Enforcement) kept.Labels {
+	list := []kept.Label{kept.Injection(c.AnnotationPrefix, enforcement)}
 	if c.KeepRequiredLabel {
 		list = append(list, kept.Required(c.AnnotationPrefix))
 	}
@@ -43,13 +42,9 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the labels of namespaces: %w", err)
 	}
-	resource := writer.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	k := keeper.New(keeper.Options{
-		Labels: labels, Templates: set.Snapshot, Namespaces: ns, Ready: ready, Logger: log,
-		Patch: func(ctx context.Context, namespace string, patch []byte) error {
-			_, err := resource.Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: labelManager})
-			return err
-		},
+		Labels: labels, Templates: set.Snapshot, Namespaces: namespaces.Labelled{Informer: ns}, Ready: ready, Logger: log,
+		Write: labelWriter{writer}.write,
 		MayPatch: func(ctx context.Context) (bool, error) {
 			review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"}},
@@ -60,6 +55,40 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 			return review.Status.Allowed, nil
 		},
 	})
-	set.OnChange(func(*templates.Set) { k.TemplatesChanged() })
+	set.OnChange(func(*templates.Set) { k.Changed() })
 	return k, ns.OnChange(k.NamespaceChanged)
+}
+
+// labelWriter writes labels of namespaces.
+type labelWriter struct{ client metadata.Interface }
+
+// write makes one change. Its requests name no label but this one.
+func (w labelWriter) write(ctx context.Context, namespace string, change kept.Change) error {
+	switch {
+	case !change.Applied && change.TakesOff():
+		return w.patch(ctx, namespace, types.MergePatchType, map[string]any{change.Key: nil})
+	case !change.Applied:
+		return w.patch(ctx, namespace, types.MergePatchType, map[string]any{change.Key: change.Value})
+	case !change.TakesOff():
+		return w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{change.Key: change.Value})
+	}
+	// What a webhook put on in somebody's write nobody owns, and only what it owns can a field
+	// manager take off.
+	if err := w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{change.Key: change.From}); err != nil {
+		return err
+	}
+	return w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{})
+}
+
+func (w labelWriter) patch(ctx context.Context, namespace string, as types.PatchType, labels map[string]any) error {
+	object := map[string]any{"metadata": map[string]any{"labels": labels}}
+	if as == types.ApplyPatchType {
+		object["apiVersion"], object["kind"] = "v1", "Namespace"
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: namespaces.FieldManager})
+	return err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
@@ -131,7 +132,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	set.OnChange(metrics.SetTemplates)
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
-	ns, err := namespaces.New(metadataClient)
+	ns, err := namespaces.New(metadataClient, templates.InjectionLabel(c.AnnotationPrefix))
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
 		Namespaces: ns, Templates: set.Snapshot,
 	}
-	labels := keptLabels(c)
+	labels := keptLabels(c, func() kept.Enforcement { return kept.Enforcement{} })
 	keeper, err := newKeeper(labels, config, client, set, ns, loaded, log.With("component", "labels"))
 	if err != nil {
 		return err
@@ -170,9 +171,12 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	server := webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: map[string]http.Handler{
-			"/mutate":                    middleware.Handler(webhook.NewMutate(pods)),
+			"/mutate/requested":          middleware.Handler(webhook.NewMutate(pods)),
+			"/mutate/enforced":           middleware.Handler(webhook.NewMutate(pods)),
+			"/mutate/pods":               middleware.Handler(webhook.NewMutate(pods)),
 			"/mutate/namespaces":         middleware.Handler(webhook.NewNamespace(labels, set.Snapshot)),
-			"/verify":                    middleware.Handler(webhook.NewVerify(pods)),
+			"/verify/requested":          middleware.Handler(webhook.NewVerify(pods)),
+			"/verify/enforced":           middleware.Handler(webhook.NewVerify(pods)),
 			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		},
 		Checks: []webhook.Check{

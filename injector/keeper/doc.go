@@ -1,8 +1,8 @@
 // Package keeper keeps Pillion's labels on namespaces: what the webhook for namespaces missed,
 // because a template came or went, or Pillion was away.
 //
-// In: the changes of the templates in force and of namespaces ([Keeper.TemplatesChanged],
-// [Keeper.NamespaceChanged]). Out: merge patches of one label each. What a namespace is to
+// In: the changes of the templates in force and of namespaces ([Keeper.Changed],
+// [Keeper.NamespaceChanged]). Out: writes of one label each. What a namespace is to
 // have says injector/kept.
 //
 // The rules:
@@ -14,6 +14,8 @@
 //     long costs calls, too early leaves pods unverified.
 //   - Namespaces that changed just now come first, then labels to put on, then others.
 //   - What fails is tried again, later each time. A right that is missing stops all but one try.
+//   - A value that somebody set by hand stays, where the label's rule says so: the API server
+//     refuses the write, as a conflict, if the cache has not heard of it yet.
 //   - Where somebody undoes a write, the next one waits, and longer where the label is taken off:
 //     replicas of two versions disagree while one replaces the other.
 //

@@ -2,7 +2,6 @@ package keeper
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,8 +33,8 @@ const (
 
 // Namespaces are the namespaces in a cache that are not being deleted.
 type Namespaces interface {
-	List() []templates.Namespace
-	Cached(name string) (templates.Namespace, bool)
+	List() []kept.Namespace
+	Cached(name string) (kept.Namespace, bool)
 }
 
 // Options are what [New] needs. All fields are required.
@@ -46,8 +45,9 @@ type Options struct {
 	Namespaces Namespaces
 	// Ready returns nil once templates and namespaces have been read completely.
 	Ready func() error
-	// Patch sends a JSON merge patch of a namespace.
-	Patch func(ctx context.Context, namespace string, patch []byte) error
+	// Write makes one change. The error is the API's; a conflict says that somebody else owns
+	// a label that is applied.
+	Write func(ctx context.Context, namespace string, change kept.Change) error
 	// MayPatch reports whether the process has the right to do so.
 	MayPatch func(ctx context.Context) (bool, error)
 	Logger   *slog.Logger
@@ -84,8 +84,9 @@ func New(o Options) *Keeper {
 	}
 }
 
-// TemplatesChanged says that there is another set in force. It does not wait.
-func (k *Keeper) TemplatesChanged() {
+// Changed says that what labels are decided by changed for all namespaces, such as the set in
+// force. It does not wait.
+func (k *Keeper) Changed() {
 	k.mu.Lock()
 	k.all = true
 	k.mu.Unlock()
@@ -223,10 +224,7 @@ func (k *Keeper) due() (due []task, next time.Duration) {
 func (k *Keeper) write(ctx context.Context, at place, change kept.Change) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	data, err := patchOf(change)
-	if err == nil {
-		err = k.options.Patch(limited, at.namespace, data)
-	}
+	err := k.options.Write(limited, at.namespace, change)
 	if ctx.Err() != nil {
 		return
 	}
@@ -245,6 +243,10 @@ func (k *Keeper) write(ctx context.Context, at place, change kept.Change) {
 		k.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", change.Value)
 	case apierrors.IsNotFound(err):
 		k.tasks.drop(at)
+	case change.Applied && apierrors.IsConflict(err):
+		// Somebody set it by hand, of which the cache hears soon.
+		k.tasks.drop(at)
+		k.writes[outcome{at.label, "left"}]++
 	default:
 		k.writes[outcome{at.label, "failed"}]++
 		again := k.tasks.failed(at, change, err.Error(), now)
@@ -272,7 +274,7 @@ func (k *Keeper) reason(ctx context.Context, err error) pause {
 	case apierrors.IsForbidden(err):
 		// A policy or a webhook refuses one namespace, RBAC all.
 		if may, unknown := k.options.MayPatch(ctx); unknown == nil && !may {
-			return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true and webhook.required.enabled=true. "+
+			return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
 				"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
 				"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
 		}
@@ -292,13 +294,4 @@ func (k *Keeper) pause(p pause, now time.Time) {
 		}
 	}
 	k.problem, k.pausedUntil = p, now.Add(p.of)
-}
-
-// patchOf returns the merge patch of a change.
-func patchOf(c kept.Change) ([]byte, error) {
-	var value any // null takes a label off
-	if !c.TakesOff() {
-		value = c.Value
-	}
-	return json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{c.Key: value}}})
 }

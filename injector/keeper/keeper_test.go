@@ -3,7 +3,6 @@ package keeper
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,21 +46,25 @@ func newWorld(names ...string) *world {
 	return w
 }
 
-func (w *world) List() []templates.Namespace {
+func (w *world) List() []kept.Namespace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var all []templates.Namespace
-	for name, labels := range w.labels {
-		all = append(all, templates.Namespace{Name: name, Labels: maps.Clone(labels)})
+	var all []kept.Namespace
+	for name := range w.labels {
+		all = append(all, w.namespace(name))
 	}
 	return all
 }
 
-func (w *world) Cached(name string) (templates.Namespace, bool) {
+func (w *world) Cached(name string) (kept.Namespace, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	labels, ok := w.labels[name]
-	return templates.Namespace{Name: name, Labels: maps.Clone(labels)}, ok
+	_, ok := w.labels[name]
+	return w.namespace(name), ok
+}
+
+func (w *world) namespace(name string) kept.Namespace {
+	return kept.Namespace{Namespace: templates.Namespace{Name: name, Labels: maps.Clone(w.labels[name])}}
 }
 
 // change changes a namespace, or makes or removes it, and tells the keepers.
@@ -79,7 +82,7 @@ func (w *world) change(name string, f func(labels map[string]string) map[string]
 	}
 }
 
-func (w *world) patch(_ context.Context, name string, data []byte) error {
+func (w *world) write(_ context.Context, name string, change kept.Change) error {
 	w.mu.Lock()
 	w.tries++
 	_, ok := w.labels[name]
@@ -93,20 +96,12 @@ func (w *world) patch(_ context.Context, name string, data []byte) error {
 			return err
 		}
 	}
-	var p struct {
-		Metadata struct{ Labels map[string]*string }
-	}
-	if err := json.Unmarshal(data, &p); err != nil || len(p.Metadata.Labels) != 1 {
-		panic(fmt.Sprintf("the patch %s: %v", data, err))
-	}
 	w.change(name, func(labels map[string]string) map[string]string {
 		w.writes[name]++
-		for key, value := range p.Metadata.Labels {
-			if value == nil {
-				delete(labels, key)
-			} else {
-				labels[key] = *value
-			}
+		if change.TakesOff() {
+			delete(labels, change.Key)
+		} else {
+			labels[change.Key] = change.Value
 		}
 		return labels
 	})
@@ -187,7 +182,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error, more ...kep
 	t.Helper()
 	r := &replica{set: set, ready: ready, log: &log{}}
 	r.Keeper = New(Options{
-		Labels: kept.New([]string{"kube-system"}, append(more, kept.Required(""))...), Namespaces: w, Patch: w.patch,
+		Labels: kept.New([]string{"kube-system"}, append(more, kept.Required(""))...), Namespaces: w, Write: w.write,
 		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
 		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
 		MayPatch:  func(context.Context) (bool, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.may, nil },
@@ -212,7 +207,7 @@ func (r *replica) serve(set *templates.Set) {
 	r.mu.Lock()
 	r.set, r.ready = set, nil
 	r.mu.Unlock()
-	r.TemplatesChanged()
+	r.Changed()
 }
 
 // requiredFor is a set with one template that is required for a team.
@@ -402,7 +397,7 @@ func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 			t.Errorf("%d tries in ten minutes", w.tried())
 		}
 		log := r.log.text()
-		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "webhook.required.enabled=true", "kubectl create clusterrolebinding", "lacking=100", "serviceaccount:a:b"} {
+		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "rbac.create=true", "kubectl create clusterrolebinding", "lacking=100", "serviceaccount:a:b"} {
 			if strings.Count(log, want) != 1 {
 				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
 			}
@@ -542,8 +537,8 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 func TestTwoLabelsOfANamespaceAreWrittenEachByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld("shop")
-		marked := kept.Label{Key: "pillion.dev/marked", Wanted: func(*templates.Set) func(templates.Namespace) string {
-			return func(templates.Namespace) string { return "yes" }
+		marked := kept.Label{Key: "pillion.dev/marked", Wanted: func(*templates.Set) func(kept.Namespace) string {
+			return func(kept.Namespace) string { return "yes" }
 		}}
 		r := w.start(t, requiredFor(t, "payments"), nil, marked)
 		synctest.Wait()
@@ -554,6 +549,30 @@ func TestTwoLabelsOfANamespaceAreWrittenEachByItself(t *testing.T) {
 		pass(settle + time.Second)
 		if ns, _ := w.Cached("shop"); ns.Labels[label] != "" || ns.Labels[marked.Key] != "yes" || w.tried() != 3 {
 			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
+		}
+	})
+}
+
+// A value that somebody set a moment ago stays: the API server says so before the cache does.
+func TestWhatSomebodyElseOwnsIsLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop", "bank")
+		w.refuse = func(name string) error {
+			if name == "shop" {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, name, errors.New("conflict with kubectl-label"))
+			}
+			return nil
+		}
+		applied := kept.Label{Key: "pillion.dev/applied", Applied: true, Wanted: func(*templates.Set) func(kept.Namespace) string {
+			return func(kept.Namespace) string { return "yes" }
+		}}
+		r := w.start(t, none, nil, applied)
+		pass(time.Hour)
+		if ns, _ := w.Cached("bank"); ns.Labels[applied.Key] != "yes" || w.tried() != 2 {
+			t.Errorf("after %d tries the namespaces are %v", w.tried(), w.List())
+		}
+		if log := r.log.text(); strings.Contains(log, "ERROR") {
+			t.Errorf("what somebody did on purpose is an error:\n%s", log)
 		}
 	})
 }

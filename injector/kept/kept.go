@@ -3,32 +3,31 @@ package kept
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/pillion-dev/pillion/templates"
 )
+
+// Namespace is a namespace as far as its labels are decided by it.
+type Namespace struct {
+	templates.Namespace
+	// ByHand has the keys of labels that a field manager other than Pillion's owns: somebody
+	// set them, and not Pillion.
+	ByHand []string
+}
 
 // Label is one label that Pillion keeps on namespaces.
 type Label struct {
 	Key string
+	// Applied labels are written by server-side apply, never forced: where somebody else owns
+	// the label, the value stays. The others are written whoever set them.
+	Applied bool
 	// Wanted returns, for the templates in force, which value a namespace is to have; the
 	// value "" means that it is to have none. It is called once for a set, and the returned
 	// function once for a namespace.
-	Wanted func(*templates.Set) func(templates.Namespace) string
-}
-
-// Required returns the label that has API servers call the webhook that verifies final
-// pods: "true" where a required template selects the namespace.
-func Required(prefix string) Label {
-	return Label{Key: templates.RequiredLabel(prefix), Wanted: func(set *templates.Set) func(templates.Namespace) string {
-		selectors := set.RequiredNamespaces()
-		return func(ns templates.Namespace) string {
-			if slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(ns.Labels)) }) {
-				return "true"
-			}
-			return ""
-		}
-	}}
+	Wanted func(*templates.Set) func(Namespace) string
+	// InWrite returns the value that the label gets in a write of somebody else's, where the
+	// write leaves it at has ("" is absent) and the namespace is to have the value wanted,
+	// which is not "". It returns has where nothing is to change.
+	InWrite func(has, wanted string) string
 }
 
 // Labels are the labels that Pillion keeps. Make them with [New].
@@ -53,7 +52,7 @@ func (l Labels) Keys() []string {
 func (l Labels) By(set *templates.Set) Judgement {
 	j := Judgement{excluded: l.excluded}
 	for _, label := range l.list {
-		j.labels = append(j.labels, judged{label.Key, label.Wanted(set)})
+		j.labels = append(j.labels, judged{label, label.Wanted(set)})
 	}
 	return j
 }
@@ -66,45 +65,59 @@ type Judgement struct {
 }
 
 type judged struct {
-	key    string
-	wanted func(templates.Namespace) string
+	Label
+	wanted func(Namespace) string
 }
 
 // Change is a label that has to change.
 type Change struct {
 	Key string
-	// Value is the value to set. The label is taken off where it is empty.
-	Value string
+	// Value is the value to set. The label is taken off where it is empty. From is the value
+	// that it has.
+	Value, From string
+	// Applied is [Label.Applied].
+	Applied bool
 }
 
 // TakesOff reports whether the label is taken off.
 func (c Change) TakesOff() bool { return c.Value == "" }
 
 // Differences returns the labels of a namespace that are not what they should be.
-func (j Judgement) Differences(ns templates.Namespace) []Change {
-	return j.changes(ns, func(judged) bool { return true })
+func (j Judgement) Differences(ns Namespace) []Change {
+	return j.changes(ns, func(label judged, has string, there bool) (string, bool) {
+		want := label.wanted(ns)
+		return want, has != want || there != (want != "")
+	})
 }
 
-// InWrite returns the labels that have to change in a write of a namespace; old is nil where
-// the write creates it. A label is put on wherever it is wanted. It is taken off only where
-// the write itself ends the need: another replica may know of a template that this one has
-// not seen yet, so taking a label off is otherwise left to the keeper, which waits.
-func (j Judgement) InWrite(old *templates.Namespace, ns templates.Namespace) []Change {
-	return j.changes(ns, func(label judged) bool { return old == nil || label.wanted(*old) != "" })
+// InWrite returns the labels that have to change in a write of a namespace. A label is put on
+// where it is wanted, and never taken off: another replica may know of a template that this
+// one has not seen yet. That is left to the keeper, which waits.
+func (j Judgement) InWrite(ns Namespace) []Change {
+	return j.changes(ns, func(label judged, has string, _ bool) (string, bool) {
+		want := label.wanted(ns)
+		if want == "" {
+			return "", false
+		}
+		value := label.InWrite(has, want)
+		return value, value != has
+	})
 }
 
-// changes returns the labels that differ from what is wanted. takeOff says whether a label
-// that is not wanted is among them.
-func (j Judgement) changes(ns templates.Namespace, takeOff func(judged) bool) []Change {
+// changes returns the labels that get another value. f returns the value that a label gets,
+// and whether that is a change.
+func (j Judgement) changes(ns Namespace, f func(label judged, has string, there bool) (string, bool)) []Change {
 	if slices.Contains(j.excluded, ns.Name) {
 		return nil
 	}
 	var changes []Change
 	for _, label := range j.labels {
-		has, there := ns.Labels[label.key]
-		want := label.wanted(ns)
-		if want != "" && has != want || want == "" && there && takeOff(label) {
-			changes = append(changes, Change{label.key, want})
+		if label.Applied && slices.Contains(ns.ByHand, label.Key) {
+			continue
+		}
+		has, there := ns.Labels[label.Key]
+		if value, changed := f(label, has, there); changed {
+			changes = append(changes, Change{Key: label.Key, Value: value, From: has, Applied: label.Applied})
 		}
 	}
 	return changes

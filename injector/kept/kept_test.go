@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -32,13 +34,28 @@ func required(t *testing.T, team string) *templates.Set {
 	return templates.NewSet([]templates.Entry{e})
 }
 
-func namespace(name string, labels ...string) templates.Namespace {
-	ns := templates.Namespace{Name: name, Labels: map[string]string{}}
+func namespace(name string, labels ...string) Namespace {
+	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{}}}
 	for _, l := range labels {
 		k, v, _ := strings.Cut(l, "=")
 		ns.Labels[k] = v
 	}
 	return ns
+}
+
+// said returns the new value of the only label that changes, "-" if it is taken off, and ""
+// if none changes.
+func said(changes []Change) string {
+	switch {
+	case len(changes) == 0:
+		return ""
+	case len(changes) > 1:
+		return fmt.Sprint(changes)
+	case changes[0].TakesOff():
+		return "-"
+	default:
+		return changes[0].Value
+	}
 }
 
 func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
@@ -47,57 +64,51 @@ func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
 	other := New(nil, Required("side.example.com")).By(required(t, "payments"))
 	for why, c := range map[string]struct {
 		by   Judgement
-		ns   templates.Namespace
-		want []Change
+		ns   Namespace
+		want string // the label's new value, "-" if it is taken off, "" if it stays
 	}{
-		"selected":                         {payments, namespace("shop", "team=payments"), []Change{{key, "true"}}},
-		"selected and labelled":            {payments, namespace("shop", "team=payments", key+"=true"), nil},
-		"selected, with another value":     {payments, namespace("shop", "team=payments", key+"=false"), []Change{{key, "true"}}},
-		"selected, with an empty value":    {payments, namespace("shop", "team=payments", key+"="), []Change{{key, "true"}}},
-		"not selected":                     {payments, namespace("shop", "team=web"), nil},
-		"not selected, labelled":           {payments, namespace("shop", "team=web", key+"=true"), []Change{{key, ""}}},
-		"not selected, with an empty one":  {payments, namespace("shop", key+"="), []Change{{key, ""}}},
-		"no labels at all":                 {payments, templates.Namespace{Name: "shop"}, nil},
-		"excluded":                         {payments, namespace("kube-system", "team=payments"), nil},
-		"excluded, labelled":               {payments, namespace("kube-system", key+"=true"), nil},
-		"no templates":                     {none, namespace("shop", key+"=true"), []Change{{key, ""}}},
-		"another release's prefix":         {other, namespace("shop", "team=payments"), []Change{{"side.example.com/required", "true"}}},
-		"another release's label is there": {other, namespace("shop", "team=web", key+"=true"), nil},
+		"selected":                         {payments, namespace("shop", "team=payments"), "true"},
+		"selected and labelled":            {payments, namespace("shop", "team=payments", key+"=true"), ""},
+		"selected, with another value":     {payments, namespace("shop", "team=payments", key+"=false"), "true"},
+		"selected, with an empty value":    {payments, namespace("shop", "team=payments", key+"="), "true"},
+		"not selected":                     {payments, namespace("shop", "team=web"), ""},
+		"not selected, labelled":           {payments, namespace("shop", "team=web", key+"=true"), "-"},
+		"not selected, with an empty one":  {payments, namespace("shop", key+"="), "-"},
+		"no labels at all":                 {payments, Namespace{Namespace: templates.Namespace{Name: "shop"}}, ""},
+		"excluded":                         {payments, namespace("kube-system", "team=payments"), ""},
+		"excluded, labelled":               {payments, namespace("kube-system", key+"=true"), ""},
+		"no templates":                     {none, namespace("shop", key+"=true"), "-"},
+		"another release's prefix":         {other, namespace("shop", "team=payments"), "true"},
+		"another release's label is there": {other, namespace("shop", "team=web", key+"=true"), ""},
 	} {
-		if got := c.by.Differences(c.ns); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", why, got, c.want)
+		if got := said(c.by.Differences(c.ns)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
 }
 
-func TestAWritePutsTheLabelOnAndTakesItOffWhereItEndsTheNeed(t *testing.T) {
+func TestAWritePutsTheLabelOnAndTakesItNeverOff(t *testing.T) {
 	payments := New([]string{"kube-system"}, Required("")).By(required(t, "payments"))
-	with := func(labels ...string) *templates.Namespace { return new(namespace("shop", labels...)) }
 	for why, c := range map[string]struct {
-		old, ns *templates.Namespace
-		want    []Change
+		ns   Namespace
+		want string
 	}{
-		"created, selected":                      {nil, with("team=payments"), []Change{{key, "true"}}},
-		"created, not selected":                  {nil, with("team=web"), nil},
-		"created from a manifest with the label": {nil, with("team=web", key+"=true"), []Change{{key, ""}}},
-		"now selected":                           {with("team=web"), with("team=payments"), []Change{{key, "true"}}},
-		"selected no longer":                     {with("team=payments", key+"=true"), with(key + "=true"), []Change{{key, ""}}},
-		"the label taken off":                    {with("team=payments", key+"=true"), with("team=payments"), []Change{{key, "true"}}},
-		"the label set to something else":        {with("team=payments", key+"=true"), with("team=payments", key+"=no"), []Change{{key, "true"}}},
-		"the label put on by hand":               {with("team=web"), with("team=web", key+"=true"), nil},
-		"the keeper takes it off":                {with("team=web", key+"=true"), with("team=web"), nil},
-		"another replica's label":                {with("team=web", key+"=true"), with("team=web", "a=b", key+"=true"), nil},
-		"nothing relevant":                       {with("team=payments", key+"=true"), with("team=payments", "a=b", key+"=true"), nil},
-		"excluded":                               {nil, new(namespace("kube-system", "team=payments")), nil},
+		"selected":                   {namespace("shop", "team=payments"), "true"},
+		"not selected":               {namespace("shop", "team=web"), ""},
+		"not selected, with a label": {namespace("shop", "team=web", key+"=true"), ""},
+		"the label taken off":        {namespace("shop", "team=payments"), "true"},
+		"set to something else":      {namespace("shop", "team=payments", key+"=no"), "true"},
+		"selected and labelled":      {namespace("shop", "team=payments", "a=b", key+"=true"), ""},
+		"an excluded one":            {namespace("kube-system", "team=payments"), ""},
 	} {
-		if got := payments.InWrite(c.old, *c.ns); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", why, got, c.want)
+		if got := said(payments.InWrite(c.ns)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
 }
 
 // apply returns the namespace after the changes.
-func apply(ns templates.Namespace, changes []Change) templates.Namespace {
+func apply(ns Namespace, changes []Change) Namespace {
 	ns.Labels = maps.Clone(ns.Labels)
 	for _, c := range changes {
 		if c.TakesOff() {
@@ -110,7 +121,7 @@ func apply(ns templates.Namespace, changes []Change) templates.Namespace {
 }
 
 // random returns a set of templates that select by a few labels, and namespaces with them.
-func random(t *testing.T, r *rand.Rand) (*templates.Set, func() templates.Namespace) {
+func random(t *testing.T, r *rand.Rand) (*templates.Set, func() Namespace) {
 	t.Helper()
 	var entries []templates.Entry
 	for i := range 1 + r.IntN(3) {
@@ -124,7 +135,7 @@ func random(t *testing.T, r *rand.Rand) (*templates.Set, func() templates.Namesp
 		spec += fmt.Sprintf("match: {namespaceSelector: {matchLabels: {%c: '%d'}}}\ninject: {spec: {containers: [{name: side-%d, image: 'x:1'}]}}", 'a'+rune(r.IntN(3)), r.IntN(2), i)
 		entries = append(entries, compile(t, fmt.Sprint("t", i), spec))
 	}
-	return templates.NewSet(entries), func() templates.Namespace {
+	return templates.NewSet(entries), func() Namespace {
 		ns := namespace("shop")
 		for _, l := range []string{"a", "b", "c"} {
 			if n := r.IntN(3); n < 2 {
@@ -155,7 +166,7 @@ func TestWithoutTheLabelThereIsNothingToVerify(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := pipeline.Verify(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+		out, err := pipeline.Verify(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,46 +188,152 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 150 {
 		set, next := random(t, r)
-		judgement := New(nil, Required("")).By(set)
-		old, ns := next(), next()
+		judgement := New(nil, Injection("", func() Enforcement { return Enforcement{Enforce: r.IntN(2) == 0} }), Required("")).By(set)
+		ns := next()
 		if left := judgement.Differences(apply(ns, judgement.Differences(ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
 		}
-		for _, before := range []*templates.Namespace{nil, &old} {
-			after := apply(ns, judgement.InWrite(before, ns))
-			if again := judgement.InWrite(before, after); len(again) != 0 {
-				t.Fatalf("a write that was corrected is corrected again: %v", again)
-			}
-			for _, c := range judgement.Differences(after) {
-				if !c.TakesOff() {
-					t.Fatalf("after a write the namespace with the labels %v lacks %v", after.Labels, c)
-				}
+		after := apply(ns, judgement.InWrite(ns))
+		if again := judgement.InWrite(after); len(again) != 0 {
+			t.Fatalf("a write that was corrected is corrected again: %v", again)
+		}
+		for _, c := range judgement.Differences(after) {
+			if !c.TakesOff() && c.Value != templates.InjectionEnforced {
+				t.Fatalf("after a write the namespace with the labels %v lacks %v", after.Labels, c)
 			}
 		}
 	}
 }
 
-// A label may be set by hand, and then be wanted as it is.
+// Each label has its own rule.
 func TestLabelsAreKeptEachByItsOwnRule(t *testing.T) {
-	byHand := Label{Key: "pillion.dev/mode", Wanted: func(*templates.Set) func(templates.Namespace) string {
-		return func(ns templates.Namespace) string {
-			if mode := ns.Labels["pillion.dev/mode"]; mode != "" {
-				return mode
-			}
-			return ns.Annotations["mode"]
-		}
-	}}
-	both := New(nil, Required(""), byHand)
-	if got := both.Keys(); !slices.Equal(got, []string{key, "pillion.dev/mode"}) {
+	both := New(nil, Required(""), Injection("", func() Enforcement { return Enforcement{} }))
+	if got := both.Keys(); !slices.Equal(got, []string{key, injection}) {
 		t.Errorf("the keys are %q", got)
 	}
 	judgement := both.By(required(t, "payments"))
-	asks := namespace("shop", "team=payments")
-	asks.Annotations = map[string]string{"mode": "on"}
-	if got := judgement.Differences(asks); !slices.Equal(got, []Change{{key, "true"}, {"pillion.dev/mode", "on"}}) {
+	want := []Change{{Key: key, Value: "true"}, {Key: injection, Value: templates.InjectionEnabled, Applied: true}}
+	if got := judgement.Differences(namespace("shop", "team=payments")); !slices.Equal(got, want) {
 		t.Errorf("both are wanted: %v", got)
 	}
-	if got := judgement.InWrite(&asks, namespace("shop", key+"=true", "pillion.dev/mode=off")); !slices.Equal(got, []Change{{key, ""}}) {
-		t.Errorf("one is wanted no longer, the other is set by hand: %v", got)
+}
+
+const injection = "pillion.dev/injection"
+
+// mixed is a set with a template that is required for payments, one that selects web, and one
+// that selects sales and is suspended.
+func mixed(t *testing.T) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for name, spec := range map[string]string{"audit": "required: true\nTEAM payments", "logs": "TEAM web", "old": "suspend: true\nTEAM sales"} {
+		e := compile(t, name, regexp.MustCompile(`TEAM (.*)`).ReplaceAllString(spec, "match: {namespaceSelector: {matchLabels: {team: $1}}}\ninject: {metadata: {labels: {a: b}}}"))
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+		entries = append(entries, e)
+	}
+	return templates.NewSet(entries)
+}
+
+func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
+	set := mixed(t)
+	ns := func(inject string, labels ...string) Namespace {
+		n := namespace("shop", labels...)
+		if inject != "" {
+			n.Annotations = map[string]string{"pillion.dev/inject": strings.TrimSpace(inject)}
+		}
+		return n
+	}
+	byHand := func(n Namespace) Namespace {
+		n.ByHand = []string{injection}
+		return n
+	}
+	open, enforce, takeBack := Enforcement{}, Enforcement{Enforce: true}, Enforcement{TakeBack: true}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	for why, c := range map[string]struct {
+		ns   Namespace
+		when Enforcement
+		want string
+	}{
+		"never asked":                              {ns(""), enforce, ""},
+		"asks":                                     {ns("logs"), open, "enabled"},
+		"asks for what there is not":               {ns("nothing"), open, "enabled"},
+		"asks for true":                            {ns("true"), open, "enabled"},
+		"asks in a way that nobody understands":    {ns("a b"), open, "enabled"},
+		"asks with an empty value":                 {ns(" "), open, "enabled"},
+		"says false":                               {ns("false"), enforce, ""},
+		"says false and is selected":               {ns("false", "team=web"), enforce, ""},
+		"says false, and a template is required":   {ns("false", "team=payments"), open, "enabled"},
+		"is selected":                              {ns("", "team=web"), open, "enabled"},
+		"is selected by a required template":       {ns("", "team=payments"), open, "enabled"},
+		"is selected by a suspended template":      {ns("", "team=sales"), open, ""},
+		"asks, proven":                             {ns("logs"), enforce, "enforced"},
+		"asks and enabled, proven":                 {ns("logs", enabled), enforce, "enforced"},
+		"asks and enforced, proven":                {ns("logs", enforced), enforce, ""},
+		"asks and enforced, not proven yet":        {ns("logs", enforced), open, ""},
+		"asks and enforced, taken back":            {ns("logs", enforced), takeBack, "enabled"},
+		"asks no more":                             {ns("", enabled), open, "-"},
+		"asks no more, enforced":                   {ns("", enforced), enforce, "-"},
+		"asks no more, enforced by hand":           {byHand(ns("", enforced)), enforce, ""},
+		"asks, enabled by hand":                    {byHand(ns("logs", enabled)), enforce, ""},
+		"asks, enforced by hand, taken back":       {byHand(ns("logs", enforced)), takeBack, ""},
+		"asks, disabled":                           {byHand(ns("logs", disabled)), enforce, ""},
+		"required, disabled":                       {byHand(ns("", "team=payments", disabled)), enforce, ""},
+		"an empty value by hand":                   {byHand(ns("logs", injection+"=")), open, ""},
+		"an empty value that nobody owns":          {ns("logs", injection+"="), open, "enabled"},
+		"an empty value that nobody owns or needs": {ns("", injection+"="), open, "-"},
+	} {
+		judgement := New([]string{"kube-system"}, Injection("", func() Enforcement { return c.when })).By(set)
+		if got := said(judgement.Differences(c.ns)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+		excluded := c.ns
+		excluded.Name = "kube-system"
+		if got := judgement.Differences(excluded); len(got) != 0 {
+			t.Errorf("%s, in an excluded namespace: %v", why, got)
+		}
+		// A write of somebody else's puts on enabled where nothing is, and changes no value.
+		wantInWrite := ""
+		if wanted := judgement.labels[0].wanted(c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
+			wantInWrite = "enabled"
+		}
+		if got := said(judgement.InWrite(c.ns)); got != wantInWrite {
+			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
+		}
+	}
+}
+
+// Where Pillion wants no label, nothing is injected unless the pod asks itself.
+func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	pipeline := injector.NewPipeline(injector.Config{})
+	pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	touched := 0
+	for range 300 {
+		set, next := random(t, r)
+		ns := next()
+		if inject := []string{"", "true", "false", "t0", "t9", "t0,t1", "a b"}[r.IntN(7)]; inject != "" {
+			ns.Annotations = map[string]string{"pillion.dev/inject": inject}
+		}
+		out, err := pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Who suspends a required template has its pods left alone: the warning is for those
+		// that another template brings here.
+		if out.Allowed && len(out.Operations) == 0 && !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Code != reason.Suspended }) {
+			continue
+		}
+		touched++
+		label := New(nil, Injection("", func() Enforcement { return Enforcement{} }))
+		if got := said(label.By(set).Differences(ns)); got != "enabled" {
+			t.Fatalf("the label of a namespace with the labels %v and the annotations %v is %q, and its pods are touched: %+v", ns.Labels, ns.Annotations, got, out)
+		}
+	}
+	if touched < 50 {
+		t.Errorf("%d pods were touched, so that this test shows little", touched)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -19,20 +20,28 @@ type cached struct {
 	name, version string
 	uid           types.UID
 	deleting      bool
+	// byHand has the keys of the kept labels that somebody else owns. It is nearly always nil.
+	byHand []string
 	// metadata has the labels and the annotations, as pack writes them.
 	metadata string
 }
 
-// onlyNeeded makes a cached namespace of what the API server sent.
-func onlyNeeded(object any) (any, error) {
-	ns, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
+// onlyNeeded returns the function that makes a cached namespace of what the API server sent.
+// Owned are the labels of which it is noted whether somebody else owns them.
+func onlyNeeded(owned []string) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if ns, ok := object.(*metav1.PartialObjectMetadata); ok {
+			return newCached(ns, owned), nil
+		}
 		return object, nil
 	}
+}
+
+func newCached(ns *metav1.PartialObjectMetadata, owned []string) *cached {
 	return &cached{
-		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil,
+		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil, byHand: byHand(ns, owned),
 		metadata: string(pack(pack(nil, ns.Labels), annotationsOf(ns))),
-	}, nil
+	}
 }
 
 // annotationsOf returns the annotations that templates see: all but the one in which kubectl

@@ -18,7 +18,7 @@ func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
 			Name: rapid.StringN(1, 63, -1).Draw(t, "name"), UID: "u", ResourceVersion: "7",
 			Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations"),
 		}}
-		kept, err := onlyNeeded(object)
+		kept, err := onlyNeeded(nil)(object)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
 func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
 	object := namespace("shop", "a")
 	object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	kept, err := onlyNeeded(object)
+	kept, err := onlyNeeded(nil)(object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,6 @@
 // of a metadata-only informer. Get reads a namespace live if the cache does not hold it:
 // so the first pod of a new namespace is treated like the second pod.
 //
-// Imports: client-go's metadata client and informer, and templates for the type of a
-// namespace.
+// Imports: client-go's metadata client and informer, templates and injector/kept for the
+// types of a namespace.
 package namespaces

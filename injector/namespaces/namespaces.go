@@ -29,8 +29,9 @@ type Informer struct {
 	lastError error
 }
 
-// New returns an informer. Its cache is empty until [Informer.Run] fills it.
-func New(client metadata.Interface) (*Informer, error) {
+// New returns an informer. Its cache is empty until [Informer.Run] fills it. Owned are the
+// labels of which [Labelled] says whether somebody set them by hand.
+func New(client metadata.Interface, owned ...string) (*Informer, error) {
 	i := &Informer{live: newLiveReader(client)}
 	all := client.Resource(resource)
 	i.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -39,7 +40,7 @@ func New(client metadata.Interface) (*Informer, error) {
 		},
 		WatchFuncWithContext: all.Watch,
 	}, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	err := errors.Join(i.informer.SetTransform(onlyNeeded), i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+	err := errors.Join(i.informer.SetTransform(onlyNeeded(owned)), i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.lastError = err
@@ -99,16 +100,6 @@ func (i *Informer) cached(name string) (*cached, bool) {
 	item, _, _ := i.informer.GetStore().GetByKey(name) // the store is in memory: no key fails
 	ns, ok := item.(*cached)
 	return ns, ok
-}
-
-// Cached returns the metadata of a namespace in the cache that is not being deleted. It reads
-// nothing live.
-func (i *Informer) Cached(name string) (templates.Namespace, bool) {
-	ns, ok := i.cached(name)
-	if !ok || ns.deleting {
-		return templates.Namespace{}, false
-	}
-	return ns.namespace(), true
 }
 
 // OnChange calls f with the name of each namespace that is new, different or gone, once the

@@ -12,6 +12,8 @@ import (
 type Request struct {
 	// InjectKey is the full name of the inject annotation.
 	InjectKey string
+	// InjectionKey is the full name of the namespaces' injection label.
+	InjectionKey string
 	// Operation and Subresource are the admission request's.
 	Operation, Subresource string
 	// FromNode reports whether a node (a kubelet) sent the request.
@@ -28,6 +30,8 @@ type Request struct {
 	NamespaceLabels, NamespaceAnnotations map[string]string
 	// Excluded reports whether the admin keeps Pillion out of the namespace.
 	Excluded bool
+	// Disabled reports whether the namespace is switched off by its label.
+	Disabled bool
 
 	// Explain asks for Steps, and for an exclusion for each template that is not injected.
 	Explain bool
@@ -162,6 +166,8 @@ func (d *decider) decidedByRequest() bool {
 		return whole(reason.NotAPodCreation, fmt.Sprintf("operation %s on pods%s", r.Operation, slashed(r.Subresource)))
 	case r.Excluded:
 		return whole(reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace))
+	case r.Disabled:
+		return whole(reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace, r.InjectionKey))
 	case d.isMirror() && (r.FromNode || len(d.catalog.Required()) == 0):
 		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
 	}

@@ -206,6 +206,7 @@ func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 		"an update":                 {func(r *Request) { r.Operation = "UPDATE" }, reason.NotAPodCreation, ""},
 		"a subresource":             {func(r *Request) { r.Subresource = "resize" }, reason.NotAPodCreation, ""},
 		"an excluded namespace":     {func(r *Request) { r.Excluded = true }, reason.NamespaceExcluded, ""},
+		"a disabled namespace":      {func(r *Request) { r.Disabled = true }, reason.NamespaceDisabled, ""},
 		"a mirror pod by hand":      {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x" }, "", "must"},
 		"a mirror pod from a node":  {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x"; r.FromNode = true }, reason.MirrorPod, ""},
 		"a pod creation by a human": {func(*Request) {}, "", "a must"},
@@ -405,7 +406,7 @@ func TestToExplainADecisionChangesNothingOfIt(t *testing.T) {
 		full.Steps = nil
 		full.Exclusions = slices.DeleteFunc(full.Exclusions, func(e Exclusion) bool {
 			one := strings.Contains(e.Why, "takes it off with")
-			whole := []reason.Code{reason.NotRequested, reason.NotAPodCreation, reason.NamespaceExcluded, reason.MirrorPod, reason.PodOptedOut, reason.NamespaceOptedOut}
+			whole := []reason.Code{reason.NotRequested, reason.NotAPodCreation, reason.NamespaceExcluded, reason.NamespaceDisabled, reason.MirrorPod, reason.PodOptedOut, reason.NamespaceOptedOut}
 			return !e.Asked && !one && slices.Contains(whole, e.Code)
 		})
 		if len(full.Exclusions) == 0 {

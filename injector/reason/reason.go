@@ -20,6 +20,8 @@ const (
 	NamespaceOptedOut Code = "NamespaceOptedOut"
 	// NamespaceExcluded: the admin keeps Pillion out of the namespace.
 	NamespaceExcluded Code = "NamespaceExcluded"
+	// NamespaceDisabled: the namespace's label PREFIX/injection is disabled.
+	NamespaceDisabled Code = "NamespaceDisabled"
 	// MirrorPod: the pod mirrors a static pod of a node and cannot be changed.
 	MirrorPod Code = "MirrorPod"
 	// NotAPodCreation: the request is not the creation of a pod.
@@ -66,6 +68,7 @@ var sentences = map[Code]string{
 	PodOptedOut:          "the pod opts out",
 	NamespaceOptedOut:    "the namespace opts out",
 	NamespaceExcluded:    "the cluster's admin excludes this namespace",
+	NamespaceDisabled:    "the namespace is switched off by its label",
 	MirrorPod:            "mirror pods of static pods cannot be changed",
 	NotAPodCreation:      "only the creation of pods is changed",
 	NoDefaultTemplates:   "no template is injected by default",

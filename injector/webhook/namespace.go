@@ -37,13 +37,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	var before namespaceObject
-	if r.Operation == "UPDATE" {
-		if before, err = readNamespace(r.OldObject); err != nil {
-			return Response{}, err
-		}
-	}
-	if err := r.memory.hold(ctx, "", object.labels, before.labels); err != nil {
+	if err := r.memory.hold(ctx, "", object.labels, object.annotations); err != nil {
 		// The write passes as it is, and the keeper corrects it: nobody waits or is refused
 		// for a label of Pillion's.
 		return Allowed(), nil
@@ -52,15 +46,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	var old *templates.Namespace
-	if r.Operation == "UPDATE" {
-		was, err := before.namespace(r.Name)
-		if err != nil {
-			return Response{}, err
-		}
-		old = &was
-	}
-	changes := n.labels.By(n.templates()).InWrite(old, ns)
+	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns})
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
@@ -71,14 +57,14 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	return Labelled(operations), nil
 }
 
-// namespaceObject has the part of a Namespace that its labels are decided by, not decoded.
-type namespaceObject struct{ labels part }
+// namespaceObject has the parts of a Namespace that its labels are decided by, not decoded.
+type namespaceObject struct{ labels, annotations part }
 
 // readNamespace reads an object of a review. Keys count as they are written, as in a JSON
 // patch. The error is a [MalformedError].
 func readNamespace(raw []byte) (namespaceObject, error) {
 	if isAbsent(raw) {
-		return namespaceObject{}, Malformed("the review's request has no object or no oldObject")
+		return namespaceObject{}, Malformed("the review's request has no object")
 	}
 	var object, metadata map[string]part
 	err := json.Unmarshal(raw, &object)
@@ -91,18 +77,24 @@ func readNamespace(raw []byte) (namespaceObject, error) {
 	if err != nil {
 		return namespaceObject{}, Malformed("the review's object is no Namespace: %v", err)
 	}
-	return namespaceObject{metadata["labels"]}, nil
+	return namespaceObject{metadata["labels"], metadata["annotations"]}, nil
 }
 
-// namespace decodes the labels. Labels is nil if the object has none. The error is a
+// namespace decodes the parts. Maps that the object does not have are nil. The error is a
 // [MalformedError].
 func (o namespaceObject) namespace(name string) (templates.Namespace, error) {
 	ns := templates.Namespace{Name: name}
-	if isAbsent(o.labels) {
-		return ns, nil
-	}
-	if err := json.Unmarshal(o.labels, &ns.Labels); err != nil {
-		return ns, Malformed("the review's object is no Namespace: metadata.labels: %v", err)
+	for _, m := range []struct {
+		field string
+		raw   part
+		into  *map[string]string
+	}{{"labels", o.labels, &ns.Labels}, {"annotations", o.annotations, &ns.Annotations}} {
+		if isAbsent(m.raw) {
+			continue
+		}
+		if err := json.Unmarshal(m.raw, m.into); err != nil {
+			return ns, Malformed("the review's object is no Namespace: metadata.%s: %v", m.field, err)
+		}
 	}
 	return ns, nil
 }
@@ -121,11 +113,7 @@ func relabel(labels map[string]string, changes []kept.Change) ([]patch.Operation
 		}
 	}
 	for _, c := range changes {
-		op, value := patch.Add, any(c.Value)
-		if c.TakesOff() {
-			op, value = patch.Remove, nil
-		}
-		if err := add(op, []string{"metadata", "labels", c.Key}, value); err != nil {
+		if err := add(patch.Add, []string{"metadata", "labels", c.Key}, c.Value); err != nil {
 			return nil, err
 		}
 	}

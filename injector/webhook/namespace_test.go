@@ -26,7 +26,7 @@ func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
 		t.Fatal(err)
 	}
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
-	labels := kept.New([]string{"kube-system"}, kept.Required(""))
+	labels := kept.New([]string{"kube-system"}, kept.Injection("", func() kept.Enforcement { return kept.Enforcement{Enforce: true} }), kept.Required(""))
 	return newFixture(t, change).Handler(NewNamespace(labels, func() *templates.Set { return set }))
 }
 
@@ -42,32 +42,44 @@ func namespaceReview(operation, name, object, old string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{` + request + `}}`
 }
 
-func TestTheLabelIsPutOnAndTakenOffInTheSameWrite(t *testing.T) {
+func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 	webhook := namespaceWebhook(t, nil)
 	object := func(metadata string) string {
 		return `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"` + metadata + `},"spec":{}}`
 	}
 	const deleted = `,"deletionTimestamp":"2026-01-01T00:00:00Z"` // its pods still run
 	const selected = `,"labels":{"team":"payments"}`
-	both := `,"labels":{"team":"payments","` + requiredLabel + `":"true"}`
+	const asks = `,"annotations":{"pillion.dev/inject":"logs"}`
+	labels := func(injection string, rest string) string {
+		return `,"labels":{"pillion.dev/injection":"` + injection + `"` + rest + `}`
+	}
+	const team, required = `,"team":"payments"`, `,"` + requiredLabel + `":"true"`
+	all := labels("enabled", team+required)
 	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
 	for why, c := range map[string]struct {
 		operation, name, object, old string
 		want                         string // the object after the patch; empty if there is none
 	}{
-		"created, selected":             {"CREATE", "shop", object(selected), "", object(both)},
+		"created, selected":             {"CREATE", "shop", object(selected), "", object(all)},
+		"created, asks":                 {"CREATE", "shop", object(asks), "", object(asks + labels("enabled", ""))},
 		"created, not selected":         {"CREATE", "shop", object(""), "", ""},
-		"created, with the label":       {"CREATE", "shop", object(leftOver), "", object(`,"labels":{}`)},
+		"created, with a label":         {"CREATE", "shop", object(leftOver), "", ""},
 		"created, labels are null":      {"CREATE", "shop", object(`,"labels":null`), "", ""},
-		"excluded":                      {"CREATE", "kube-system", object(selected), "", ""},
-		"selected now":                  {"UPDATE", "shop", object(selected), object(""), object(both)},
-		"selected no longer":            {"UPDATE", "shop", object(leftOver), object(both), object(`,"labels":{}`)},
-		"the label is taken off":        {"UPDATE", "shop", object(selected), object(both), object(both)},
-		"every label is taken off":      {"UPDATE", "shop", object(""), object(both), ""},
-		"nothing relevant":              {"UPDATE", "shop", object(both), object(both), ""},
+		"created, nothing but null":     {"CREATE", "shop", object(`,"labels":null,"annotations":null`), "", ""},
+		"excluded":                      {"CREATE", "kube-system", object(selected + asks), "", ""},
+		"selected now":                  {"UPDATE", "shop", object(selected), object(""), object(all)},
+		"asks now":                      {"UPDATE", "shop", object(asks), object(""), object(asks + labels("enabled", ""))},
+		"asks, enforced by somebody":    {"UPDATE", "shop", object(asks + labels("enforced", "")), object(""), ""},
+		"asks, disabled by somebody":    {"UPDATE", "shop", object(asks + labels("disabled", "")), object(""), ""},
+		"selected no longer":            {"UPDATE", "shop", object(leftOver), object(all), ""},
+		"asks no longer":                {"UPDATE", "shop", object(labels("enforced", "")), object(asks + labels("enforced", "")), ""},
+		"the labels are taken off":      {"UPDATE", "shop", object(selected), object(all), object(all)},
+		"one is set to something else":  {"UPDATE", "shop", object(labels("enabled", team+`,"`+requiredLabel+`":"no"`)), object(all), object(all)},
+		"every label is taken off":      {"UPDATE", "shop", object(""), object(all), ""},
+		"nothing relevant":              {"UPDATE", "shop", object(all), object(all), ""},
 		"another replica's label":       {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
-		"taken off while it is deleted": {"UPDATE", "shop", object(deleted + selected), object(deleted + both), object(deleted + both)},
-		"a deletion":                    {"DELETE", "shop", "", object(both), ""},
+		"taken off while it is deleted": {"UPDATE", "shop", object(deleted + selected), object(deleted + all), object(deleted + all)},
+		"a deletion":                    {"DELETE", "shop", "", object(all), ""},
 		"an operation that is unknown":  {"CONNECT", "shop", "", "", ""},
 	} {
 		w := postTo(t, webhook, namespaceReview(c.operation, c.name, c.object, c.old))
@@ -129,8 +141,8 @@ func TestANamespaceIsNeverRefused(t *testing.T) {
 		t.Errorf("HTTP %d %s", w.Code, w.Body)
 	}
 	for _, body := range []string{
-		namespaceReview("CREATE", "shop", "", ""), namespaceReview("UPDATE", "shop", object, ""), namespaceReview("CREATE", "shop", `[]`, ""),
-		namespaceReview("CREATE", "shop", `{"metadata":{"labels":{"a":1}}}`, ""), strings.Replace(namespaceReview("CREATE", "shop", object, ""), `"kind":"Namespace"`, `"kind":"Pod"`, 1),
+		namespaceReview("CREATE", "shop", "", ""), namespaceReview("CREATE", "shop", `[]`, ""),
+		namespaceReview("CREATE", "shop", `{"metadata":{"labels":{"a":1}}}`, ""), namespaceReview("CREATE", "shop", `{"metadata":{"annotations":[]}}`, ""), strings.Replace(namespaceReview("CREATE", "shop", object, ""), `"kind":"Namespace"`, `"kind":"Pod"`, 1),
 	} {
 		if w := postTo(t, webhook, body); w.Code != http.StatusBadRequest {
 			t.Errorf("%.200s: HTTP %d %s, want 400", body, w.Code, w.Body)

@@ -111,8 +111,8 @@ one: the text is read by the same Go function as in Pillion.
 {{- $set := "set certs.provider=files and certs.files.secretName, or certs.provider=cert-manager with certs.certManager.cainjector=true and certs.certManager.publish=false" -}}
 {{- fail (printf "rbac.hardened=true: certs.provider=%s%s needs %s; %s" .Values.certs.provider (eq .Values.certs.provider "cert-manager" | ternary " with certs.certManager.publish=true" "") $why $set) -}}
 {{- end -}}
-{{- if and .Values.rbac.hardened .Values.webhook.required.enabled (not .Values.rbac.admissionPolicy) -}}
-{{- fail "rbac.hardened=true: webhook.required.enabled=true needs the right to patch namespaces, with which a stolen token can change every label; set rbac.admissionPolicy=true, which holds it to one label, or webhook.required.enabled=false" -}}
+{{- if and .Values.rbac.hardened (not .Values.rbac.admissionPolicy) -}}
+{{- fail "rbac.hardened=true: Pillion needs the right to patch namespaces, with which a stolen token can change every label; set rbac.admissionPolicy=true, which holds it to Pillion's own labels" -}}
 {{- end -}}
 {{- end -}}
 

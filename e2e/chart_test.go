@@ -160,28 +160,34 @@ func TestAsManyMatchConditionsAsTheChartTakesAreAcceptedByTheAPIServer(t *testin
 func TestTheRegistrationFailsOpenAndOnlyEnforcedNamespacesClosed(t *testing.T) {
 	t.Parallel()
 	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t), "MutatingWebhookConfiguration")
-	if c.Name != configuration || len(c.Webhooks) != 3 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
+	if c.Name != configuration || len(c.Webhooks) != 4 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
 		t.Fatalf("%s has %d entries", c.Name, len(c.Webhooks))
 	}
 	for i, want := range []struct {
 		name     string
 		operator metav1.LabelSelectorOperator
+		values   []string
 		policy   admissionregistrationv1.FailurePolicyType
-		timeout  int32
 	}{
-		{"requested.pillion.dev", metav1.LabelSelectorOpNotIn, admissionregistrationv1.Ignore, 10},
-		{"enforced.pillion.dev", metav1.LabelSelectorOpIn, admissionregistrationv1.Fail, 10},
+		{"requested", metav1.LabelSelectorOpIn, []string{"enabled"}, admissionregistrationv1.Ignore},
+		{"pods", metav1.LabelSelectorOpNotIn, []string{"enabled", "enforced", "disabled"}, admissionregistrationv1.Ignore},
+		{"enforced", metav1.LabelSelectorOpIn, []string{"enforced"}, admissionregistrationv1.Fail},
 	} {
 		w := c.Webhooks[i+1]
-		if w.Name != want.name || *w.FailurePolicy != want.policy || *w.TimeoutSeconds != want.timeout ||
+		if w.Name != want.name+".pillion.dev" || *w.ClientConfig.Service.Path != "/mutate/"+want.name || *w.FailurePolicy != want.policy || *w.TimeoutSeconds != 10 || len(w.MatchConditions) > 0 != (want.name == "pods") ||
 			*w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun || *w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy ||
 			*w.MatchPolicy != admissionregistrationv1.Equivalent || w.ClientConfig.CABundle != nil {
 			t.Errorf("entry %d is\n%s", i, pretty(w))
 		}
-		byLabel := metav1.LabelSelectorRequirement{Key: enforceLabel, Operator: want.operator, Values: []string{"true"}}
+		byLabel := metav1.LabelSelectorRequirement{Key: injectionLabel, Operator: want.operator, Values: want.values}
 		if !requires(w.NamespaceSelector, byLabel) || !excludesItself(w.NamespaceSelector) {
 			t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
 		}
+	}
+	all := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, "webhook.scope=All"), "MutatingWebhookConfiguration")
+	byLabel := metav1.LabelSelectorRequirement{Key: injectionLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"enforced", "disabled"}}
+	if len(all.Webhooks) != 3 || all.Webhooks[1].Name != "requested.pillion.dev" || !requires(all.Webhooks[1].NamespaceSelector, byLabel) || all.Webhooks[2].Name != "enforced.pillion.dev" {
+		t.Errorf("with webhook.scope=All the entries are\n%s", pretty(all.Webhooks))
 	}
 }
 
@@ -228,14 +234,11 @@ func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testin
 	}
 	off := render(t, "webhook.required.enabled=false")
 	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, off, "MutatingWebhookConfiguration")
-	if len(c.Webhooks) != 2 || c.Webhooks[0].Name != "requested.pillion.dev" {
+	if len(c.Webhooks) != 4 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
 		t.Errorf("without webhook.required the entries are\n%s", pretty(c.Webhooks))
 	}
 	if args := only[appsv1.Deployment](t, off, "Deployment").Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--keep-required-label=false") {
 		t.Errorf("without webhook.required the arguments are %q", args)
-	}
-	if slices.Contains(granted(t, off), "patch /namespaces") || !slices.Contains(granted(t, render(t)), "patch /namespaces") {
-		t.Error("the right to patch namespaces is there where nothing needs it, or not where it is needed")
 	}
 }
 
@@ -264,7 +267,7 @@ func TestValuesReachTheObjects(t *testing.T) {
 		t.Error("what the values turn off is rendered")
 	}
 	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration")
-	if c.Name != "second" || c.Webhooks[1].Name != "requested.side.example.com" || c.Webhooks[2].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/enforce" {
+	if c.Name != "second" || c.Webhooks[1].Name != "requested.side.example.com" || c.Webhooks[3].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/injection" {
 		t.Errorf("with another prefix the registration is\n%s", pretty(c))
 	}
 	if defaults := render(t); !defaults.has("CustomResourceDefinition") || !defaults.has("PodDisruptionBudget") {

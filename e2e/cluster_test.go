@@ -25,7 +25,7 @@ import (
 const (
 	injectAnnotation = "pillion.dev/inject"
 	statusAnnotation = "pillion.dev/status"
-	enforceLabel     = "pillion.dev/enforce"
+	injectionLabel   = "pillion.dev/injection"
 	requiredLabel    = "pillion.dev/required"
 )
 
@@ -141,8 +141,11 @@ func newNamespace(t *testing.T, annotations, labels map[string]string) *namespac
 // asking is a namespace annotation that asks for templates.
 func asking(names string) map[string]string { return map[string]string{injectAnnotation: names} }
 
-// enforced is the label of a namespace that fails closed.
-func enforced() map[string]string { return map[string]string{enforceLabel: "true"} }
+// enforced is the label of a namespace that fails closed, set by hand, and open that of one
+// that stays open whatever Pillion proves.
+func enforced() map[string]string { return map[string]string{injectionLabel: "enforced"} }
+
+func open() map[string]string { return map[string]string{injectionLabel: "enabled"} }
 
 // newPod is a pod with one container, app, that nobody has created yet.
 func newPod(name string, annotations map[string]string) *corev1.Pod {

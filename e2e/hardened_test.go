@@ -264,7 +264,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	}
 	account := system(home, release+"-pillion")
 
-	n := newNamespace(t, map[string]string{prefix + "/inject": own.name}, map[string]string{prefix + "/enforce": "true"})
+	n := newNamespace(t, map[string]string{prefix + "/inject": own.name}, map[string]string{prefix + "/injection": "enforced"})
 	eventually(t, soon, func() error {
 		pod, err := n.preview(t, newPod("web", nil))
 		if err == nil && sidecar(pod, own.name) == nil {
@@ -353,7 +353,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 			transport := &http.Transport{TLSClientConfig: config, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, network, serve)
 			}}
-			response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+name+"/mutate", "application/json", strings.NewReader(goodReview))
+			response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+name+"/mutate/requested", "application/json", strings.NewReader(goodReview))
 			var body []byte
 			if err == nil {
 				body, _ = io.ReadAll(response.Body)

@@ -60,7 +60,7 @@ func injects(t *testing.T, n *namespace, name string) {
 }
 
 func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testing.T) {
-	plain := newNamespace(t, asking("fluent-bit"), nil)
+	plain := newNamespace(t, asking("fluent-bit"), open())
 	strict := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, plain, "fluent-bit")
 	injects(t, strict, "fluent-bit")

@@ -35,8 +35,8 @@ func webhookConfiguration(t *testing.T) *admissionregistrationv1.MutatingWebhook
 func publishedBundle(t *testing.T) ([]byte, error) {
 	t.Helper()
 	webhooks := webhookConfiguration(t).Webhooks
-	if len(webhooks) != 3 {
-		t.Fatalf("the configuration has %d entries, want 3", len(webhooks))
+	if len(webhooks) != 4 {
+		t.Fatalf("the configuration has %d entries, want 4", len(webhooks))
 	}
 	bundle := webhooks[0].ClientConfig.CABundle
 	for _, w := range webhooks {
@@ -92,6 +92,6 @@ func newReviewer(t *testing.T, r ground.Replica) reviewer {
 	t.Cleanup(transport.CloseIdleConnections)
 	return reviewer{
 		client: &http.Client{Transport: transport, Timeout: 30 * time.Second},
-		url:    "https://" + transport.TLSClientConfig.ServerName + "/mutate",
+		url:    "https://" + transport.TLSClientConfig.ServerName + "/mutate/requested",
 	}
 }

@@ -46,7 +46,7 @@ func create(ctx context.Context, client kubernetes.Interface, namespace string) 
 
 // makeNamespaces makes both, and returns when every API server has pods injected in both.
 func makeNamespaces(ctx context.Context, clients []kubernetes.Interface) error {
-	for name, labels := range map[string]map[string]string{enforcedNamespace: {"pillion.dev/enforce": "true"}, openNamespace: nil} {
+	for name, labels := range map[string]map[string]string{enforcedNamespace: {"pillion.dev/injection": "enforced"}, openNamespace: {"pillion.dev/injection": "enabled"}} {
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"pillion.dev/inject": sidecar}}}
 		if _, err := clients[0].CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err

@@ -154,7 +154,7 @@ func (s stage) explain() error {
 func (s stage) restart() error {
 	heading("Pillion is updated while pods are created (by dry run): none is refused, none lacks its sidecar")
 	for _, command := range []string{
-		"kubectl label namespace shop pillion.dev/enforce=true",
+		"kubectl label namespace shop pillion.dev/injection=enforced --overwrite",
 		"kubectl -n pillion-system rollout restart deployment/pillion",
 		`kubectl -n pillion-system rollout status deployment/pillion --timeout=2m >/dev/null &
   while kill -0 $! 2>/dev/null; do

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// hasInjection is nil if the namespace's label says so, "" for none.
+func (n *namespace) hasInjection(t *testing.T, want string) error {
+	t.Helper()
+	if labels := n.labels(t); labels[injectionLabel] != want {
+		return fmt.Errorf("the namespace %s has the labels %v; want %s=%q", n.name, labels, injectionLabel, want)
+	}
+	return nil
+}
+
+// patch writes the namespace as a client, and returns its injection label after that.
+func (n *namespace) patch(t *testing.T, c kubernetes.Interface, patch string) (string, error) {
+	t.Helper()
+	got, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		return "", err
+	}
+	return got.Labels[injectionLabel], nil
+}
+
+func (n *namespace) mustPatch(t *testing.T, patch string) string {
+	t.Helper()
+	got, err := n.patch(t, client, patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+const (
+	asksNow  = `{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"}}}`
+	asksLess = `{"metadata":{"annotations":{"pillion.dev/inject":null}}}`
+)
+
+func setInjection(value string) string {
+	text, _ := json.Marshal(value)
+	if value == "" {
+		text = []byte("null")
+	}
+	return `{"metadata":{"labels":{"` + injectionLabel + `":` + string(text) + `}}}`
+}
+
+// Who does not ask is not asked.
+func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	for why, c := range map[string]struct {
+		namespace, labels, pod map[string]string
+		want                   int
+	}{
+		"a namespace that never asked":                     {nil, nil, nil, 0},
+		"a pod that asks, of a namespace that never asked": {nil, nil, asking(name), 1},
+		"a namespace that asks":                            {asking(name), nil, nil, 1},
+		"an enforced namespace":                            {asking(name), enforced(), nil, 1},
+		"a namespace that asks and is disabled":            {asking(name), map[string]string{injectionLabel: "disabled"}, asking(name), 0},
+		"a namespace that says false":                      {asking("false"), nil, nil, 0},
+	} {
+		n := newNamespace(t, c.namespace, c.labels)
+		pod := wantCalls(t, n, newPod("web", c.pod), c.want)
+		if sidecar(pod, name) == nil != (c.want == 0) {
+			t.Errorf("%s: the pod has the containers %s", why, containerNames(pod))
+		}
+		t.Attr("calls-for-"+strings.ReplaceAll(why, " ", "-"), fmt.Sprint(c.want))
+	}
+}
+
+// The very next pod is injected: the label is there with the annotation.
+func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T) {
+	t.Parallel()
+	n, byHand, pinned := newNamespace(t, nil, nil), newNamespace(t, nil, nil), newNamespace(t, nil, nil)
+	if got := n.mustPatch(t, asksNow); got != "enabled" {
+		t.Errorf("with the annotation comes %q, want enabled", got)
+	}
+	if pod, err := n.preview(t, newPod("next", nil)); err != nil || sidecar(pod, "fluent-bit") == nil {
+		t.Errorf("the very next pod: %v", err)
+	}
+	// A hand takes the label off: it comes back in the same write.
+	if got := n.mustPatch(t, setInjection("")); got == "" {
+		t.Error("the label is taken off while the namespace asks, and stays off")
+	}
+	// By hand, whatever Pillion would set.
+	for _, value := range []string{"disabled", "enforced"} {
+		byHand.mustPatch(t, asksNow)
+		if got := byHand.mustPatch(t, setInjection(value)); got != value {
+			t.Errorf("by hand %q, and the label is %q", value, got)
+		}
+		byHand.mustPatch(t, asksLess)
+	}
+	// Somebody who applies the value that is there owns it, too.
+	pinned.mustPatch(t, asksNow)
+	_, err := client.CoreV1().Namespaces().Patch(t.Context(), pinned.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+pinned.name+`","labels":{"`+injectionLabel+`":"enabled"}}}`),
+		metav1.PatchOptions{FieldManager: "gitops", Force: new(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mustPatch(t, asksLess)
+	eventually(t, soon, func() error { return n.hasInjection(t, "") }) // and as long as this takes the others stay
+	for n, want := range map[*namespace]string{byHand: "enforced", pinned: "enabled"} {
+		if err := n.hasInjection(t, want); err != nil {
+			t.Errorf("set by hand: %v", err)
+		}
+	}
+}
+
+func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	n := newNamespace(t, nil, map[string]string{"team": team})
+	m := manifest{name: unique("logs"), spec: "\nmatch: {namespaceSelector: {matchLabels: {team: " + team + "}}}" + sidecarSpec}
+	m.apply(t)
+	took := eventually(t, soon, func() error {
+		if n.labels(t)[injectionLabel] == "" {
+			return fmt.Errorf("the labels are %v", n.labels(t))
+		}
+		return nil
+	})
+	t.Attr("injection-label-after-a-template", took.String())
+	created, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Labels: map[string]string{"team": team}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil || created.Labels[injectionLabel] != "enabled" {
+		t.Errorf("a namespace is created with the labels %v (%v)", created.Labels, err)
+	}
+}
+
+// Whoever may write a namespace may ask by the annotation. The label takes a right of its own.
+func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
+	t.Parallel()
+	strict, asks, quiet := newNamespace(t, asking("fluent-bit"), enforced()), newNamespace(t, asking("fluent-bit"), open()), newNamespace(t, nil, nil)
+	for _, c := range []struct {
+		n              *namespace
+		what, patch    string
+		allowed, taken bool
+	}{
+		{strict, "enforced is taken off", setInjection(""), false, false},
+		{strict, "enforced becomes enabled", setInjection("enabled"), false, false},
+		{strict, "enforced becomes disabled", setInjection("disabled"), false, false},
+		{strict, "all labels go", `{"metadata":{"labels":null}}`, false, false},
+		{strict, "the annotation goes", asksLess, true, false},
+		{asks, "enabled becomes disabled", setInjection("disabled"), false, false},
+		{asks, "enabled becomes enforced", setInjection("enforced"), false, false},
+		{asks, "enabled is taken off, and comes back in the same write", setInjection(""), true, false},
+		{quiet, "disabled where nothing was", setInjection("disabled"), false, false},
+		{quiet, "enforced where nothing was", setInjection("enforced"), false, false},
+		{quiet, "another label", `{"metadata":{"labels":{"team":"web"}}}`, true, false},
+		{quiet, "the annotation comes", asksNow, true, false},
+		{quiet, "a required label of another value", `{"metadata":{"labels":{"` + requiredLabel + `":"no"}}}`, false, false},
+	} {
+		tenant := asTenant(t, c.n)
+		before := c.n.labels(t)[injectionLabel]
+		_, err := c.n.patch(t, tenant, c.patch)
+		if allowed := err == nil; allowed != c.allowed || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection")) {
+			t.Errorf("%s: %v, want it allowed: %t", c.what, err, c.allowed)
+		}
+		if after := c.n.labels(t)[injectionLabel]; before != "" && after != before && !(before == "enabled" && after == "enforced") {
+			t.Errorf("%s: the label was %q and is %q", c.what, before, after)
+		}
+	}
+	// The right, for one namespace.
+	tenant := asTenant(t, strict)
+	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-pillion-system-injection", "--group=system:authenticated")
+	eventually(t, soon, func() error {
+		_, err := strict.patch(t, tenant, setInjection("disabled"))
+		return err
+	})
+	other := asTenant(t, quiet)
+	if _, err := quiet.patch(t, other, setInjection("disabled")); !apierrors.IsForbidden(err) {
+		t.Errorf("with the right in another namespace: %v", err)
+	}
+}

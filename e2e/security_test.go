@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the lists of rights in docs/secur
 
 // reasons say why Pillion has the rights on a resource.
 var reasons = map[string]string{
-	"namespaces":                      "labels and annotations of namespaces decide what is injected; `get` for one that is newer than the cache; `patch` for the label `pillion.dev/required`, held to that label by a policy (`webhook.required.enabled`)",
+	"namespaces":                      "labels and annotations of namespaces decide what is injected; `get` for one that is newer than the cache; `patch` for the labels `pillion.dev/injection` and `pillion.dev/required`, held to these by a policy",
 	"sidecartemplates":                "the templates of the cluster (`clusterTemplates`)",
 	"sidecartemplates/status":         "says in a template's status whether it compiles (`clusterTemplates`)",
 	"secrets pillion-ca":              "the CA of self-signed certificates, which the replicas share",
@@ -48,7 +48,7 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	all := map[string][]string{}
 	for role, rules := range roles(t, objects) {
 		kind, name, _ := strings.Cut(role, " ")
-		if strings.HasSuffix(name, "-view") || strings.HasSuffix(name, "-test") {
+		if strings.HasSuffix(name, "-view") || strings.HasSuffix(name, "-test") || strings.HasSuffix(name, "-injection") {
 			continue
 		}
 		scope := "the cluster"

@@ -39,6 +39,7 @@ type serveConfig struct {
 	ShutdownDelay, ShutdownMax time.Duration
 	OwnerEvents                bool
 	KeepRequiredLabel          bool
+	enforcementConfig
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -68,6 +69,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
 	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
 	f.Bool("keep-required-label", true, "keep the label PREFIX/required on the namespaces that a required template selects, where API servers have final pods verified")
+	enforcementFlags(f)
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -97,7 +99,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), peersConfig: readPeersConfig(v),
+		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), enforcementConfig: readEnforcement(v), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
@@ -192,6 +194,7 @@ func (c serveConfig) validate() error {
 		wrong("annotation-prefix", c.AnnotationPrefix, "allowed is a DNS name of lower case letters, digits, dashes and dots")
 	}
 	c.certsConfig.validate(wrong)
+	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)
 	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {
 		if !slices.Contains(library.Names(), name) {

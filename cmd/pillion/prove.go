@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -22,7 +22,7 @@ import (
 const proofLimit = 30 * time.Second
 
 func newProveCommand() *cobra.Command {
-	var p proof
+	var p proveCommand
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "prove",
@@ -54,12 +54,12 @@ no such annotation, and with --inject=NAMES it asks for these templates.`,
 	return cmd
 }
 
-// proof is one pod that is created by dry run.
-type proof struct {
+// proveCommand is about one pod that is created by dry run.
+type proveCommand struct {
 	namespace, inject, prefix string
 }
 
-func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) error {
+func (p proveCommand) run(ctx context.Context, config *rest.Config, out io.Writer) error {
 	config = rest.CopyConfig(config)
 	said := &warningList{}
 	config.WarningHandler = said
@@ -67,7 +67,7 @@ func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) erro
 	if err != nil {
 		return err
 	}
-	pod, err := client.Pods(p.namespace).Create(ctx, p.pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	pod, err := client.Pods(p.namespace).Create(ctx, proof.Pod(p.prefix, p.inject), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return p.failed(ctx, err)
 	}
@@ -80,7 +80,7 @@ func (p proof) run(ctx context.Context, config *rest.Config, out io.Writer) erro
 
 // failed returns an error that says why there is no pod. A refusal with a reason code of
 // Pillion's is Pillion's own.
-func (p proof) failed(ctx context.Context, err error) error {
+func (p proveCommand) failed(ctx context.Context, err error) error {
 	if code, ok := reason.OfRefusal(err); ok {
 		err = fmt.Errorf("the API server reaches Pillion, and Pillion refuses the pod (%s): %w", code, err)
 	}
@@ -90,36 +90,9 @@ func (p proof) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.namespace, err)
 }
 
-// pod returns a pod that meets the Pod Security Standard "restricted", because its
-// namespace may enforce that.
-func (p proof) pod() *corev1.Pod {
-	yes, no := true, false
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-"},
-		Spec: corev1.PodSpec{
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot:   &yes,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{{
-				Name:  "proof",
-				Image: "proof.invalid/proof:1",
-				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: &no,
-					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-				},
-			}},
-		},
-	}
-	if p.inject != "" {
-		pod.Annotations = map[string]string{p.prefix + "/inject": p.inject}
-	}
-	return pod
-}
-
 // judge returns a sentence if the pod's status annotation or the warnings prove that
 // Pillion was called, and an error if they do not.
-func (p proof) judge(status string, warnings []string) (string, error) {
+func (p proveCommand) judge(status string, warnings []string) (string, error) {
 	if status != "" {
 		return fmt.Sprintf("a pod in namespace %s came back injected: %s", p.namespace, status), nil
 	}

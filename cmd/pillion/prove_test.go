@@ -57,7 +57,7 @@ func TestProofTakesAStatusOrPillionsOwnWarningAndNothingElse(t *testing.T) {
 			}))
 			defer server.Close()
 			var out strings.Builder
-			err := proof{namespace: "shop", inject: "true", prefix: "side.example.com"}.run(t.Context(),
+			err := proveCommand{namespace: "shop", inject: "true", prefix: "side.example.com"}.run(t.Context(),
 				&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, &out)
 			if test.proves != "" && (err != nil || !strings.Contains(out.String(), test.proves)) {
 				t.Errorf("it says %q (%v), want %q", out.String(), err, test.proves)
@@ -95,7 +95,7 @@ func TestProofTellsPillionsRefusalFromAnothers(t *testing.T) {
 			}))
 			defer server.Close()
 			var out strings.Builder
-			err := proof{namespace: "shop", inject: "nope", prefix: "pillion.dev"}.run(t.Context(),
+			err := proveCommand{namespace: "shop", inject: "nope", prefix: "pillion.dev"}.run(t.Context(),
 				&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, &out)
 			if err == nil || out.Len() > 0 || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.not) {
 				t.Errorf("%q, %v; want an error with %q and without %q", out.String(), err, c.says, c.not)

@@ -24,8 +24,8 @@ import (
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
-	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -129,7 +129,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
-	set.OnChange(metrics.SetTemplates)
+	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
 	ns, err := namespaces.New(metadataClient, templates.InjectionLabel(c.AnnotationPrefix))
@@ -161,14 +161,23 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
 		Namespaces: ns, Templates: set.Snapshot,
 	}
-	labels := keptLabels(c, func() kept.Enforcement { return kept.Enforcement{} })
+	var server *webhook.Server
+	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
+	if err != nil {
+		return err
+	}
+	registry.MustRegister(prover.Collector())
+	labels := keptLabels(c, c.enforcing(prover))
 	keeper, err := newKeeper(labels, config, client, set, ns, loaded, log.With("component", "labels"))
 	if err != nil {
 		return err
 	}
 	registry.MustRegister(keeper.Collector())
+	if prover != nil {
+		prover.OnChange(keeper.Changed)
+	}
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List}
-	server := webhook.NewServer(webhook.ServerOptions{
+	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: map[string]http.Handler{
 			"/mutate/requested":          middleware.Handler(webhook.NewMutate(pods)),
@@ -187,7 +196,11 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	return runAll(cmd.Context(), server, start, log, ns.Run, set.Run, source.Run, writeStatus, keeper.Run, garbage.run)
+	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, keeper.Run, garbage.run}
+	if prover != nil {
+		watches = append(watches, prover.Run)
+	}
+	return runAll(cmd.Context(), server, start, log, ns.Run, watches...)
 }
 
 // instance returns the name of this replica: a pod's host name is the pod's name.
@@ -252,6 +265,9 @@ func announceReady(ctx context.Context, server *webhook.Server, start time.Time,
 // templates of the cluster.
 func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log *slog.Logger) (*live.Templates, func(context.Context) error, error) {
 	options := live.Options{Compile: compile, Logger: log.With("component", "templates")}
+	if c.proves() { // first, so that the name is nobody else's
+		options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
+	}
 	if len(c.Library) > 0 {
 		source, err := live.Library(c.Library...)
 		if err != nil {

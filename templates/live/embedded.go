@@ -9,7 +9,7 @@ import (
 // Library returns a source of the embedded templates of those names. An unknown
 // name is an error that lists what there is.
 func Library(names ...string) (Source, error) {
-	s := &embedded{}
+	s := &embedded{name: "library"}
 	for _, name := range names {
 		data, err := library.Get(name)
 		if err != nil {
@@ -20,11 +20,20 @@ func Library(names ...string) (Source, error) {
 	return s, nil
 }
 
-type embedded struct{ units []Unit }
+// BuiltIn returns a source of one manifest that is a part of the program. The name is how
+// messages call it.
+func BuiltIn(name string, manifest []byte) Source {
+	return &embedded{name: name, units: []Unit{{Source: name, Data: manifest}}}
+}
 
-func (s *embedded) Name() string { return "library" }
+type embedded struct {
+	name  string
+	units []Unit
+}
 
-// Run reports once: the library changes only with the program.
+func (s *embedded) Name() string { return s.name }
+
+// Run reports once: what is embedded changes only with the program.
 func (s *embedded) Run(ctx context.Context, report func(Report)) {
 	report(Report{Units: s.units})
 	<-ctx.Done()

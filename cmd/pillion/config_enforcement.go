@@ -1,0 +1,55 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The values of --enforcement.
+const (
+	enforcementAuto   = "Auto"
+	enforcementManual = "Manual"
+)
+
+// enforcementConfig are the settings of 'pillion serve' about namespaces where a failure of
+// Pillion refuses pods.
+type enforcementConfig struct {
+	Enforcement    string
+	ProofNamespace string
+	TakeBackAfter  time.Duration
+}
+
+func enforcementFlags(f *pflag.FlagSet) {
+	f.String("enforcement", enforcementAuto, "Auto: namespaces that ask become enforced once Pillion has proven that it works; Manual: by hand only")
+	f.String("proof-namespace", "", "namespace of the pods, created by dry run only, by which Pillion proves that it works (default: it proves nothing, and enforces nothing)")
+	f.Duration("take-back-after", 0, "how long proofs must have failed until the namespaces that Pillion enforced become enabled only; 0: never")
+}
+
+func readEnforcement(v *viper.Viper) enforcementConfig {
+	return enforcementConfig{Enforcement: v.GetString("enforcement"), ProofNamespace: v.GetString("proof-namespace"), TakeBackAfter: v.GetDuration("take-back-after")}
+}
+
+// validate needs the namespaces that Pillion keeps out of.
+func (c enforcementConfig) validate(excluded []string, wrong func(setting string, value any, allowed string)) {
+	if c.Enforcement != enforcementAuto && c.Enforcement != enforcementManual {
+		wrong("enforcement", c.Enforcement, "allowed are Auto, Manual")
+	}
+	if c.ProofNamespace != "" && len(validation.IsDNS1123Label(c.ProofNamespace)) > 0 {
+		wrong("proof-namespace", c.ProofNamespace, "allowed is a name of lower case letters, digits and dashes")
+	}
+	if c.ProofNamespace != "" && slices.Contains(excluded, c.ProofNamespace) {
+		wrong("proof-namespace", c.ProofNamespace, "allowed is a namespace of its own, which is not excluded: no pod is injected in Pillion's own namespace and in --excluded-namespaces")
+	}
+	if c.TakeBackAfter < 0 {
+		wrong("take-back-after", c.TakeBackAfter, "allowed are positive durations such as 10m, and 0 for never")
+	}
+}
+
+// proves reports whether Pillion proves that it works.
+func (c enforcementConfig) proves() bool {
+	return c.Enforcement == enforcementAuto && c.ProofNamespace != ""
+}

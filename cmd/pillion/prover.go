@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// newProver returns the prover of the settings, or nil if they want none. ready is about the
+// whole replica.
+func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*proof.Prover, error) {
+	if !c.proves() {
+		return nil, nil
+	}
+	// Warnings about the proof's pod are for nobody.
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := clientset.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for proofs: %w", err)
+	}
+	return proof.New(proof.Options{
+		Prefix: c.AnnotationPrefix, Namespace: c.ProofNamespace, Ready: ready, TakeBackAfter: c.TakeBackAfter, Logger: log,
+		Timeout: c.ReviewTimeout + 5*time.Second,
+		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+			return client.Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		},
+		MayCreate: func(ctx context.Context) (bool, error) {
+			review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace}},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				return false, fmt.Errorf("asking the API server for the permission to create pods: %w", err)
+			}
+			return review.Status.Allowed, nil
+		},
+		Exists: func() bool { _, ok := namespaces.Labelled{Informer: ns}.Cached(c.ProofNamespace); return ok },
+	}), nil
+}
+
+// withoutProof returns the set without the built-in template of proofs, which is nobody's to
+// look after. While somebody else's manifest has its name, it stays: its entry says so.
+func withoutProof(set *templates.Set) *templates.Set {
+	return templates.NewSet(slices.DeleteFunc(set.All(), func(e templates.Entry) bool {
+		return e.Name == proof.Template && e.Source == proofSource && e.Err == nil
+	}))
+}
+
+// proofSource is how messages call the source of the built-in template.
+const proofSource = "proof template of Pillion itself"
+
+// enforcing returns the function that says whether Pillion enforces what asks. The prover may
+// be nil.
+func (c serveConfig) enforcing(prover *proof.Prover) func() kept.Enforcement {
+	return func() kept.Enforcement {
+		if prover == nil { // by hand only: what another setting enforced is taken back
+			return kept.Enforcement{TakeBack: c.Enforcement == enforcementManual}
+		}
+		now := prover.Enforcement()
+		return kept.Enforcement{Enforce: now.Enforce, TakeBack: now.TakeBack}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/live"
+)
+
+// running returns the set of a configuration whose sources have been read.
+func running(t *testing.T, args ...string) *live.Templates {
+	t.Helper()
+	c, err := parse(t, append(args, "--namespace", "own", "--cluster-templates=false")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := liveSet(c, templates.Options{Prefix: c.AnnotationPrefix}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- set.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	for deadline := time.Now().Add(time.Minute); set.Ready() != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(set.Ready())
+		}
+	}
+	return set
+}
+
+func TestTheTemplateOfProofsIsThereWherePillionProvesAndInNoList(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want bool
+	}{
+		"Auto":                              {[]string{"--proof-namespace=own-proof"}, true},
+		"another prefix":                    {[]string{"--proof-namespace=own-proof", "--annotation-prefix=side.example.com"}, true},
+		"Auto without a namespace for them": {nil, false},
+		"Manual":                            {[]string{"--proof-namespace=own-proof", "--enforcement=Manual"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := running(t, append(test.args, "--library=environment")...).Snapshot()
+			if e, ok := set.Get(proof.Template); ok != test.want || ok && (e.Template == nil || e.Err != nil) {
+				t.Errorf("the template is there: %t, %v; want %t", ok, e.Err, test.want)
+			}
+			if listed := withoutProof(set); listed.Len() != 1 || listed.At(0).Name != "environment" {
+				t.Errorf("the list is %v", listed.All())
+			}
+		})
+	}
+}
+
+func TestNobodysTemplateTakesTheNameOfTheTemplateOfProofs(t *testing.T) {
+	dir := t.TempDir()
+	text := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: %s}\nspec: {inject: {metadata: {labels: {thief: \"1\"}}}}\n", proof.Template)
+	if err := os.WriteFile(filepath.Join(dir, "thief.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := running(t, "--proof-namespace=own-proof", "--templates="+dir).Snapshot()
+	e, _ := set.Get(proof.Template)
+	if e.Template == nil || e.Template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": "shop"}) || !e.Template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": "own-proof"}) {
+		t.Errorf("the entry is %+v, want Pillion's own template", e)
+	}
+	if e.Err == nil || !strings.Contains(e.Err.Error(), "thief.yaml") || !strings.Contains(e.Err.Error(), proofSource) {
+		t.Errorf("its error is %v, want both places", e.Err)
+	}
+	if listed := withoutProof(set); listed.Len() != 1 {
+		t.Error("the list says nothing of the template that has no effect")
+	}
+	// With Manual the name is free.
+	e, ok := running(t, "--proof-namespace=own-proof", "--enforcement=Manual", "--templates="+dir).Snapshot().Get(proof.Template)
+	if err := errors.Join(e.Err); !ok || err != nil {
+		t.Errorf("with --enforcement=Manual: %t, %v", ok, err)
+	}
+}

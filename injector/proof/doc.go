@@ -1,0 +1,22 @@
+// Package proof finds out, again and again, whether API servers have pods injected by Pillion:
+// end to end, by a pod that is never created.
+//
+// In: a function that creates a pod by server-side dry run in the proof namespace. Out:
+// [Prover.Enforcement], which says whether a failure of Pillion may refuse pods, and why not.
+//
+// The rules:
+//
+//   - A proof is a pod that comes back with the record and the sidecar of the template
+//     [Template]. Nothing else is one: not an answer, not a ready replica.
+//   - The first proof begins when the replica is ready. Proofs that fail follow each other
+//     after one second, later after ten, and those that succeed after about thirty.
+//   - One proof that fails after others succeeded is no news: it may have met a replica that
+//     ends, or an API server that starts. Three in a row take at least two and a half seconds
+//     and mean that nothing new may be enforced.
+//   - What is enforced already stays enforced, unless the installer says after how long it is
+//     taken back. Only proofs that were made and failed count for that: whoever deletes the
+//     proof namespace turns nothing off.
+//
+// Imports: injector/reason, the API's types and errors. The requests are functions, which cmd
+// makes.
+package proof

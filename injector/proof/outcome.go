@@ -1,0 +1,118 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Outcome names how a proof ended.
+type Outcome string
+
+// How a proof ends.
+const (
+	// Proven: the pod came back injected.
+	Proven Outcome = "Proven"
+	// NotInjected: the pod came back without the sidecar.
+	NotInjected Outcome = "NotInjected"
+	// WebhookFailed: the API server called Pillion, and got no answer that it could use.
+	WebhookFailed Outcome = "WebhookFailed"
+	// RefusedByPillion and RefusedByOthers: the pod was refused.
+	RefusedByPillion Outcome = "RefusedByPillion"
+	RefusedByOthers  Outcome = "RefusedByOthers"
+	// NamespaceMissing, ServiceAccountMissing and PermissionMissing: something that a proof
+	// needs is missing.
+	NamespaceMissing      Outcome = "NamespaceMissing"
+	ServiceAccountMissing Outcome = "ServiceAccountMissing"
+	PermissionMissing     Outcome = "PermissionMissing"
+	// NoAnswer: the API server did not answer, or failed itself.
+	NoAnswer Outcome = "NoAnswer"
+)
+
+// broken reports whether the outcome shows that pods are not injected. Other failures say
+// nothing about that.
+func (o Outcome) broken() bool {
+	return o == NotInjected || o == WebhookFailed || o == RefusedByPillion
+}
+
+// Failure is a proof that failed. Its text says what to do.
+type Failure struct {
+	Outcome Outcome
+	text    string
+	cause   error
+}
+
+func (f *Failure) Error() string {
+	if f.cause == nil {
+		return f.text
+	}
+	return f.text + ": " + f.cause.Error()
+}
+
+// Unwrap returns the API server's answer, or nil.
+func (f *Failure) Unwrap() error { return f.cause }
+
+// prove sends one pod, and returns nil if it came back injected.
+func (p *Prover) prove(ctx context.Context) *Failure {
+	o := p.options
+	limited, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	pod, err := o.Create(limited, Pod(o.Prefix, Template))
+	switch {
+	case err != nil:
+		return p.failure(limited, err)
+	case !Injected(o.Prefix, pod):
+		return &Failure{Outcome: NotInjected, text: fmt.Sprintf("a pod of namespace %s came back without its sidecar: the API server does not call Pillion. "+
+			"See that the MutatingWebhookConfiguration is there, has the entry enforced.%s and a caBundle (kubectl get mutatingwebhookconfigurations -o yaml), "+
+			"and that the namespace has its label (kubectl label namespace %[1]s %s/injection=enforced --overwrite); helm upgrade restores both", o.Namespace, o.Prefix, o.Prefix)}
+	}
+	return nil
+}
+
+// failure names the error of a request that was to create a pod.
+func (p *Prover) failure(ctx context.Context, err error) *Failure {
+	o := p.options
+	failed := func(outcome Outcome, text string, args ...any) *Failure {
+		return &Failure{Outcome: outcome, text: fmt.Sprintf(text, args...), cause: err}
+	}
+	missing := func() *Failure {
+		return failed(NamespaceMissing, "the namespace %s, in which Pillion proves that it works, is missing or is being deleted; helm upgrade makes it again, or by hand: "+
+			"kubectl create namespace %[1]s; kubectl label namespace %[1]s %s/injection=enforced pod-security.kubernetes.io/enforce=restricted", o.Namespace, o.Prefix)
+	}
+	if code, ours := reason.OfRefusal(err); ours {
+		return failed(RefusedByPillion, "Pillion refuses the pod of its own proof in namespace %s (%s); if a template with match selects every namespace, except this one from it", o.Namespace, code)
+	}
+	var answer apierrors.APIStatus
+	switch {
+	case !errors.As(err, &answer):
+		return failed(NoAnswer, "the API server does not answer the proof in namespace %s", o.Namespace)
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return missing()
+	case strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "."+o.Prefix+`"`):
+		return failed(WebhookFailed, "the API server calls Pillion for a pod of namespace %s, and gets no answer that it can use; "+
+			"see that Pillion's Service has ready endpoints, that its port is reachable from the API servers, and that the caBundle verifies its certificate (pillion status)", o.Namespace)
+	case strings.Contains(err.Error(), "error looking up service account"):
+		return failed(ServiceAccountMissing, "the ServiceAccount default of namespace %s is missing, without which no pod is admitted there; the controller manager makes it, or by hand: "+
+			"kubectl -n %[1]s create serviceaccount default", o.Namespace)
+	case apierrors.IsForbidden(err):
+		// Where the namespace is gone, so is the Role in it.
+		if !o.Exists() {
+			return missing()
+		}
+		if may, unknown := o.MayCreate(ctx); unknown == nil && !may {
+			return failed(PermissionMissing, "missing permission: the verb create on the resource pods in namespace %s, which the chart grants with rbac.create=true and enforcement.mode=Auto. By hand: "+
+				"kubectl -n %[1]s create role pillion-proof --verb=create --resource=pods; "+
+				"kubectl -n %[1]s create rolebinding pillion-proof --role=pillion-proof --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error", o.Namespace)
+		}
+		fallthrough
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return failed(RefusedByOthers, "a pod of namespace %s is refused, and not by Pillion: except this namespace from what refuses it", o.Namespace)
+	}
+	return failed(NoAnswer, "the API server fails at a pod of namespace %s", o.Namespace)
+}

@@ -1,0 +1,72 @@
+package proof
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Template is the name of the template that the proof asks for, and of its sidecar.
+const Template = "pillion-proof"
+
+// Manifest returns the template, for pods of the namespace only.
+func Manifest(prefix, namespace string) []byte {
+	return fmt.Appendf(nil, `apiVersion: %s/v1alpha1
+kind: SidecarTemplate
+metadata:
+  name: %s
+spec:
+  description: The sidecar of the pods by which Pillion proves that it works. They are never created.
+  availableTo:
+    namespaceSelector:
+      matchLabels:
+        kubernetes.io/metadata.name: %s
+  inject:
+    spec:
+      initContainers:
+      - name: %[2]s
+        image: proof.invalid/sidecar:1
+        restartPolicy: Always
+        securityContext:
+          allowPrivilegeEscalation: false
+          capabilities:
+            drop: [ALL]
+`, prefix, Template, namespace)
+}
+
+// Pod returns a pod that asks for templates as the annotation PREFIX/inject does; empty is no
+// annotation. It meets the Pod Security Standard "restricted", because its namespace may
+// enforce that. It mounts no token, so the API server's own admission adds nothing to it.
+func Pod(prefix, inject string) *corev1.Pod {
+	yes, no := true, false
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-"},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: &no,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   &yes,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name:  "proof",
+				Image: "proof.invalid/proof:1",
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: &no,
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
+		},
+	}
+	if inject != "" {
+		pod.Annotations = map[string]string{prefix + "/inject": inject}
+	}
+	return pod
+}
+
+// Injected reports whether the pod came back with the record and the sidecar of [Template].
+func Injected(prefix string, pod *corev1.Pod) bool {
+	return pod.Annotations[prefix+"/status"] != "" &&
+		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Template })
+}

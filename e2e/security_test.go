@@ -29,6 +29,7 @@ var reasons = map[string]string{
 	"replicasets":                     "the same: it is read whether the owner exists",
 	"statefulsets":                    "the same: it is read whether the owner exists",
 	"jobs":                            "the same: it is read whether the owner exists",
+	"pods":                            "the proof that API servers have pods injected: a pod by dry run, held to that by a policy (`enforcement.mode=Auto`)",
 	"replicationcontrollers":          "it is read whether a pod's owner exists, for an event",
 }
 
@@ -54,6 +55,9 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 		scope := "the cluster"
 		if kind == "Role" {
 			scope = "its own namespace"
+		}
+		if strings.HasSuffix(name, "-proof") {
+			scope = "the proof namespace"
 		}
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {

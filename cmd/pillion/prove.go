@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
@@ -32,10 +34,16 @@ comes back injected, or with a warning of Pillion's, or with neither. Neither is
 error: the API server does not reach Pillion, or its configuration does not name
 Pillion. A refused pod is an error, too; the error says whether Pillion refused it.
 
-The pod has the annotation pillion.dev/inject: "true". With --inject= (empty) it has
-no such annotation, and with --inject=NAMES it asks for these templates.`,
-		Example: `  pillion prove --namespace shop --inject=`,
-		Args:    noArgs,
+Without --namespace the pod is for the proof namespace of the installation, and asks
+for the template pillion-proof, which is there for this only: the sidecar has to come
+back. You need the permission to list namespaces. Without a proof namespace, which is
+what enforcement.mode=Manual gives, it is for the namespace default.
+
+With --namespace the pod has the annotation pillion.dev/inject: "true". With --inject=
+(empty) it has no such annotation, and with --inject=NAMES it asks for these templates.`,
+		Example: `  pillion prove
+  pillion prove --namespace shop --inject=`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := clusterConfig(kubeconfig)
 			if err != nil {
@@ -43,12 +51,17 @@ no such annotation, and with --inject=NAMES it asks for these templates.`,
 			}
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), proofLimit, fmt.Errorf("no answer after %s", proofLimit))
 			defer cancel()
+			if p.namespace == "" {
+				if err := p.find(ctx, config, cmd.Flags().Changed("inject")); err != nil {
+					return err
+				}
+			}
 			return p.run(ctx, config, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it, or the pod's service account)")
-	f.StringVarP(&p.namespace, "namespace", "n", "default", "namespace of the pod; Pillion must not be excluded from it")
+	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the pod; Pillion must not be excluded from it (default: the proof namespace)")
 	f.StringVar(&p.inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
 	return cmd
@@ -57,6 +70,36 @@ no such annotation, and with --inject=NAMES it asks for these templates.`,
 // proveCommand is about one pod that is created by dry run.
 type proveCommand struct {
 	namespace, inject, prefix string
+}
+
+// find sets the namespace: the installation's proof namespace, whose template the pod asks for
+// unless something else was asked for.
+func (p *proveCommand) find(ctx context.Context, config *rest.Config, asked bool) error {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for namespaces: %w", err)
+	}
+	label := p.prefix + "/proof=true"
+	list, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		return fmt.Errorf("looking for the proof namespace, by its label %s: %w; --namespace NAME needs no such permission", label, err)
+	}
+	switch len(list.Items) {
+	case 0:
+		p.namespace = "default"
+	case 1:
+		p.namespace = list.Items[0].Name
+		if !asked {
+			p.inject = proof.Template
+		}
+	default:
+		var names []string
+		for _, ns := range list.Items {
+			names = append(names, ns.Name)
+		}
+		return fmt.Errorf("looking for the proof namespace: %s have the label %s; choose by --namespace NAME --inject %s", strings.Join(names, ", "), label, proof.Template)
+	}
+	return nil
 }
 
 func (p proveCommand) run(ctx context.Context, config *rest.Config, out io.Writer) error {
@@ -70,6 +113,10 @@ func (p proveCommand) run(ctx context.Context, config *rest.Config, out io.Write
 	pod, err := client.Pods(p.namespace).Create(ctx, proof.Pod(p.prefix, p.inject), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return p.failed(ctx, err)
+	}
+	if p.inject == proof.Template && !proof.Injected(p.prefix, pod) {
+		return fmt.Errorf("a pod in namespace %s came back without the sidecar %s, for which it asked: "+
+			"check that Pillion's pods are ready, and that the MutatingWebhookConfiguration is there and has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml)", p.namespace, proof.Template)
 	}
 	verdict, err := p.judge(pod.Annotations[p.prefix+"/status"], said.take())
 	if err == nil {

@@ -103,3 +103,67 @@ func TestProofTellsPillionsRefusalFromAnothers(t *testing.T) {
 		})
 	}
 }
+
+func TestProveTakesTheProofNamespaceOfTheInstallationAndItsTemplate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		namespaces            []string
+		inject                string // by --inject
+		sidecar               bool   // the pod comes back with it
+		namespace, annotation string // of the pod; empty: there is none
+		says                  string
+	}{
+		"one":                           {[]string{"own-proof"}, "", true, "own-proof", "pillion-proof", "came back injected"},
+		"one, and something else asked": {[]string{"own-proof"}, "other", false, "own-proof", "other", "came back injected"},
+		"one, without the sidecar":      {[]string{"own-proof"}, "", false, "own-proof", "pillion-proof", "without the sidecar pillion-proof"},
+		"none":                          {nil, "", false, "default", "true", "came back injected"},
+		"two":                           {[]string{"a-proof", "b-proof"}, "", false, "", "", "a-proof, b-proof"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var namespace, annotation string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if r.URL.Path == "/api/v1/namespaces" {
+					if got := r.URL.Query().Get("labelSelector"); got != "pillion.dev/proof=true" {
+						t.Errorf("the label selector is %q", got)
+					}
+					list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
+					for _, name := range c.namespaces {
+						list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: metav1.ObjectMeta{Name: name}})
+					}
+					_ = json.NewEncoder(w).Encode(list)
+					return
+				}
+				var pod corev1.Pod
+				if err := json.NewDecoder(r.Body).Decode(&pod); err != nil {
+					t.Error(err)
+				}
+				namespace, annotation = strings.Split(r.URL.Path, "/")[4], pod.Annotations["pillion.dev/inject"]
+				pod.Annotations["pillion.dev/status"] = "{}"
+				if c.sidecar {
+					pod.Spec.InitContainers = []corev1.Container{{Name: "pillion-proof"}}
+				}
+				_ = json.NewEncoder(w).Encode(pod)
+			}))
+			defer server.Close()
+			config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+			p := proveCommand{inject: "true", prefix: "pillion.dev"}
+			if c.inject != "" {
+				p.inject = c.inject
+			}
+			var out strings.Builder
+			err := p.find(t.Context(), config, c.inject != "")
+			if err == nil {
+				err = p.run(t.Context(), config, &out)
+			}
+			said := out.String()
+			if err != nil {
+				said = err.Error()
+			}
+			if !strings.Contains(said, c.says) || namespace != c.namespace || annotation != c.annotation {
+				t.Errorf("a pod of %q that asks for %q, and %q; want %q, %q and %q", namespace, annotation, said, c.namespace, c.annotation, c.says)
+			}
+		})
+	}
+}

@@ -61,6 +61,34 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 {{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
 {{- end -}}
 
+{{/*
+Whether Pillion proves that it works: text if so. Fails where the values contradict each other.
+*/}}
+{{- define "pillion.proves" -}}
+{{- if eq .Values.enforcement.mode "Auto" -}}
+{{- if has (include "pillion.proofNamespace" .) (include "pillion.excludedNamespaces" . | fromJsonArray) -}}
+{{- fail (printf "enforcement.proofNamespace is %s, where Pillion injects nothing: it needs a namespace of its own, which is neither the release's nor in excludedNamespaces" (include "pillion.proofNamespace" .)) -}}
+{{- end -}}
+{{- if hasKey (default dict .Values.templates) "pillion-proof" -}}
+{{- fail "templates.pillion-proof: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement.mode=Manual" -}}
+{{- end -}}
+{{- if and .Values.rbac.hardened (not .Values.rbac.admissionPolicy) -}}
+{{- fail "rbac.hardened=true: enforcement.mode=Auto needs the right to create pods in the proof namespace, with which a stolen token can run them; set rbac.admissionPolicy=true, which holds it to dry runs, or enforcement.mode=Manual" -}}
+{{- end -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* The namespace of the pods by which Pillion proves that it works. */}}
+{{- define "pillion.proofNamespace" -}}
+{{- default (printf "%s-proof" (.Release.Namespace | trunc 57 | trimSuffix "-")) .Values.enforcement.proofNamespace -}}
+{{- end -}}
+
+{{/* The namespace of the pod of `helm test`. */}}
+{{- define "pillion.testNamespace" -}}
+{{- if .Values.test.namespace }}{{ .Values.test.namespace }}{{ else if include "pillion.proves" . }}{{ include "pillion.proofNamespace" . }}{{ else }}default{{ end -}}
+{{- end -}}
+
 {{/* The arguments of `pillion serve`. */}}
 {{- define "pillion.args" -}}
 - --listen=:8443
@@ -72,6 +100,13 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 - --cluster-templates={{ .Values.clusterTemplates }}
 - --owner-events={{ not .Values.rbac.hardened }}
 - --keep-required-label={{ .Values.webhook.required.enabled }}
+- --enforcement={{ .Values.enforcement.mode }}
+{{- if include "pillion.proves" . }}
+- --proof-namespace={{ include "pillion.proofNamespace" . }}
+{{- with .Values.enforcement.takeBackAfter }}
+- --take-back-after={{ . }}
+{{- end }}
+{{- end }}
 {{- if .Values.webhook.clientCA }}
 - --client-ca-file=/etc/pillion/client-ca/ca.crt
 {{- with .Values.webhook.clientNames }}

@@ -1,0 +1,288 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/injector/proof"
+)
+
+// proofNamespace is the one that the chart makes.
+const proofNamespace = ground.Namespace + "-proof"
+
+// as is a client in the name of a user who has shown who they are.
+func as(t *testing.T, user string) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// proven looks at what every replica says of its proofs.
+func proven(want string, more ...string) error {
+	for _, r := range shared.Replicas(ground.Namespace) {
+		for _, line := range append(more, "pillion_enforcement_proven "+want) {
+			if err := metric(r, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func TestAnInstallProvesItself(t *testing.T) {
+	t.Parallel()
+	eventually(t, soon, func() error { return proven("1", `pillion_proofs_total{outcome="Proven"}`) })
+	for _, r := range shared.Replicas(ground.Namespace) {
+		if metric(r, "pillion_template_info", proof.Template) == nil {
+			t.Error("the template of proofs is among those that somebody looks after")
+		}
+	}
+	if out := must(t, "", "pillion", "prove"); !strings.Contains(out, proofNamespace) || !strings.Contains(out, proof.Template) {
+		t.Errorf("pillion prove says %q", out)
+	}
+	n := newNamespace(t, nil, nil)
+	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAvailable") {
+		t.Errorf("a pod elsewhere that asks for the template of proofs: %v, want it refused", err)
+	}
+	args := must(t, "", "kubectl", "get", "namespace", proofNamespace, "-o", "jsonpath={.metadata.labels}")
+	if !strings.Contains(args, `"pillion.dev/injection":"enforced"`) {
+		t.Errorf("the labels of the proof namespace are %s", args)
+	}
+}
+
+// RBAC gives the right to create pods in the proof namespace, and the chart's policy leaves dry
+// runs of it.
+func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
+	t.Parallel()
+	thief, admin := as(t, system(ground.Namespace, "pillion")).CoreV1().Pods(proofNamespace), client.CoreV1().Pods(proofNamespace)
+	pod := func() *corev1.Pod { return proof.Pod("pillion.dev", proof.Template) }
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	eventually(t, soon, func() error { // API servers take up a new policy after a moment
+		if real, err := thief.Create(t.Context(), pod(), metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			if err == nil {
+				err = errors.Join(errors.New("it is created"), admin.Delete(t.Context(), real.Name, metav1.DeleteOptions{}))
+			}
+			return fmt.Errorf("a pod: %w, want it refused by the policy", err)
+		}
+		return nil
+	})
+	if got, err := thief.Create(t.Context(), pod(), dry); err != nil || !proof.Injected("pillion.dev", got) {
+		t.Errorf("a pod by dry run: %v, want it injected", err)
+	}
+	// No right is more than that, and if somebody gave one, the policy would hold.
+	must(t, "", "kubectl", "-n", proofNamespace, "create", "rolebinding", "given", "--clusterrole=edit", "--serviceaccount="+ground.Namespace+":pillion")
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "-n", proofNamespace, "delete", "rolebinding", "given"); err != nil {
+			t.Error(err)
+		}
+	})
+	own := pod()
+	own.Name, own.GenerateName = unique("own"), ""
+	if _, err := admin.Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		now := int64(0)
+		if err := admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Error(err)
+		}
+	})
+	for what, try := range map[string]func() error{
+		"a label": func() error {
+			_, err := thief.Patch(t.Context(), own.Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+			return err
+		},
+		"a deletion":            func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{}) },
+		"a deletion by dry run": func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{DryRun: dry.DryRun}) },
+	} {
+		eventually(t, soon, func() error { // the right that was given comes after a moment
+			if err := try(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+				return fmt.Errorf("%s of a pod: %v, want it refused by the policy", what, err)
+			}
+			return nil
+		})
+	}
+}
+
+// What a real API server answers has the name that it should have.
+func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
+	t.Parallel()
+	full := newNamespace(t, nil, nil)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	if _, err := client.CoreV1().ResourceQuotas(full.name).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	nobody := as(t, unique("nobody"))
+	for name, c := range map[string]struct {
+		client    kubernetes.Interface
+		namespace string
+		want      proof.Outcome
+	}{
+		"no namespace":           {client, unique("none"), proof.NamespaceMissing},
+		"no namespace, no right": {nobody, unique("none"), proof.NamespaceMissing},
+		"no right":               {nobody, proofNamespace, proof.PermissionMissing},
+		"a quota":                {client, full.name, proof.RefusedByOthers},
+		"Pillion keeps out":      {client, "kube-system", proof.NotInjected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proof.New(proof.Options{
+				Prefix: "pillion.dev", Namespace: c.namespace, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+				Ready: func() error { return nil },
+				Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+					return c.client.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				},
+				MayCreate: func(ctx context.Context) (bool, error) {
+					review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.namespace}},
+					}, metav1.CreateOptions{})
+					if err != nil {
+						return false, err
+					}
+					return review.Status.Allowed, nil
+				},
+				Exists: func() bool {
+					_, err := client.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
+					return !apierrors.IsNotFound(err)
+				},
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- p.Run(ctx) }()
+			eventually(t, soon, func() error {
+				var failure *proof.Failure
+				if err := p.Err(); !errors.As(err, &failure) || failure.Outcome != c.want {
+					return fmt.Errorf("it fails with %v, want %s", err, c.want)
+				}
+				return nil
+			})
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Not in parallel: meanwhile the API server calls Pillion for no pod.
+func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
+	backToOne(t)
+	before := webhookConfiguration(t)
+	deaf := before.DeepCopy()
+	for i := range deaf.Webhooks {
+		for j, rule := range deaf.Webhooks[i].Rules {
+			if rule.Resources[0] == "pods" {
+				deaf.Webhooks[i].Rules[j].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
+			}
+		}
+	}
+	update := func(ctx context.Context, c *admissionregistrationv1.MutatingWebhookConfiguration) error {
+		api := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+		now, err := api.Get(ctx, configuration, metav1.GetOptions{})
+		if err == nil {
+			for i := range now.Webhooks {
+				now.Webhooks[i].Rules = c.Webhooks[i].Rules
+			}
+			_, err = api.Update(ctx, now, metav1.UpdateOptions{})
+		}
+		return err
+	}
+	if err := update(t.Context(), deaf); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := update(context.Background(), before); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	scale(t, 1)
+	eventually(t, soon, func() error {
+		return proven("0", `pillion_proof_failing{outcome="NotInjected"} 1`, `pillion_proofs_total{outcome="NotInjected"}`)
+	})
+	if out, stderr, err := run(t, "", "pillion", "prove"); err == nil || !strings.Contains(stderr, "without the sidecar") {
+		t.Errorf("pillion prove: %v\n%s%s", err, out, stderr)
+	}
+	if err := update(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	took := eventually(t, soon, func() error { return proven("1") })
+	t.Attr("proven-after-the-repair", took.Round(time.Millisecond).String())
+}
+
+func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
+	t.Parallel()
+	objects := render(t)
+	ns := only[corev1.Namespace](t, objects, "Namespace")
+	if ns.Name != proofNamespace || ns.Labels["pillion.dev/injection"] != "enforced" || ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" || ns.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("the proof namespace is\n%s", pretty(ns))
+	}
+	if _, ok := policies(t, objects)["proof"]; !ok {
+		t.Error("no policy holds Pillion to dry runs in the proof namespace")
+	}
+	for _, test := range []struct {
+		sets      []string
+		arguments []string
+		not       string
+		namespace string // empty: none is made
+	}{
+		{nil, []string{"--enforcement=Auto", "--proof-namespace=" + proofNamespace, "--namespace=" + proofNamespace, "--inject=pillion-proof"}, "--take-back-after", proofNamespace},
+		{[]string{"enforcement.mode=Manual"}, []string{"--enforcement=Manual", "--namespace=default"}, "proof", ""},
+		{[]string{"enforcement.takeBackAfter=10m", "enforcement.proofNamespace=mine"}, []string{"--take-back-after=10m", "--proof-namespace=mine", "--namespace=mine"}, proofNamespace, "mine"},
+		{[]string{"test.namespace=shop"}, []string{"--namespace=shop", "--proof-namespace=" + proofNamespace}, "--inject=", proofNamespace},
+		{[]string{"annotationPrefix=side.example.com"}, []string{"--proof-namespace=" + proofNamespace}, "", proofNamespace},
+	} {
+		objects := render(t, test.sets...)
+		text := ""
+		for _, object := range objects {
+			if kind := object.GetKind(); kind == "Deployment" || kind == "Pod" {
+				text += pretty(object)
+			}
+		}
+		for _, want := range test.arguments {
+			if !strings.Contains(text, `"`+want+`"`) {
+				t.Errorf("with %q the arguments lack %s", test.sets, want)
+			}
+		}
+		if test.not != "" && strings.Contains(text, test.not) {
+			t.Errorf("with %q the arguments have %s", test.sets, test.not)
+		}
+		if objects.has("Namespace") != (test.namespace != "") || test.namespace != "" && only[corev1.Namespace](t, objects, "Namespace").Name != test.namespace {
+			t.Errorf("with %q the namespace is another one than %q", test.sets, test.namespace)
+		}
+	}
+	for set, want := range map[string]string{
+		"enforcement.mode=auto":                              "mode",
+		"enforcement.takeBackAfter=soon":                     "takeBackAfter",
+		"enforcement.proofNamespace=kube-system":             "enforcement.proofNamespace",
+		"enforcement.proofNamespace=" + ground.Namespace:     "enforcement.proofNamespace",
+		"templates.pillion-proof.inject.metadata.labels.a=b": "enforcement.mode=Manual",
+		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false,webhook.required.enabled=false": "enforcement.mode=Manual",
+	} {
+		if _, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "-n", ground.Namespace, "--set", set); err == nil || !strings.Contains(stderr, want) {
+			t.Errorf("--set %s: %v %s, want an error with %s", set, err, stderr, want)
+		}
+	}
+}

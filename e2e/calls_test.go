@@ -122,7 +122,7 @@ func newTemplateFor(t *testing.T, spec string, prepare func(t *testing.T, n *nam
 	t.Helper()
 	m := manifest{name: unique("side"), spec: "\ninject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:1', restartPolicy: Always}]" + spec + "}}"}
 	m.apply(t)
-	probed, n := newNamespace(t, asking(m.name), nil), newNamespace(t, asking(m.name), nil)
+	probed, n := newNamespace(t, asking(m.name), open()), newNamespace(t, asking(m.name), open())
 	for _, n := range []*namespace{probed, n} {
 		if err := prepare(t, n); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)

@@ -159,7 +159,7 @@ func TestAHardenedInstallThatWouldNeedAnUnheldRightIsRefused(t *testing.T) {
 	t.Parallel()
 	sets := append(slices.Clone(hardened["files"]), "rbac.admissionPolicy=false")
 	_, stderr, err := run(t, "", "helm", append([]string{"template", "x", checkout.Chart()}, flags(sets)...)...)
-	for _, want := range []string{"rbac.admissionPolicy=true", "patch namespaces"} {
+	for _, want := range []string{"rbac.admissionPolicy=true", "with which a stolen token can"} {
 		if err == nil || !strings.Contains(stderr, want) {
 			t.Errorf("%v, want an error with %s", err, want)
 		}

@@ -189,7 +189,7 @@ func TestWarningsReachWhoeverCreatesThePod(t *testing.T) {
 func TestAuditEventsSayWhatWasInjected(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
+	n := newNamespace(t, asking(name), open())
 	n.mustCreate(t, newPod("audited", nil))
 	eventually(t, soon, func() error {
 		for _, e := range auditEvents(t, n.name) {

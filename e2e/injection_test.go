@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,6 +71,10 @@ func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
 		"a namespace that says false":                      {asking("false"), nil, nil, 0},
 	} {
 		n := newNamespace(t, c.namespace, c.labels)
+		if c.labels == nil && c.want > 0 && c.pod == nil {
+			eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+			time.Sleep(200 * time.Millisecond) // until the API server knows it: a pod in between may meet both entries
+		}
 		pod := wantCalls(t, n, newPod("web", c.pod), c.want)
 		if sidecar(pod, name) == nil != (c.want == 0) {
 			t.Errorf("%s: the pod has the containers %s", why, containerNames(pod))
@@ -82,9 +87,14 @@ func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
 func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T) {
 	t.Parallel()
 	n, byHand, pinned := newNamespace(t, nil, nil), newNamespace(t, nil, nil), newNamespace(t, nil, nil)
+	again := newNamespace(t, asking("fluent-bit"), nil)
 	if got := n.mustPatch(t, asksNow); got != "enabled" {
 		t.Errorf("with the annotation comes %q, want enabled", got)
 	}
+	defer func() { // Pillion has proven itself
+		took := eventually(t, soon, func() error { return again.hasInjection(t, "enforced") })
+		t.Attr("enforced-after-the-annotation", took.String())
+	}()
 	if pod, err := n.preview(t, newPod("next", nil)); err != nil || sidecar(pod, "fluent-bit") == nil {
 		t.Errorf("the very next pod: %v", err)
 	}

@@ -93,7 +93,7 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 	for title, names := range cases {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			stored := wantCalls(t, newNamespace(t, asksFor(names...), nil), newReplica(), 1)
+			stored := wantCalls(t, newNamespace(t, asksFor(names...), open()), newReplica(), 1)
 			for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
 				if !mountsToken(c) {
 					t.Errorf("container %s does not mount the token, which the API server mounts into every container", c.Name)
@@ -108,7 +108,7 @@ func TestPillionIsCalledOnceForAPodWithoutATokenOfItsServiceAccount(t *testing.T
 	no := false
 	pod := newReplica()
 	pod.Spec.AutomountServiceAccountToken = &no
-	stored := wantCalls(t, newNamespace(t, asksFor(library.Names()...), nil), pod, 1)
+	stored := wantCalls(t, newNamespace(t, asksFor(library.Names()...), open()), pod, 1)
 	for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
 		if mountsToken(c) {
 			t.Errorf("container %s mounts a token", c.Name)

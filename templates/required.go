@@ -20,8 +20,8 @@ func (s *Set) MatchedIn(namespace map[string]string) bool {
 	return s.matchingSomewhere.any(namespace, nil)
 }
 
-// suspended reports whether the template is injected nowhere, as far as that is known.
-func (e Entry) suspended() bool {
+// Suspended reports whether the template is injected nowhere, as far as that is known.
+func (e Entry) Suspended() bool {
 	if e.Template != nil {
 		return e.Template.Policies().Suspend
 	}

@@ -72,6 +72,8 @@ type Set struct {
 	// These find entries by the namespace, whatever the pods are: the required ones, those of
 	// them that are not suspended, and of the others those that are not.
 	requiredSomewhere, verifiedSomewhere, matchingSomewhere index
+	// selecting finds entries by the namespaces that they select.
+	selecting selecting
 }
 
 // NewSet returns the set of the given entries. Of several with one name the last
@@ -113,7 +115,7 @@ func (s *Set) file() {
 			requiredIn[place] = anywhere
 		}
 		all[place] = selected{namespace, pod}
-		if !e.suspended() {
+		if !e.Suspended() {
 			active[place] = anywhere
 		}
 	}

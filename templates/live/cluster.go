@@ -29,26 +29,25 @@ const (
 	Resource = "sidecartemplates"
 	// probeInterval is how often a cluster that cannot be listed is tried again.
 	probeInterval = 2 * time.Second
-	// absences is how often in a row the API must say that there is no such resource
-	// before templates that were in force go: an API server that has just started,
-	// or lags behind the others, says so for a moment.
-	absences = 5
 	// reportPause is how long after a report the next one comes at the soonest.
 	reportPause = 100 * time.Millisecond
 )
 
 // Cluster returns a source of the cluster's SidecarTemplates in an API group. Its
-// client needs the verbs list and watch on the group's resource [Resource].
-// While the CRD is not installed the source has no templates and says so in its
-// note; it notices when the CRD comes.
+// client needs the verbs list and watch on the group's resource [Resource], and get on its
+// CRD. While the CRD is not installed the source has no templates and says so in its
+// note; it notices when the CRD comes. A CRD that goes takes no template out of force.
 func Cluster(client dynamic.Interface, group string) Source {
 	gvr := schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}
-	return &cluster{client: client, gvr: gvr}
+	c := &cluster{client: client, gvr: gvr}
+	c.losses = losses{read: c.definition, known: map[string]bool{}, lost: map[string]bool{}}
+	return c
 }
 
 type cluster struct {
 	client dynamic.Interface
 	gvr    schema.GroupVersionResource
+	losses losses
 }
 
 func (c *cluster) Name() string { return "cluster" }
@@ -64,7 +63,7 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 
 // probe lists until that succeeds. It returns false when ctx has ended.
 func (c *cluster) probe(ctx context.Context, followed bool, report func(Report)) bool {
-	for missing := 0; ; {
+	for {
 		_, err := c.client.Resource(c.gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		switch {
 		case ctx.Err() != nil:
@@ -72,13 +71,11 @@ func (c *cluster) probe(ctx context.Context, followed bool, report func(Report))
 		case err == nil:
 			return true
 		case !apierrors.IsNotFound(err):
-			missing = 0
 			report(Report{Err: c.explain("list", err)})
+		case followed:
+			report(Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reuse-values, and apply the templates again", c.gvr.GroupResource())})
 		default:
-			missing++
-			if !followed || missing >= absences {
-				report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})
-			}
+			report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})
 		}
 		if !sleep(ctx, probeInterval) {
 			return false
@@ -98,6 +95,7 @@ func (c *cluster) explain(verb string, err error) error {
 func (c *cluster) follow(ctx context.Context, report func(Report)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	c.losses.begin(ctx)
 	h := &health{explain: c.explain, changed: make(chan struct{}, 1), gone: stop}
 	informer := cache.NewSharedIndexInformerWithOptions(h.observe(c.client, c.gvr), &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{ObjectDescription: c.gvr.String()})
@@ -135,7 +133,14 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 		case err != nil:
 			report(Report{Err: err})
 		case registration.HasSynced():
-			report(units(informer.GetStore().List()))
+			r, err := c.losses.judge(ctx, units(informer.GetStore().List()))
+			if err != nil {
+				r = Report{Err: err}
+				h.signal()
+			}
+			if ctx.Err() == nil {
+				report(r)
+			}
 		}
 		// The replicas write the status of each template, one after the other.
 		if !sleep(ctx, reportPause) {

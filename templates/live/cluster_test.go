@@ -21,6 +21,18 @@ import (
 	"github.com/pillion-dev/pillion/templates/live"
 )
 
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crd         = "sidecartemplates.pillion.dev"
+)
+
+// definition returns the CRD.
+func definition(uid string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": crd, "uid": uid},
+	}}
+}
+
 var gvr = schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"}
 
 // cluster is an API server that can be told to fail.
@@ -35,7 +47,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
-	c := &cluster{FakeDynamicClient: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "SidecarTemplateList"}, objects...)}
+	c := &cluster{FakeDynamicClient: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "SidecarTemplateList"}, append(objects, definition("1"))...)}
 	c.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		c.calls.Add(1)
 		if err := c.listError.Load(); err != nil {
@@ -259,28 +271,135 @@ func TestUnreachableAPIServerKeepsWhatThereIs(t *testing.T) {
 	})
 }
 
-func TestResourceThatIsGoneForAMomentChangesNothing(t *testing.T) {
+// deleteAll deletes the objects one by one, as the API server does before a CRD goes.
+func (c *cluster) deleteAll(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := c.Resource(gvr).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (c *cluster) setDefinition(t *testing.T, change func(*unstructured.Unstructured)) {
+	t.Helper()
+	o, err := c.Resource(definitions).Get(t.Context(), crd, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(o)
+	if err := c.Tracker().Update(definitions, o, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, object("one", "1"))
+		c := newCluster(t, object("one", "1"), object("two", "2"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) })
+		c.deleteAll(t, "one", "two")
+		wait(inForce)
+		kept := func(when string) {
+			t.Helper()
+			if got := value(t, l.Snapshot(), "one") + value(t, l.Snapshot(), "two"); got != "12" {
+				t.Errorf("%s the templates give %q", when, got)
+			}
+			if text := errText(l.Snapshot(), "one"); !strings.Contains(text, "the CRD was deleted, and SidecarTemplate one with it") {
+				t.Errorf("%s the entry says %q", when, text)
+			}
+			if err := l.Ready(); err != nil {
+				t.Errorf("%s Ready() = %v", when, err)
+			}
+		}
+		kept("while the CRD goes")
+		c.fail("list", notFound)
+		c.fail("watch", notFound)
+		if err := c.Tracker().Delete(definitions, "", crd); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Hour)
+		kept("an hour later")
+		if err := c.Tracker().Add(definition("2")); err != nil {
+			t.Fatal(err)
+		}
+		c.fail("list", nil)
+		c.fail("watch", nil)
+		wait(time.Minute)
+		kept("with the CRD back, and no object")
+		c.create(t, object("one", "new"))
+		wait(inForce)
+		if got := value(t, l.Snapshot(), "one"); got != "new" || errText(l.Snapshot(), "one") != "" || l.Sources()[0].Err != nil {
+			t.Errorf("with one object back the set gives %q, the entry says %q, the source %v", got, errText(l.Snapshot(), "one"), l.Sources()[0].Err)
+		}
+		c.create(t, object("two", "2"))
+		wait(inForce)
+		c.deleteAll(t, "one", "two")
+		wait(inForce)
+		if got := names(l.Snapshot()); len(got) != 0 {
+			t.Errorf("after both were deleted there are %v", got)
+		}
+	})
+}
+
+// The watch can miss that the CRD went: the objects are then gone in the next list.
+func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"), object("two", "2"))
 		c.keepWatches()
 		l, _ := running(t, live.Cluster(c, "pillion.dev"))
 		wait(inForce)
 		c.fail("list", notFound)
 		c.fail("watch", notFound)
 		c.open.Load().Stop()
-		wait(5 * time.Second)
-		if got := value(t, l.Snapshot(), "one"); got != "1" {
-			t.Errorf("after five seconds without the resource the set gives %q", got)
-		}
 		wait(time.Minute)
-		if got := names(l.Snapshot()); len(got) != 0 {
-			t.Errorf("a minute after the CRD was deleted there are %v", got)
+		if err := l.Sources()[0].Err; err == nil || !strings.Contains(err.Error(), "the CRD sidecartemplates.pillion.dev is gone") {
+			t.Errorf("the source's error is %v", err)
 		}
+		c.deleteAll(t, "one", "two")
+		c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetUID("2") })
+		c.create(t, object("two", "new"))
 		c.fail("list", nil)
 		c.fail("watch", nil)
-		wait(10 * time.Second)
-		if got := value(t, l.Snapshot(), "one"); got != "1" {
-			t.Errorf("with the CRD back the set gives %q", got)
+		wait(time.Minute)
+		if got := value(t, l.Snapshot(), "one") + value(t, l.Snapshot(), "two"); got != "1new" {
+			t.Errorf("the templates give %q", got)
+		}
+	})
+}
+
+func TestATemplateThatWasDeletedWhileNobodyWatchedIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"), object("two", "2"))
+		c.keepWatches()
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		// For a moment an API server that has just started knows no CRD.
+		c.fail("list", notFound)
+		c.fail("watch", notFound)
+		c.open.Load().Stop()
+		c.deleteAll(t, "one")
+		wait(3 * time.Second)
+		c.fail("list", nil)
+		c.fail("watch", nil)
+		wait(time.Minute)
+		if got := names(l.Snapshot()); len(got) != 1 || got[0] != "two" {
+			t.Errorf("there are %v, want two", got)
+		}
+	})
+}
+
+func TestWithoutTheRightToReadTheCRDADeletedTemplateIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"))
+		c.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		wait(inForce)
+		c.deleteAll(t, "one")
+		wait(inForce)
+		if got := names(l.Snapshot()); len(got) != 0 || !strings.Contains(l.Sources()[0].Note, "missing permission: the verb get on the CRD") {
+			t.Errorf("there are %v, the note is %q", got, l.Sources()[0].Note)
 		}
 	})
 }

@@ -38,6 +38,7 @@ type Creator[T runtime.Object] interface {
 // Interface has the clients.
 type Interface interface {
 	Secrets(namespace string) Client[*corev1.Secret, *corev1.SecretList]
+	ConfigMaps(namespace string) Client[*corev1.ConfigMap, *corev1.ConfigMapList]
 	Pods(namespace string) Client[*corev1.Pod, *corev1.PodList]
 	// PodProxy reads a path from a port of a pod through the API server. It may return
 	// a body together with an error.
@@ -97,6 +98,11 @@ func New(config *rest.Config) (*Clientset, error) {
 // Secrets implements [Interface].
 func (c *Clientset) Secrets(namespace string) Client[*corev1.Secret, *corev1.SecretList] {
 	return gentype.NewClientWithList("secrets", c.core, c.codec, namespace, func() *corev1.Secret { return &corev1.Secret{} }, func() *corev1.SecretList { return &corev1.SecretList{} })
+}
+
+// ConfigMaps implements [Interface].
+func (c *Clientset) ConfigMaps(namespace string) Client[*corev1.ConfigMap, *corev1.ConfigMapList] {
+	return gentype.NewClientWithList("configmaps", c.core, c.codec, namespace, func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })
 }
 
 // Pods implements [Interface].

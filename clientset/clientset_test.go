@@ -61,6 +61,7 @@ func TestItAsksWhatTheClientsetOfClientGoAsks(t *testing.T) {
 		_, _ = c.Secrets("own").Create(ctx, secret, dry)
 		_, _ = c.Secrets("own").Update(ctx, secret, metav1.UpdateOptions{FieldManager: "pillion"})
 		_, _ = c.Secrets("own").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a", AllowWatchBookmarks: true})
+		_, _ = c.ConfigMaps("own").Get(ctx, "a", metav1.GetOptions{})
 		_, _ = c.Pods("own").List(ctx, metav1.ListOptions{LabelSelector: "a=b"})
 		_, _ = c.Events("shop").Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Reason: "Injected"}, dry)
 		_, _ = c.MutatingWebhookConfigurations().Patch(ctx, "p", "application/json-patch+json", []byte("[]"), metav1.PatchOptions{FieldManager: "pillion"})

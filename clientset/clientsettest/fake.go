@@ -32,6 +32,11 @@ func (o of) Secrets(namespace string) clientset.Client[*corev1.Secret, *corev1.S
 	return o.all.CoreV1().Secrets(namespace)
 }
 
+// ConfigMaps implements [clientset.Interface].
+func (o of) ConfigMaps(namespace string) clientset.Client[*corev1.ConfigMap, *corev1.ConfigMapList] {
+	return o.all.CoreV1().ConfigMaps(namespace)
+}
+
 // Pods implements [clientset.Interface].
 func (o of) Pods(namespace string) clientset.Client[*corev1.Pod, *corev1.PodList] {
 	return o.all.CoreV1().Pods(namespace)

@@ -40,6 +40,10 @@ type serveConfig struct {
 	OwnerEvents                bool
 	KeepRequiredLabel          bool
 	enforcementConfig
+	// InUseRecord is the ConfigMap of the templates in use, AllowMissingTemplates are those
+	// that may be missing.
+	InUseRecord           string
+	AllowMissingTemplates []string
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -70,6 +74,8 @@ func serveFlags(f *pflag.FlagSet) {
 	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
 	f.Bool("keep-required-label", true, "keep the label PREFIX/required on the namespaces that a required template selects, where API servers have final pods verified")
 	enforcementFlags(f)
+	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
+	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -99,7 +105,8 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), enforcementConfig: readEnforcement(v), peersConfig: readPeersConfig(v),
+		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), enforcementConfig: readEnforcement(v),
+		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {

@@ -23,7 +23,7 @@ func running(t *testing.T, args ...string) *live.Templates {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := liveSet(c, templates.Options{Prefix: c.AnnotationPrefix}, nil, slog.New(slog.DiscardHandler))
+	set, _, err := liveSet(c, templates.Options{Prefix: c.AnnotationPrefix}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

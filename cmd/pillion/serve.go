@@ -26,6 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -45,8 +46,9 @@ of a list.
 
 The server is ready (/readyz) when the served certificate verifies against the
 caBundle in every --webhook-configuration and --validating-webhook-configuration,
-the namespaces have been listed, and the templates are loaded. Until then /readyz
-names what is missing.`,
+the namespaces have been listed, the templates are loaded, and no template is missing
+that namespaces name and the running replicas have (--in-use-record). Until then
+/readyz names what is missing.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -125,17 +127,17 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 			return err
 		}
 	}
-	set, writeStatus, err := liveSet(c, compile, config, log)
+	ns, err := namespaces.New(metadataClient, templates.InjectionLabel(c.AnnotationPrefix))
+	if err != nil {
+		return err
+	}
+	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
 	if err != nil {
 		return err
 	}
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
-	ns, err := namespaces.New(metadataClient, templates.InjectionLabel(c.AnnotationPrefix))
-	if err != nil {
-		return err
-	}
 	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
 		return fmt.Errorf("setting up certificates: %w", err)
@@ -176,6 +178,16 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if prover != nil {
 		prover.OnChange(keeper.Changed)
 	}
+	counter, err := newCounter(c, set, ns, loaded, registry)
+	if err != nil {
+		return err
+	}
+	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if status != nil {
+		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
+		writeStatus = status.Run
+	}
+	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List}
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
@@ -188,15 +200,15 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 			"/verify/enforced":           middleware.Handler(webhook.NewVerify(pods)),
 			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		},
-		Checks: []webhook.Check{
+		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
 			{Name: "templates", Ready: set.Ready},
-		},
+		}, inUse...),
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, keeper.Run, garbage.run}
+	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, keeper.Run, counter.Run, recordInUse, garbage.run}
 	if prover != nil {
 		watches = append(watches, prover.Run)
 	}
@@ -261,10 +273,10 @@ func announceReady(ctx context.Context, server *webhook.Server, start time.Time,
 	}
 }
 
-// liveSet returns the templates in force, and the function that writes the status of the
-// templates of the cluster.
-func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log *slog.Logger) (*live.Templates, func(context.Context) error, error) {
-	options := live.Options{Compile: compile, Logger: log.With("component", "templates")}
+// liveSet returns the templates in force, and the writer of the status of the templates of
+// the cluster; nil if they are not served.
+func liveSet(c serveConfig, compile templates.Options, config *rest.Config, named func(template string) bool, log *slog.Logger) (*live.Templates, *live.StatusWriter, error) {
+	options := live.Options{Compile: compile, Named: named, Logger: log.With("component", "templates")}
 	if c.proves() { // first, so that the name is nobody else's
 		options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
 	}
@@ -279,7 +291,7 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log 
 		options.Sources = append(options.Sources, live.Directory(dir))
 	}
 	if !c.ClusterTemplates {
-		return live.New(options), func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+		return live.New(options), nil, nil
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -289,5 +301,5 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, log 
 	set := live.New(options)
 	status := live.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
 	set.OnVerdicts(status.Observe)
-	return set, status.Run, nil
+	return set, status, nil
 }

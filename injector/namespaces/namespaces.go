@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,12 +123,16 @@ func (i *Informer) OnChange(f func(name string)) error {
 
 // List returns the namespaces in the cache, in no particular order. Namespaces that are
 // being deleted are left out.
-func (i *Informer) List() []templates.Namespace {
-	var all []templates.Namespace
-	for _, item := range i.informer.GetStore().List() {
-		if ns, ok := item.(*cached); ok && !ns.deleting {
-			all = append(all, ns.namespace())
+func (i *Informer) List() []templates.Namespace { return slices.Collect(i.All()) }
+
+// All goes over the namespaces of [Informer.List] one by one, so that they are not all in
+// memory at the same time.
+func (i *Informer) All() iter.Seq[templates.Namespace] {
+	return func(yield func(templates.Namespace) bool) {
+		for _, item := range i.informer.GetStore().List() {
+			if ns, ok := item.(*cached); ok && !ns.deleting && !yield(ns.namespace()) {
+				return
+			}
 		}
 	}
-	return all
 }

@@ -113,14 +113,22 @@ func (u *Usage) ask(set *templates.Set, ns templates.Namespace, ask policy.Ask, 
 	maps.DeleteFunc(inForce, func(_ int, in bool) bool { return !in })
 }
 
-// Naming returns the names of the namespaces that name a template, in order.
-func (r Rules) Naming(template string, namespaces iter.Seq[templates.Namespace]) []string {
-	var naming []string
+// Naming returns, for each of some names, the namespaces that name it, in order. Names that
+// no namespace names are left out.
+func (r Rules) Naming(names []string, namespaces iter.Seq[templates.Namespace]) map[string][]string {
+	naming := map[string][]string{}
+	if len(names) == 0 {
+		return naming
+	}
 	for ns := range namespaces {
-		if slices.Contains(r.Asks(ns).Names, template) {
-			naming = append(naming, ns.Name)
+		for _, name := range r.Asks(ns).Names {
+			if slices.Contains(names, name) {
+				naming[name] = append(naming[name], ns.Name)
+			}
 		}
 	}
-	slices.Sort(naming)
+	for _, all := range naming {
+		slices.Sort(all)
+	}
 	return naming
 }

@@ -76,7 +76,7 @@ func TestNamesThatAreNoTemplatesAreCountedWithinABound(t *testing.T) {
 	if u.Named["named"] != 1 || len(u.Named) != 1 || u.Unknown["typo"] != 2 || len(u.Unknown) != 1 || u.Beyond != 0 {
 		t.Errorf("%+v", u)
 	}
-	if got := (Rules{Excluded: []string{"kube-system"}}).Naming("typo", slices.Values(all)); !slices.Equal(got, []string{"a", "b"}) {
+	if got := (Rules{Excluded: []string{"kube-system"}}).Naming([]string{"typo", "other"}, slices.Values(all)); len(got) != 1 || !slices.Equal(got["typo"], []string{"a", "b"}) {
 		t.Errorf("named by %v", got)
 	}
 	for i := range mostUnknown + 10 {

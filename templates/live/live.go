@@ -13,13 +13,16 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Options are what [New] needs. All fields are required.
+// Options are what [New] needs. All fields are required but Named.
 type Options struct {
 	// Sources in the order of their precedence.
 	Sources []Source
 	// Compile has the prefix and the installer's values. Its Source and FirstLine are
 	// filled in for each manifest.
 	Compile templates.Options
+	// Named reports whether namespaces name a template: then it stays in force when its
+	// file is gone. Without it none stays.
+	Named func(template string) bool
 	// Logger hears of every change of the set, once.
 	Logger *slog.Logger
 }
@@ -27,10 +30,13 @@ type Options struct {
 // Templates is the live set. Make one with [New].
 type Templates struct {
 	sources []Source
+	named   func(template string) bool
 	logger  *slog.Logger
 	set     atomic.Pointer[templates.Set]
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// keeping reports whether the set has templates that no source has.
+	keeping   bool
 	states    []SourceStatus
 	units     [][]Unit
 	compiler  *compiler
@@ -54,10 +60,14 @@ type SourceStatus struct {
 func New(o Options) *Templates {
 	t := &Templates{
 		sources:  o.Sources,
+		named:    o.Named,
 		logger:   o.Logger,
 		states:   make([]SourceStatus, len(o.Sources)),
 		units:    make([][]Unit, len(o.Sources)),
 		compiler: newCompiler(o.Compile),
+	}
+	if t.named == nil {
+		t.named = func(string) bool { return false }
 	}
 	for i, s := range o.Sources {
 		t.states[i].Name = s.Name()
@@ -144,15 +154,22 @@ func (t *Templates) take(i int, r Report) {
 		return
 	}
 	t.units[i] = r.Units
-	before := t.set.Load()
-	after, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
 	state.Read = true
+	t.assemble()
+}
+
+// assemble makes the set anew from what the sources have.
+func (t *Templates) assemble() {
+	before := t.set.Load()
+	assembled, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
+	after := t.keepNamed(before, assembled)
 	for _, w := range warnings {
 		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
 	}
 	for _, f := range t.judged {
 		f(verdicts)
 	}
+	t.keeping = after != assembled
 	if slices.EqualFunc(after.All(), before.All(), sameEntry) {
 		return
 	}

@@ -56,6 +56,9 @@ type Verdict struct {
 	// Reason is [Compiled] or why the object is not in force; Message says so in
 	// words.
 	Reason, Message string
+	// namespaces is in how many namespaces the template is in force, -1 if it is not known.
+	// [StatusWriter] fills it in.
+	namespaces int64
 }
 
 // The reasons of the condition Ready.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"golang.org/x/time/rate"
+
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -32,6 +34,13 @@ const (
 	// versions, or with different values, disagree while one replaces the other.
 	firstPause = 30 * time.Second
 	lastPause  = 10 * time.Minute
+	// countPause is how long the number of namespaces in a status stands at least, and
+	// countsPerSecond bounds the writes that are about such numbers alone: a template that
+	// matches everything has another one with each new namespace.
+	countPause      = 5 * time.Second
+	countsPerSecond = 5
+	// countWait is how long a first status waits for its number.
+	countWait = 2 * time.Second
 	// maxMessage is how much of a message a condition holds, in characters. The API
 	// allows four times as much.
 	maxMessage = 8 << 10
@@ -46,12 +55,17 @@ type StatusWriter struct {
 	logger *slog.Logger
 	jitter func() time.Duration
 
-	wake chan struct{}
-	mu   sync.Mutex
+	wake   chan struct{}
+	counts *rate.Limiter
+
+	mu sync.Mutex
 	// verdicts are the newest, by name; words what was last said of each.
 	verdicts map[string]Verdict
 	words    map[string]*word
-	failure  string
+	// namespaces has in how many namespaces each template is in force, as far as it is
+	// counted.
+	namespaces map[string]int
+	failure    string
 }
 
 // word is what this replica has to say of an object.
@@ -59,6 +73,10 @@ type word struct {
 	text  string
 	due   time.Time
 	pause time.Duration
+	// namespaces is the number that is to be written, shown the number that the status has,
+	// and shownSince since when.
+	namespaces, shown int64
+	shownSince        time.Time
 }
 
 // NewStatusWriter returns a writer for SidecarTemplates of an API group. Its client
@@ -73,7 +91,7 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
-		patch: patch, logger: logger, wake: make(chan struct{}, 1), words: map[string]*word{},
+		patch: patch, logger: logger, wake: make(chan struct{}, 1), words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
 	}
 }
@@ -86,6 +104,19 @@ func (w *StatusWriter) Observe(verdicts []Verdict) {
 		w.verdicts[v.Object.Name] = v
 	}
 	w.mu.Unlock()
+	w.signal()
+}
+
+// Counted takes in how many namespaces each template is in force. It does not wait. The
+// caller must not change the map afterwards.
+func (w *StatusWriter) Counted(namespaces map[string]int) {
+	w.mu.Lock()
+	w.namespaces = namespaces
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *StatusWriter) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -121,25 +152,84 @@ func (w *StatusWriter) due(now time.Time) (due []Verdict, next time.Duration) {
 			delete(w.words, name)
 		}
 	}
+	var numbers []Verdict
 	for name, v := range w.verdicts {
-		if v.written() {
-			continue
+		n, counted := w.namespaces[name]
+		v.count(n, counted)
+		wait := w.say(v, now).due.Sub(now)
+		if !counted && v.Reason == Compiled && v.shown() < 0 {
+			wait += countWait
 		}
-		said := w.words[name]
-		if text := v.text(); said == nil || said.text != text {
-			said = &word{text: text, due: now.Add(w.jitter()), pause: firstPause}
-			w.words[name] = said
-		}
-		if wait := said.due.Sub(now); wait > 0 {
+		switch {
+		case v.written():
+		case wait > 0:
 			next = min(next, wait)
-			continue
+		case v.saysAll():
+			numbers = append(numbers, v)
+		default:
+			due = append(due, v)
 		}
+	}
+	slices.SortFunc(numbers, func(a, b Verdict) int { return w.words[a.Object.Name].due.Compare(w.words[b.Object.Name].due) })
+	for _, v := range numbers {
+		if !w.counts.AllowN(now, 1) {
+			next = min(next, time.Second/countsPerSecond)
+			break
+		}
+		due = append(due, v)
+	}
+	for _, v := range due {
+		said := w.words[v.Object.Name]
 		said.due, said.pause = now.Add(said.pause), min(2*said.pause, lastPause)
 		next = min(next, said.due.Sub(now))
-		due = append(due, v)
 	}
 	slices.SortFunc(due, func(a, b Verdict) int { return strings.Compare(a.Object.Name, b.Object.Name) })
 	return due, next
+}
+
+// say brings the word on an object up to date.
+func (w *StatusWriter) say(v Verdict, now time.Time) *word {
+	said := w.words[v.Object.Name]
+	if text := v.text(); said == nil || said.text != text {
+		said = &word{text: text, due: now.Add(w.jitter()), pause: firstPause, namespaces: v.namespaces, shown: v.shown(), shownSince: now}
+		w.words[v.Object.Name] = said
+		return said
+	}
+	if shown := v.shown(); said.shown != shown {
+		said.shown, said.shownSince = shown, now
+	}
+	if said.namespaces != v.namespaces {
+		said.namespaces, said.pause = v.namespaces, firstPause
+		if v.saysAll() {
+			said.due = now.Add(w.jitter())
+			if soonest := said.shownSince.Add(countPause); soonest.After(said.due) {
+				said.due = soonest
+			}
+		}
+	}
+	return said
+}
+
+// count notes in how many namespaces the template is in force. It keeps what the status has
+// where that is not known: of a template that does not compile, replicas know different
+// versions.
+func (v *Verdict) count(n int, counted bool) {
+	switch {
+	case v.Reason == NameTaken:
+		v.namespaces = 0
+	case v.Reason == Compiled && counted:
+		v.namespaces = int64(n)
+	default:
+		v.namespaces = v.shown()
+	}
+}
+
+// shown is the number that the status has, or -1.
+func (v Verdict) shown() int64 {
+	if n := v.Object.Status.Namespaces; n != nil {
+		return *n
+	}
+	return -1
 }
 
 // text is the same for verdicts that say the same of the same spec.
@@ -158,6 +248,9 @@ func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	if v.Reason == CompileFailed {
 		s.Hash = v.Object.Status.Hash
 	}
+	if v.namespaces >= 0 {
+		s.Namespaces = &v.namespaces
+	}
 	if text := []rune(condition.Message); len(text) > maxMessage {
 		condition.Message = string(text[:maxMessage]) + "…"
 	}
@@ -165,8 +258,13 @@ func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	return s
 }
 
-// written reports whether the object's status says it already.
-func (v Verdict) written() bool {
+// written reports whether the object's status says it already, the number of namespaces
+// included.
+func (v Verdict) written() bool { return v.saysAll() && v.shown() == v.namespaces }
+
+// saysAll reports whether the object's status says it already, but perhaps the number of
+// namespaces.
+func (v Verdict) saysAll() bool {
 	want, has := v.status(), v.Object.Status
 	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash {
 		return false

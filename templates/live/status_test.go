@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -87,8 +88,9 @@ func (s *stored) counts() (writes, attempts int) {
 }
 
 // replica runs a writer that says what judge says of the newest object it has seen.
-func (s *stored) replica(t *testing.T, judge func(Object) Verdict) {
+func (s *stored) replica(t *testing.T, judge func(Object) Verdict) *StatusWriter {
 	w := newStatusWriter(s.patch, slog.New(slog.DiscardHandler))
+	w.Counted(map[string]int{"a": 0})
 	var mu sync.Mutex
 	newest := ""
 	s.watchers = append(s.watchers, func(o Object) {
@@ -108,6 +110,7 @@ func (s *stored) replica(t *testing.T, judge func(Object) Verdict) {
 			t.Error(err)
 		}
 	})
+	return w
 }
 
 func saying(hash, reason, message string) func(Object) Verdict {
@@ -138,6 +141,112 @@ func TestManyReplicasWriteOneStatusForEachChange(t *testing.T) {
 			t.Errorf("the status is %+v", got)
 		}
 	})
+}
+
+func TestTheNumberOfNamespacesIsWrittenSeldomAndByOneReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stored{object: Object{Name: "a"}}
+		var all []*StatusWriter
+		for range 20 {
+			all = append(all, s.replica(t, saying("h1", Compiled, "ok")))
+		}
+		count := func(n int) {
+			for _, w := range all {
+				w.Counted(map[string]int{"a": n})
+			}
+		}
+		shows := func() int64 {
+			if n := s.status().Namespaces; n != nil {
+				return *n
+			}
+			return -1
+		}
+		count(7)
+		s.change(func(o *Object) { o.Generation = 1 })
+		time.Sleep(time.Second)
+		if writes, _ := s.counts(); writes != 1 || shows() != 7 {
+			t.Errorf("%d writes, the status shows %d", writes, shows())
+		}
+		for n := range 600 { // namespaces come for a minute
+			count(8 + n)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(countPause + time.Second)
+		if writes, _ := s.counts(); writes > 1+60/5+2 || writes < 8 || shows() != 607 {
+			t.Errorf("%d writes in a minute, the status shows %d", writes, shows())
+		}
+		before, _ := s.counts()
+		time.Sleep(time.Hour)
+		if writes, _ := s.counts(); writes != before {
+			t.Errorf("%d writes without a change", writes-before)
+		}
+		count(1) // the last change is long ago
+		time.Sleep(time.Second)
+		if shows() != 1 {
+			t.Errorf("a second later the status shows %d", shows())
+		}
+	})
+}
+
+func TestAStatusWaitsALittleForTheNumberOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stored{object: Object{Name: "a"}}
+		w := s.replica(t, saying("h1", Compiled, "ok"))
+		w.Counted(nil)
+		s.change(func(o *Object) { o.Generation = 1 })
+		time.Sleep(time.Second)
+		if writes, _ := s.counts(); writes != 0 {
+			t.Errorf("%d writes before it is counted", writes)
+		}
+		time.Sleep(2 * time.Second)
+		if got := s.status(); got.Hash != "h1" || got.Namespaces != nil {
+			t.Errorf("without a number the status is %+v", got)
+		}
+	})
+}
+
+func TestManyNumbersAreWrittenOneAfterTheOther(t *testing.T) {
+	w := newStatusWriter(nil, slog.New(slog.DiscardHandler))
+	w.jitter = func() time.Duration { return 0 }
+	var all []Verdict
+	counts := map[string]int{}
+	for i := range 100 {
+		name := fmt.Sprint("t", i)
+		counts[name] = 5
+		v := Verdict{Object: Object{Name: name, Generation: 1}, Hash: "h", Reason: Compiled, Message: "ok"}
+		v.Object.Status = v.status()
+		all = append(all, v)
+	}
+	w.Observe(all)
+	w.Counted(counts)
+	now, written := time.Now(), map[string]bool{}
+	for range 25 * 5 {
+		due, next := w.due(now)
+		if len(due) > countsPerSecond {
+			t.Fatalf("%d at once", len(due))
+		}
+		for _, v := range due {
+			written[v.Object.Name] = true
+		}
+		if len(written) < 100 && next > time.Second {
+			t.Fatalf("the next in %s, after %d", next, len(written))
+		}
+		now = now.Add(200 * time.Millisecond)
+	}
+	if len(written) != 100 {
+		t.Errorf("%d of 100 are written in 25 s", len(written))
+	}
+}
+
+func TestANumberOfNamespacesIsKeptWhereItIsNotKnown(t *testing.T) {
+	for reason, want := range map[string]int64{Compiled: 9, CompileFailed: 4, NameTaken: 0} {
+		shown := int64(4)
+		v := Verdict{Object: Object{Name: "a", Status: v1alpha1.SidecarTemplateStatus{Namespaces: &shown}}, Reason: reason}
+		v.count(9, true)
+		if got := v.status().Namespaces; got == nil || *got != want {
+			t.Errorf("%s: %v, want %d", reason, got, want)
+		}
+	}
 }
 
 func TestAStatusThatSomebodyEditsIsWrittenAgain(t *testing.T) {

@@ -275,6 +275,9 @@ type SidecarTemplateStatus struct {
 	// Hash is of the spec and the installer's values, 16 hex digits: what pods
 	// carry and replicas report.
 	Hash string `json:"hash,omitempty"`
+	// Namespaces is in how many namespaces the template is in force: they name it, ask for
+	// it by "true", or its match selects them. It follows within some seconds.
+	Namespaces *int64 `json:"namespaces,omitempty"`
 	// Conditions tell whether the template is usable: the type Ready is True with
 	// the reason Compiled, or False with what is wrong as its message.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

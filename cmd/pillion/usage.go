@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector/handover"
+	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/live"
+)
+
+// usageRules says which namespaces use templates.
+func (c serveConfig) usageRules() usage.Rules {
+	return usage.Rules{Prefix: c.AnnotationPrefix, Excluded: c.ExcludedNamespaces}
+}
+
+// namedIn reports whether namespaces name a template.
+func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool {
+	return func(template string) bool {
+		return len(c.usageRules().Naming([]string{template}, ns.All())) > 0
+	}
+}
+
+// newCounter returns the counter of what namespaces use. It hears of changes of templates
+// and namespaces.
+func newCounter(c serveConfig, set *live.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) (*usage.Counter, error) {
+	counter := usage.NewCounter(usage.CounterOptions{Rules: c.usageRules(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
+	registry.MustRegister(counter)
+	set.OnChange(func(*templates.Set) { counter.Changed() })
+	counter.OnCount(func(usage.Count) { set.UsageChanged() })
+	return counter, ns.OnChange(func(string) { counter.Changed() })
+}
+
+// newHandover returns the check that no template in use is missing, and the function that
+// records the templates in use.
+func newHandover(c serveConfig, client clientset.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
+	if c.InUseRecord == "" {
+		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
+	}
+	h := handover.New(handover.Options{
+		ConfigMaps: client.ConfigMaps(c.Namespace), Name: c.InUseRecord, Instance: instance(), Rules: c.usageRules(),
+		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
+	})
+	registry.MustRegister(h)
+	counter.OnCount(h.Counted)
+	return []webhook.Check{{Name: "templates in use", Ready: h.Ready}}, h.Run
+}

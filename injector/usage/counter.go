@@ -1,0 +1,180 @@
+package usage
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// readyInterval is how often it is looked whether templates and namespaces are read.
+	readyInterval = 20 * time.Millisecond
+	// A count of 10,000 namespaces takes some 50 ms. The next one waits for share times as
+	// long as the last one took, so counting takes two hundredths of a core at most.
+	share                  = 50
+	leastPause, mostPause  = 100 * time.Millisecond, 30 * time.Second
+	mostUnknownInMetrics   = 20
+	unknownMetric, inForce = "pillion_unknown_template_namespaces", "pillion_template_namespaces"
+)
+
+// CounterOptions are what [NewCounter] needs. All fields are required.
+type CounterOptions struct {
+	Rules Rules
+	// Templates returns the set in force, Namespaces those that are known.
+	Templates  func() *templates.Set
+	Namespaces func() iter.Seq[templates.Namespace]
+	// Ready returns nil once both have been read completely.
+	Ready func() error
+}
+
+// Counter counts again whenever templates or namespaces changed, within a share of the
+// processor. Make one with [NewCounter].
+type Counter struct {
+	options CounterOptions
+	wake    chan struct{}
+
+	mu        sync.Mutex
+	latest    *Count
+	listeners []func(Count)
+}
+
+// Count is the usage of one set of templates.
+type Count struct {
+	Set *templates.Set
+	Usage
+}
+
+// NewCounter returns a counter that does nothing until [Counter.Run] runs.
+func NewCounter(o CounterOptions) *Counter {
+	return &Counter{options: o, wake: make(chan struct{}, 1)}
+}
+
+// OnCount calls f with each count. f must return soon. Call it before Run.
+func (c *Counter) OnCount(f func(Count)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners = append(c.listeners, f)
+}
+
+// Changed says that templates or namespaces changed. It does not wait.
+func (c *Counter) Changed() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Latest returns the last count; ok is false before the first one.
+func (c *Counter) Latest() (count Count, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.latest == nil {
+		return Count{}, false
+	}
+	return *c.latest, true
+}
+
+// Run counts until ctx ends, which is no error.
+func (c *Counter) Run(ctx context.Context) error {
+	for c.options.Ready() != nil {
+		if !sleep(ctx, readyInterval) {
+			return nil
+		}
+	}
+	c.Changed()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.wake:
+		}
+		start := time.Now()
+		c.count()
+		if !sleep(ctx, min(max(share*time.Since(start), leastPause), mostPause)) {
+			return nil
+		}
+	}
+}
+
+func (c *Counter) count() {
+	set := c.options.Templates()
+	count := Count{Set: set, Usage: c.options.Rules.Count(set, c.options.Namespaces())}
+	c.mu.Lock()
+	c.latest = &count
+	c.mu.Unlock()
+	for _, f := range c.listeners {
+		f(count)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Counter) Describe(ch chan<- *prometheus.Desc) {
+	ch <- inForceDesc
+	ch <- unknownDesc
+}
+
+var (
+	inForceDesc = prometheus.NewDesc(inForce, "In how many namespaces a template is in force: they name it, ask for it by \"true\", or its match selects them.", []string{"template"}, nil)
+	unknownDesc = prometheus.NewDesc(unknownMetric, "How many namespaces name a template that is not there, so that their pods are refused: the most named ones, and the rest together as template=\"\".", []string{"template"}, nil)
+)
+
+// Collect implements prometheus.Collector.
+func (c *Counter) Collect(ch chan<- prometheus.Metric) {
+	count, ok := c.Latest()
+	if !ok {
+		return
+	}
+	for name, n := range count.In {
+		ch <- prometheus.MustNewConstMetric(inForceDesc, prometheus.GaugeValue, float64(n), name)
+	}
+	worst, rest := count.Worst(mostUnknownInMetrics)
+	for _, u := range worst {
+		ch <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(u.Namespaces), u.Name)
+	}
+	ch <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(rest), "")
+}
+
+// Unknown is a name that namespaces give, and no template has.
+type Unknown struct {
+	Name       string
+	Namespaces int
+}
+
+// Worst returns the names that most namespaces give, and how often the others are named.
+func (u Usage) Worst(most int) (worst []Unknown, rest int) {
+	for name, n := range u.Unknown {
+		worst = append(worst, Unknown{name, n})
+	}
+	slices.SortFunc(worst, func(a, b Unknown) int {
+		if a.Namespaces != b.Namespaces {
+			return b.Namespaces - a.Namespaces
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	rest = u.Beyond
+	for _, other := range worst[min(most, len(worst)):] {
+		rest += other.Namespaces
+	}
+	return worst[:min(most, len(worst))], rest
+}
+
+// sleep waits, and reports whether it did so to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -44,6 +44,7 @@ type serveConfig struct {
 	// that may be missing.
 	InUseRecord           string
 	AllowMissingTemplates []string
+	ReadWorkloads         bool
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -76,6 +77,7 @@ func serveFlags(f *pflag.FlagSet) {
 	enforcementFlags(f)
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
+	f.Bool("read-workloads", false, "list workloads and pods when a SidecarTemplate is deleted, and refuse where they name it")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -106,7 +108,8 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
 		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), enforcementConfig: readEnforcement(v),
-		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"), peersConfig: readPeersConfig(v),
+		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
+		ReadWorkloads: v.GetBool("read-workloads"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
@@ -199,6 +202,14 @@ func (c serveConfig) validate() error {
 	}
 	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 {
 		wrong("annotation-prefix", c.AnnotationPrefix, "allowed is a DNS name of lower case letters, digits, dashes and dots")
+	}
+	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
+		wrong("in-use-record", c.InUseRecord, "allowed is the name of a ConfigMap, or nothing")
+	}
+	for _, name := range c.AllowMissingTemplates {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			wrong("allow-missing-templates", name, "allowed are names of templates")
+		}
 	}
 	c.certsConfig.validate(wrong)
 	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)

@@ -47,7 +47,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 			}
 			return review.Status.Allowed, nil
 		},
-		Exists: func() bool { _, ok := namespaces.Labelled{Informer: ns}.Cached(c.ProofNamespace); return ok },
+		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
 	}), nil
 }
 

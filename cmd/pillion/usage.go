@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector/handover"
@@ -25,6 +26,19 @@ func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool
 	return func(template string) bool {
 		return len(c.usageRules().Naming([]string{template}, ns.All())) > 0
 	}
+}
+
+// workloads returns what reads the workloads that name a template; nil where they are not to
+// be read.
+func (c serveConfig) workloads(config *rest.Config, ns *namespaces.Informer) (func(ctx context.Context, template string, byDefault bool) usage.Found, error) {
+	if !c.ReadWorkloads {
+		return nil, nil
+	}
+	w, err := usage.NewWorkloads(config, c.usageRules(), ns.Cached)
+	if err != nil {
+		return nil, err
+	}
+	return w.Naming, nil
 }
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates

@@ -104,6 +104,16 @@ func (i *Informer) cached(name string) (*cached, bool) {
 	return ns, ok
 }
 
+// Cached returns the metadata of a namespace in the cache that is not being deleted. It reads
+// nothing live.
+func (i *Informer) Cached(name string) (templates.Namespace, bool) {
+	ns, ok := i.cached(name)
+	if !ok || ns.deleting {
+		return templates.Namespace{}, false
+	}
+	return ns.namespace(), true
+}
+
 // OnChange calls f with the name of each namespace that is new, different or gone, once the
 // cache has it. f must return soon. Call OnChange before Run.
 func (i *Informer) OnChange(f func(name string)) error {

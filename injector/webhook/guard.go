@@ -10,9 +10,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -20,7 +22,7 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces.
+// ExcludedNamespaces and Workloads.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
@@ -30,7 +32,17 @@ type GuardOptions struct {
 	Templates func() *templates.Set
 	// Namespaces returns all namespaces that are known.
 	Namespaces func() []templates.Namespace
+	// Workloads returns the workloads and pods that name a template; with byDefault also those
+	// that ask by "true". It ends with its context. Nil where they may not be read.
+	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
 }
+
+// The deletion of a template waits for the cluster's workloads: workloadsTime at most, and
+// answerTime less than the API server waits.
+const (
+	workloadsTime = 3 * time.Second
+	answerTime    = time.Second
+)
 
 type guard struct {
 	options GuardOptions
@@ -57,7 +69,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	case "CREATE", "UPDATE":
 		return g.write(r)
 	case "DELETE":
-		return g.delete(r)
+		return g.delete(ctx, r)
 	}
 	return Allowed(), nil
 }
@@ -156,7 +168,7 @@ func decodeAny(raw []byte) (any, error) {
 
 // delete answers for the deletion of a template. Without the template, pods that ask
 // for it are refused, and if it is required, pods go without it.
-func (g guard) delete(r *Review) (Response, error) {
+func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 	object, err := readTemplate(r.OldObject)
 	if err != nil {
 		return Response{}, err
@@ -170,51 +182,80 @@ func (g guard) delete(r *Review) (Response, error) {
 		return Allowed(), nil // pods get another template by that name, or none
 	}
 	why := g.usedBy(name, entry)
-	if why == "" {
+	found := g.workloads(ctx, name, entry.InjectByDefault())
+	if found.Total > 0 {
+		why = append(why, fmt.Sprintf("named by %s, so their next pods would not be what they ask for", list(found.Names, found.Total)))
+	}
+	if len(why) == 0 {
+		if len(found.Unread) > 0 {
+			return Allowed("not looked at, and pods may name " + name + ": " + strings.Join(found.Unread, ", ")), nil
+		}
 		return Allowed(), nil
 	}
-	return refused(reason.TemplateInUse, fmt.Sprintf("the SidecarTemplate %s is in use: %s. If its deletion is meant all the same: kubectl annotate sidecartemplates.%s %s %s=true",
-		name, why, g.prefix, name, key)), nil
+	if len(found.Unread) > 0 {
+		why = append(why, "not looked at: "+strings.Join(found.Unread, ", "))
+	}
+	resource := "sidecartemplates." + g.prefix
+	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %s is in use: %s. To have it injected nowhere, and no pod refused: kubectl patch %s %s --type=merge -p '{"spec":{"suspend":true}}'. If its deletion is meant all the same: kubectl annotate %s %s %s=true`,
+		name, strings.Join(why, "; "), resource, name, resource, name, key)), nil
 }
 
-// usedBy says why the template is still needed. It is empty if nothing needs it.
-func (g guard) usedBy(name string, entry templates.Entry) string {
+// workloads returns what names the template, as far as there is time to read it.
+func (g guard) workloads(ctx context.Context, name string, byDefault bool) usage.Found {
+	if g.options.Workloads == nil {
+		return usage.Found{Unread: []string{"workloads and pods (rbac.readWorkloads is off)"}}
+	}
+	limit := time.Now().Add(workloadsTime)
+	if end, ok := ctx.Deadline(); ok && end.Add(-answerTime).Before(limit) {
+		limit = end.Add(-answerTime)
+	}
+	ctx, cancel := context.WithDeadline(ctx, limit)
+	defer cancel()
+	return g.options.Workloads(ctx, name, byDefault)
+}
+
+// usedBy says why namespaces need the template. It is empty if they do not.
+func (g guard) usedBy(name string, entry templates.Entry) []string {
+	var why []string
 	if entry.Required() {
-		return "it is required (spec.required), and pods would go without it"
+		why = append(why, "it is required (spec.required), and pods would go without it")
 	}
 	injectKey, byDefault := g.prefix+"/inject", entry.InjectByDefault()
+	rules := usage.Rules{Prefix: g.prefix, Excluded: g.options.ExcludedNamespaces}
 	var named, asked []string
 	for _, ns := range g.options.Namespaces() {
-		value, ok := ns.Annotations[injectKey]
-		ask, err := policy.ParseAsk(value, ok, policy.Namespace)
-		switch {
-		case err != nil || slices.Contains(g.options.ExcludedNamespaces, ns.Name):
+		switch ask := rules.Asks(ns); {
 		case ask.Mode == policy.Names && slices.Contains(ask.Names, name):
 			named = append(named, ns.Name)
 		case ask.Mode == policy.Default && byDefault:
 			asked = append(asked, ns.Name)
 		}
 	}
-	var why []string
 	if len(named) > 0 {
 		why = append(why, fmt.Sprintf("named by %s %s, so their pods would be refused", injectKey, inNamespaces(named)))
 	}
 	if len(asked) > 0 {
 		why = append(why, fmt.Sprintf(`part of what %s: "true" means %s, so their pods would go without it`, injectKey, inNamespaces(asked)))
 	}
-	return strings.Join(why, "; ")
+	return why
 }
 
 // inNamespaces lists a few namespaces.
 func inNamespaces(names []string) string {
 	slices.Sort(names)
-	const most = 5
-	text := "in the namespace "
-	if len(names) > 1 {
-		text = "in the namespaces "
+	if len(names) == 1 {
+		return "in the namespace " + names[0]
 	}
-	if len(names) > most {
-		return text + strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	return "in the namespaces " + list(names, len(names))
+}
+
+// list names the first ten of something, and says how many more there are.
+func list(names []string, total int) string {
+	const most = 10
+	names = names[:min(most, len(names))]
+	text := strings.Join(names, ", ")
+	if more := total - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	return text + strings.Join(names, ", ")
+	return text
 }

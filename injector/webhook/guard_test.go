@@ -1,14 +1,17 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -44,6 +47,12 @@ func mistaken(t *testing.T, annotations string) map[string]any {
 // judgeTemplate sends a review to the guard; source is whose the name shipper is.
 func judgeTemplate(t *testing.T, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
+	return judgeWith(t, func(context.Context, string, bool) usage.Found { return usage.Found{} }, source, operation, object, old, ns...)
+}
+
+// judgeWith is judgeTemplate in a cluster with workloads.
+func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage.Found, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
+	t.Helper()
 	compiled, _, err := templates.Compile([]byte(strings.Replace(guarded, "ANNOTATIONS", "", 1)), templates.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +63,7 @@ func judgeTemplate(t *testing.T, source, operation string, object, old map[strin
 			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
 		},
 		Namespaces: func() []templates.Namespace { return ns },
+		Workloads:  workloads,
 	}))
 	request := map[string]any{
 		"uid": "1", "operation": operation, "name": "shipper",
@@ -125,7 +135,8 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 		{"nobody asks for it", own, "", []templates.Namespace{namespace("a", "other"), namespace("b", "false"), {Name: "c"}}, ""},
 		{"a namespace names it", own, "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, so their pods would be refused"},
 		{"a namespace asks for the defaults", own, "", []templates.Namespace{namespace("a", "true")}, `"true" means in the namespace a`},
-		{"many namespaces name it", own, "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper")}, "in the namespaces a, b, c, d, e and 2 more"},
+		{"many namespaces name it", own, "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper"),
+			namespace("l", "shipper"), namespace("k", "shipper"), namespace("j", "shipper"), namespace("i", "shipper"), namespace("h", "shipper")}, "in the namespaces a, b, c, d, e, f, g, h, i, j and 2 more"},
 		{"an excluded namespace names it", own, "", []templates.Namespace{namespace("kube-system", "shipper")}, ""},
 		{"the annotation allows it", own, `pillion.dev/allow-delete: ""`, []templates.Namespace{namespace("a", "shipper")}, ""},
 		{"the annotation says false", own, `pillion.dev/allow-delete: "false"`, []templates.Namespace{namespace("a", "shipper")}, "kubectl annotate sidecartemplates.pillion.dev shipper pillion.dev/allow-delete=true"},
@@ -134,6 +145,54 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 		got := judgeTemplate(t, c.source, "DELETE", nil, guardedObject(t, c.annotations), c.namespaces...)
 		if got.Allowed != (c.want == "") || c.want != "" && (!strings.Contains(got.Result.Message, c.want) || !strings.HasSuffix(got.Result.Message, "(TemplateInUse)")) {
 			t.Errorf("%s: %v %+v", c.why, got.Allowed, got.Result)
+		}
+	}
+}
+
+func TestDeletionOfATemplateThatWorkloadsNameIsRefused(t *testing.T) {
+	own := templates.ClusterSource + "shipper"
+	deployments := []string{"deployment shop/a", "deployment shop/b"}
+	asks := templates.Namespace{Name: "cart", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}
+	for _, c := range []struct {
+		why        string
+		found      *usage.Found
+		namespaces []templates.Namespace
+		want, warn []string
+	}{
+		{"nothing names it", &usage.Found{}, nil, nil, nil},
+		{"workloads name it", &usage.Found{Names: deployments, Total: 2}, nil, []string{"in use: named by deployment shop/a, deployment shop/b, so", `kubectl patch sidecartemplates.pillion.dev shipper --type=merge -p '{"spec":{"suspend":true}}'`, "shipper pillion.dev/allow-delete=true"}, nil},
+		{"many do", &usage.Found{Names: deployments, Total: 12}, nil, []string{"deployment shop/b and 10 more"}, nil},
+		{"and a namespace", &usage.Found{Names: deployments, Total: 2}, []templates.Namespace{asks}, []string{"in the namespace cart, so their pods would be refused; named by deployment shop/a"}, nil},
+		{"and not all was read", &usage.Found{Names: deployments, Total: 2, Unread: []string{"pods (there was no time left)"}}, nil, []string{"; not looked at: pods (there was no time left)"}, nil},
+		{"nothing of what was read", &usage.Found{Unread: []string{"pods (there was no time left)"}}, nil, nil, []string{"not looked at, and pods may name shipper: pods (there was no time left)"}},
+		{"they may not be read", nil, nil, nil, []string{"rbac.readWorkloads is off"}},
+	} {
+		workloads := func(ctx context.Context, name string, byDefault bool) usage.Found {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > workloadsTime || name != "shipper" || !byDefault {
+				t.Errorf("%s: asked for %s, by default %t, until %s", c.why, name, byDefault, end)
+			}
+			return *c.found
+		}
+		if c.found == nil {
+			workloads = nil
+		}
+		got := judgeWith(t, workloads, own, "DELETE", nil, guardedObject(t, ""), c.namespaces...)
+		if got.Allowed != (c.want == nil) || len(got.Warnings) != len(c.warn) {
+			t.Errorf("%s: %+v", c.why, got)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(got.Result.Message, want) {
+				t.Errorf("%s: %q lacks %q", c.why, got.Result.Message, want)
+			}
+		}
+		for i, want := range c.warn {
+			if !strings.Contains(got.Warnings[i], want) {
+				t.Errorf("%s: the warning %q lacks %q", c.why, got.Warnings[i], want)
+			}
+		}
+		if allowed := judgeWith(t, workloads, own, "DELETE", nil, guardedObject(t, `pillion.dev/allow-delete: "true"`), c.namespaces...); !allowed.Allowed {
+			t.Errorf("%s, and the annotation allows it: %+v", c.why, allowed.Result)
 		}
 	}
 }

@@ -56,6 +56,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccountName" . }}
 {{- end -}}
 
+{{/* The ConfigMap in which replicas record the templates in use. */}}
+{{- define "pillion.inUseRecord" -}}
+{{- printf "%s-templates-in-use" (include "pillion.fullname" .) -}}
+{{- end -}}
+
+{{/* Whether Pillion reads what workloads and pods name: text if so. */}}
+{{- define "pillion.readsWorkloads" -}}
+{{- if and .Values.clusterTemplates .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
+{{- end -}}
+
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
 {{- define "pillion.excludedNamespaces" -}}
 {{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
@@ -107,6 +117,11 @@ yes
 - --take-back-after={{ . }}
 {{- end }}
 {{- end }}
+- --in-use-record={{ include "pillion.inUseRecord" . }}
+{{- with .Values.allowMissingTemplates }}
+- --allow-missing-templates={{ join "," . }}
+{{- end }}
+- --read-workloads={{ if include "pillion.readsWorkloads" . }}true{{ else }}false{{ end }}
 {{- if .Values.webhook.clientCA }}
 - --client-ca-file=/etc/pillion/client-ca/ca.crt
 {{- with .Values.webhook.clientNames }}

@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/usage"
 )
 
 // proofLimit bounds the one request of a proof.
@@ -26,6 +27,7 @@ const proofLimit = 30 * time.Second
 func newProveCommand() *cobra.Command {
 	var p proveCommand
 	var kubeconfig string
+	var excluded []string
 	cmd := &cobra.Command{
 		Use:   "prove",
 		Short: "Prove that a cluster's pods go through Pillion",
@@ -40,7 +42,11 @@ back. You need the permission to list namespaces. Without a proof namespace, whi
 what enforcement.mode=Manual gives, it is for the namespace default.
 
 With --namespace the pod has the annotation pillion.dev/inject: "true". With --inject=
-(empty) it has no such annotation, and with --inject=NAMES it asks for these templates.`,
+(empty) it has no such annotation, and with --inject=NAMES it asks for these templates.
+
+After that, one more pod asks for each template that a namespace names. It is an error
+if there is no such template, because pods of that namespace are refused. You need the
+permission to list namespaces; without it, prove says what it has not looked at.`,
 		Example: `  pillion prove
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,
@@ -56,7 +62,10 @@ With --namespace the pod has the annotation pillion.dev/inject: "true". With --i
 					return err
 				}
 			}
-			return p.run(ctx, config, cmd.OutOrStdout())
+			if err := p.run(ctx, config, cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			return proveNamed(ctx, config, usage.Rules{Prefix: p.prefix, Excluded: excluded}, p.namespace, cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
@@ -64,6 +73,7 @@ With --namespace the pod has the annotation pillion.dev/inject: "true". With --i
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the pod; Pillion must not be excluded from it (default: the proof namespace)")
 	f.StringVar(&p.inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
+	f.StringSliceVar(&excluded, "excluded-namespaces", defaultExcluded, "namespaces whose annotations name no template")
 	return cmd
 }
 

@@ -329,9 +329,15 @@ func clean(objects string) string {
 func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	strict := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, strict, "fluent-bit")
+	labels := newLabelled(t)
+	began := time.Now()
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
+	t.Attr("helm-uninstall", time.Since(began).Round(10*time.Millisecond).String())
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
+	}
+	if err := labels.left(t, false); err != nil {
+		t.Errorf("after the uninstall: %v", err)
 	}
 	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
@@ -350,12 +356,70 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 		t.Errorf("containers %s without Pillion", got)
 	}
 
-	began := time.Now()
+	began = time.Now()
 	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
 		t.Fatal(err)
 	}
 	injects(t, strict, "fluent-bit")
 	t.Attr("helm-install-to-injected-pod", time.Since(began).Round(10*time.Millisecond).String())
+	eventually(t, soon, func() error { return proven("1") })
+}
+
+// Nobody takes the labels off then. That harms nobody, and it can be done by hand.
+func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
+	labels := newLabelled(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
+	t.Attr("helm-uninstall-without-pods", time.Since(began).Round(10*time.Millisecond).String())
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*namespace{labels.set, labels.byHand, labels.required} {
+		if _, err := n.create(t, newPod("free", nil)); err != nil {
+			t.Errorf("with labels and without Pillion: %v", err)
+		}
+	}
+	if out := must(t, "", "pillion", "unlabel", "--dry-run"); !strings.Contains(out, "namespace "+labels.set.name+": pillion.dev/injection\n") || strings.Contains(out, labels.byHand.name) {
+		t.Errorf("pillion unlabel --dry-run says\n%s", out)
+	}
+	if err := labels.left(t, true); err != nil {
+		t.Errorf("after pillion unlabel --dry-run: %v", err)
+	}
+	must(t, "", "pillion", "unlabel")
+	if err := labels.left(t, false); err != nil {
+		t.Errorf("after pillion unlabel: %v", err)
+	}
+	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labelled are namespaces with labels of each origin.
+type labelled struct{ set, byHand, required *namespace }
+
+func newLabelled(t *testing.T) labelled {
+	t.Helper()
+	_, required := newRequired(t, nil)
+	l := labelled{newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, asking("fluent-bit"), nil), required}
+	must(t, "", "kubectl", "label", "namespace", l.set.name, injectionLabel+"=enabled", "--field-manager=pillion", "--overwrite")
+	must(t, "", "kubectl", "label", "namespace", l.byHand.name, injectionLabel+"=enforced", "--overwrite")
+	eventually(t, soon, func() error { return required.hasLabel(t, true) })
+	return l
+}
+
+// left looks whether the labels that Pillion set are there. One that was set by hand is.
+func (l labelled) left(t *testing.T, want bool) error {
+	t.Helper()
+	if got := l.byHand.labels(t)[injectionLabel]; got != "enforced" {
+		return fmt.Errorf("the label that was set by hand is %q", got)
+	}
+	if got := l.set.labels(t)[injectionLabel]; (got != "") != want {
+		return fmt.Errorf("the label that Pillion set is %q, want that it is there: %t", got, want)
+	}
+	return l.required.hasLabel(t, want)
 }
 
 func TestPillionStartsFastAndStaysSmall(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -61,7 +60,7 @@ func TestAnInstallProvesItself(t *testing.T) {
 		t.Errorf("pillion prove says %q", out)
 	}
 	n := newNamespace(t, nil, nil)
-	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAvailable") {
+	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAllowedHere") {
 		t.Errorf("a pod elsewhere that asks for the template of proofs: %v, want it refused", err)
 	}
 	args := must(t, "", "kubectl", "get", "namespace", proofNamespace, "-o", "jsonpath={.metadata.labels}")
@@ -127,11 +126,6 @@ func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
 // What a real API server answers has the name that it should have.
 func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	t.Parallel()
-	full := newNamespace(t, nil, nil)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
-	if _, err := client.CoreV1().ResourceQuotas(full.name).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	nobody := as(t, unique("nobody"))
 	for name, c := range map[string]struct {
 		client    kubernetes.Interface
@@ -141,7 +135,7 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 		"no namespace":           {client, unique("none"), proof.NamespaceMissing},
 		"no namespace, no right": {nobody, unique("none"), proof.NamespaceMissing},
 		"no right":               {nobody, proofNamespace, proof.PermissionMissing},
-		"a quota":                {client, full.name, proof.RefusedByOthers},
+		"Pillion refuses":        {client, newNamespace(t, nil, nil).name, proof.RefusedByPillion},
 		"Pillion keeps out":      {client, "kube-system", proof.NotInjected},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,7 @@ var reasons = map[string]string{
 	"statefulsets":                    "the same: it is read whether the owner exists",
 	"jobs":                            "the same: it is read whether the owner exists",
 	"pods":                            "the proof that API servers have pods injected: a pod by dry run, held to that by a policy (`enforcement.mode=Auto`)",
+	"configmaps pillion-uninstall":    "whether the release is being removed: the labels of namespaces are taken off then",
 	"replicationcontrollers":          "it is read whether a pod's owner exists, for an event",
 }
 

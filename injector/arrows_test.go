@@ -48,6 +48,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/namespaces": {module + "certs", module + "injector/webhook", module + "injector/keeper", module + "injector/policy", module + "injector/merge"},
 		"injector/kept":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/merge", module+"injector/keeper", module+"certs"),
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
+		"injector/unlabel":    append(clients, module+"injector", module+"certs"),
 		"injector/proof":      append(clients, module+"injector/webhook", module+"injector/namespaces", module+"templates", module+"certs"),
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),

@@ -39,6 +39,7 @@ type serveConfig struct {
 	ShutdownDelay, ShutdownMax time.Duration
 	OwnerEvents                bool
 	KeepRequiredLabel          bool
+	UninstallMarker            string
 	enforcementConfig
 	// InUseRecord is the ConfigMap of the templates in use, AllowMissingTemplates are those
 	// that may be missing.
@@ -74,6 +75,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
 	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
 	f.Bool("keep-required-label", true, "keep the label PREFIX/required on the namespaces that a required template selects, where API servers have final pods verified")
+	f.String("uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that says that the release is being removed: the labels of namespaces are taken off then (default: they stay)")
 	enforcementFlags(f)
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
@@ -107,7 +109,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), enforcementConfig: readEnforcement(v),
+		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), UninstallMarker: v.GetString("uninstall-marker"), enforcementConfig: readEnforcement(v),
 		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
 		ReadWorkloads: v.GetBool("read-workloads"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"),
@@ -212,6 +214,9 @@ func (c serveConfig) validate() error {
 		}
 	}
 	c.certsConfig.validate(wrong)
+	if c.UninstallMarker != "" && len(validation.IsDNS1123Subdomain(c.UninstallMarker)) > 0 {
+		wrong("uninstall-marker", c.UninstallMarker, "allowed is the name of a ConfigMap")
+	}
 	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)
 	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {

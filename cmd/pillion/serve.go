@@ -192,6 +192,11 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
+	unlabel, err := newUnlabeller(config, c.AnnotationPrefix, false)
+	if err != nil {
+		return err
+	}
+	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List, Workloads: workloads}
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
@@ -199,10 +204,11 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 			"/mutate/requested":          middleware.Handler(webhook.NewMutate(pods)),
 			"/mutate/enforced":           middleware.Handler(webhook.NewMutate(pods)),
 			"/mutate/pods":               middleware.Handler(webhook.NewMutate(pods)),
-			"/mutate/namespaces":         middleware.Handler(webhook.NewNamespace(labels, set.Snapshot)),
+			"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 			"/verify/requested":          middleware.Handler(webhook.NewVerify(pods)),
 			"/verify/enforced":           middleware.Handler(webhook.NewVerify(pods)),
 			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
+			"/uninstall":                 middleware.Handler(leaving),
 		},
 		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
@@ -212,7 +218,10 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, keeper.Run, counter.Run, recordInUse, garbage.run}
+	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run}
+	if c.UninstallMarker != "" {
+		watches = append(watches, leaving.Run)
+	}
 	if prover != nil {
 		watches = append(watches, prover.Run)
 	}

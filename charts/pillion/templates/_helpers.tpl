@@ -75,6 +75,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 Whether Pillion proves that it works: text if so. Fails where the values contradict each other.
 */}}
 {{- define "pillion.proves" -}}
+{{- include "pillion.checkHardened" . -}}
 {{- if eq .Values.enforcement.mode "Auto" -}}
 {{- if has (include "pillion.proofNamespace" .) (include "pillion.excludedNamespaces" . | fromJsonArray) -}}
 {{- fail (printf "enforcement.proofNamespace is %s, where Pillion injects nothing: it needs a namespace of its own, which is neither the release's nor in excludedNamespaces" (include "pillion.proofNamespace" .)) -}}
@@ -94,6 +95,16 @@ yes
 {{- default (printf "%s-proof" (.Release.Namespace | trunc 57 | trimSuffix "-")) .Values.enforcement.proofNamespace -}}
 {{- end -}}
 
+{{/* Whether `helm uninstall` takes labels off namespaces: text if so. It takes a validating entry. */}}
+{{- define "pillion.unlabels" -}}
+{{- include "pillion.validates" . -}}
+{{- end -}}
+
+{{/* The name of the ConfigMap that says that the release is being removed. */}}
+{{- define "pillion.uninstallMarker" -}}
+{{ include "pillion.fullname" . }}-uninstall
+{{- end -}}
+
 {{/* The namespace of the pod of `helm test`. */}}
 {{- define "pillion.testNamespace" -}}
 {{- if .Values.test.namespace }}{{ .Values.test.namespace }}{{ else if include "pillion.proves" . }}{{ include "pillion.proofNamespace" . }}{{ else }}default{{ end -}}
@@ -110,6 +121,9 @@ yes
 - --cluster-templates={{ .Values.clusterTemplates }}
 - --owner-events={{ not .Values.rbac.hardened }}
 - --keep-required-label={{ .Values.webhook.required.enabled }}
+{{- if include "pillion.unlabels" . }}
+- --uninstall-marker={{ include "pillion.uninstallMarker" . }}
+{{- end }}
 - --enforcement={{ .Values.enforcement.mode }}
 {{- if include "pillion.proves" . }}
 - --proof-namespace={{ include "pillion.proofNamespace" . }}

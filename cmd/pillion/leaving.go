@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+
+	"github.com/pillion-dev/pillion/injector/webhook"
+)
+
+// leaving is what a replica does while its release is removed. Helm first makes a ConfigMap,
+// the marker: whoever sees it sets no label any more. Then Helm makes others, whose reviews are
+// answered when the labels are off, or when the API server waits no longer. So Helm waits for
+// as long as a review takes, and where nobody answers, not at all.
+type leaving struct {
+	// marker watches the marker.
+	marker func(ctx context.Context) (watch.Interface, error)
+	// sweep takes the labels off.
+	sweep func(ctx context.Context) (map[string][]string, error)
+	log   *slog.Logger
+
+	// seen is closed when the marker is there.
+	seen chan struct{}
+	once sync.Once
+	// waiting bounds the reviews that wait.
+	waiting chan struct{}
+	// sweeping is held by the sweep that runs. Swept is closed when one has ended well.
+	sweeping chan struct{}
+	swept    chan struct{}
+}
+
+// leavingSettle is how long writes that other replicas had begun may still come.
+const leavingSettle = 500 * time.Millisecond
+
+func newLeaving(client metadata.Interface, c serveConfig, u *unlabeller, log *slog.Logger) *leaving {
+	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.Namespace)
+	return &leaving{
+		marker: func(ctx context.Context) (watch.Interface, error) {
+			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.UninstallMarker})
+		},
+		sweep: u.sweep, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4), sweeping: make(chan struct{}, 1), swept: make(chan struct{}),
+	}
+}
+
+// Run watches for the marker until ctx ends, which is no error.
+func (l *leaving) Run(ctx context.Context) error {
+	said := ""
+	for ctx.Err() == nil {
+		w, err := l.marker(ctx)
+		if err == nil {
+			l.follow(ctx, w)
+			w.Stop()
+		} else if text := err.Error(); text != said && ctx.Err() == nil {
+			said = text
+			l.log.Warn("the ConfigMap that says that the release is being removed cannot be watched: labels of namespaces stay then, until `pillion unlabel`", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.seen:
+			<-ctx.Done()
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+func (l *leaving) follow(ctx context.Context, w watch.Interface) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.ResultChan():
+			if !ok || e.Type == watch.Error {
+				return
+			}
+			if e.Type == watch.Added || e.Type == watch.Modified {
+				l.once.Do(func() {
+					l.log.Info("the release is being removed: no label of a namespace is set any more. If it is not, restart this replica")
+					close(l.seen)
+				})
+				return
+			}
+		}
+	}
+}
+
+// yes reports whether the release is being removed.
+func (l *leaving) yes() bool {
+	select {
+	case <-l.seen:
+		return true
+	default:
+		return false
+	}
+}
+
+// until returns a function that runs f until the release is being removed.
+func (l *leaving) until(f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			select {
+			case <-l.seen:
+				stop()
+			case <-running.Done():
+			}
+		}()
+		err := f(running)
+		if err == nil {
+			<-ctx.Done()
+		}
+		return err
+	}
+}
+
+// Name implements [webhook.Webhook].
+func (*leaving) Name() string { return "uninstall" }
+
+// Review implements [webhook.Webhook]. It refuses nothing. Everybody who reaches the port could
+// send such a review, so without the marker it does nothing.
+func (l *leaving) Review(ctx context.Context, r *webhook.Review) (webhook.Response, error) {
+	if r.DryRun {
+		return webhook.Allowed(), nil
+	}
+	select {
+	case l.waiting <- struct{}{}:
+		defer func() { <-l.waiting }()
+	default:
+		return webhook.Allowed(), nil
+	}
+	select {
+	case <-l.seen:
+	case <-ctx.Done():
+		return webhook.Allowed(), nil
+	case <-time.After(2 * time.Second): // the watch may be late by a moment
+		return webhook.Allowed(), nil
+	}
+	select {
+	case l.sweeping <- struct{}{}:
+		// Not in the review's time: what is left is done after it.
+		go l.takeOff(context.WithoutCancel(ctx))
+	default:
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(5 * time.Second)
+	}
+	select {
+	case <-l.swept:
+	case <-ctx.Done():
+	case <-time.After(time.Until(deadline) - leavingSettle): // the answer takes time, too
+	}
+	return webhook.Allowed(), nil
+}
+
+// takeOff takes the labels off until none is left.
+func (l *leaving) takeOff(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		done, err := l.sweep(ctx)
+		l.log.Info("took labels off namespaces", "namespaces", len(done), "error", fmt.Sprint(err))
+		if err == nil && len(done) == 0 {
+			close(l.swept)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			<-l.sweeping // the next review tries again
+			return
+		case <-time.After(leavingSettle):
+		}
+	}
+}
+
+// unlessLeaving is a webhook for namespaces that changes nothing once the release is being
+// removed.
+type unlessLeaving struct {
+	webhook.Webhook
+	leaving *leaving
+}
+
+// Review implements [webhook.Webhook].
+func (u unlessLeaving) Review(ctx context.Context, r *webhook.Review) (webhook.Response, error) {
+	if u.leaving.yes() {
+		return webhook.Allowed(), nil
+	}
+	return u.Webhook.Review(ctx, r)
+}

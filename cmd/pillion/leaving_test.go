@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	metadatafake "k8s.io/client-go/metadata/fake"
+
+	"github.com/pillion-dev/pillion/injector/unlabel"
+	"github.com/pillion-dev/pillion/injector/webhook"
+)
+
+// release is a release of which a replica may be told that it is removed.
+type release struct {
+	*leaving
+	marker *watch.FakeWatcher
+	sweeps atomic.Int32
+	// labels are those of namespaces, of which a sweep takes off ten.
+	labels atomic.Int32
+	stuck  atomic.Bool
+}
+
+// newRelease runs a replica's part until the test ends. Use it in a synctest bubble.
+func newRelease(t *testing.T) *release {
+	r := &release{marker: watch.NewFakeWithChanSize(10, false)}
+	watches := 0
+	r.leaving = &leaving{
+		marker: func(context.Context) (watch.Interface, error) {
+			if watches++; watches < 3 {
+				return nil, errors.New("connection refused")
+			}
+			return r.marker, nil
+		},
+		sweep: func(ctx context.Context) (map[string][]string, error) {
+			r.sweeps.Add(1)
+			if r.stuck.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			done := map[string][]string{}
+			for i := range min(r.labels.Load(), 10) {
+				done[string(rune('a'+i))] = []string{"pillion.dev/injection"}
+			}
+			r.labels.Add(-int32(len(done)))
+			return done, nil
+		},
+		log: slog.New(slog.DiscardHandler), seen: make(chan struct{}), waiting: make(chan struct{}, 4), sweeping: make(chan struct{}, 1), swept: make(chan struct{}),
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// review sends a review with a deadline, and returns how long it took.
+func (r *release) review(t *testing.T, dryRun bool) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	if _, err := r.Review(ctx, &webhook.Review{DryRun: dryRun}); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("the answer is later than the API server waits")
+	}
+	return time.Since(began)
+}
+
+func TestWithoutTheMarkerNobodyTakesLabelsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		time.Sleep(time.Minute)
+		for range 10 { // as somebody could forge them
+			go r.review(t, false)
+		}
+		synctest.Wait()
+		if n := len(r.waiting); n > 4 {
+			t.Errorf("%d reviews wait", n)
+		}
+		time.Sleep(time.Minute)
+		if r.sweeps.Load() != 0 || r.yes() {
+			t.Error("labels are taken off for a review that anybody can send")
+		}
+	})
+}
+
+func TestLabelsAreOffWhenTheReviewIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		kept := make(chan struct{})
+		keeper := r.until(func(ctx context.Context) error { <-ctx.Done(); close(kept); return nil })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- keeper(ctx) }()
+		time.Sleep(time.Minute)
+		r.labels.Store(95)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		if r.review(t, true); r.sweeps.Load() != 0 {
+			t.Error("a dry run takes labels off")
+		}
+		if took := r.review(t, false); r.labels.Load() != 0 {
+			t.Errorf("after %s there are %d labels", took, r.labels.Load())
+		}
+		<-kept
+		select {
+		case err := <-ended:
+			t.Errorf("the replica ends with its keeper: %v", err)
+		default:
+		}
+		sweeps := r.sweeps.Load()
+		if took := r.review(t, false); took > 0 || r.sweeps.Load() != sweeps {
+			t.Errorf("the second one takes %s", took)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASweepThatHangsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		r.stuck.Store(true)
+		time.Sleep(time.Minute)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		for range 3 {
+			if took := r.review(t, false); took < 9*time.Second {
+				t.Errorf("it is answered after %s", took)
+			}
+		}
+		r.stuck.Store(false)
+		time.Sleep(2 * time.Minute)
+		r.labels.Store(5)
+		if r.review(t, false); r.labels.Load() != 0 {
+			t.Error("the labels stay when it works again")
+		}
+	})
+}
+
+func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	object := func(name string, manager string, labels map[string]string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: labels, ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`)},
+			}}},
+		}
+	}
+	for _, dryRun := range []bool{true, false} {
+		client := metadatafake.NewSimpleMetadataClient(scheme,
+			object("plain", "kubectl", map[string]string{"team": "a"}),
+			object("set", "pillion", map[string]string{"pillion.dev/injection": "enforced", "pillion.dev/required": "true", "team": "a"}),
+			object("hand", "kubectl", map[string]string{"pillion.dev/injection": "disabled"}),
+		)
+		namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev", "pillion"), dryRun}).sweep(t.Context())
+		if err != nil || len(done) != 1 || !slices.Equal(done["set"], []string{"pillion.dev/injection", "pillion.dev/required"}) {
+			t.Errorf("it says %v, %v", done, err)
+		}
+		for name, want := range map[string]int{"plain": 1, "set": map[bool]int{true: 3, false: 1}[dryRun], "hand": 1} {
+			ns, err := namespaces.Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil || len(ns.Labels) != want {
+				t.Errorf("dry run %t: %s has the labels %v (%v), want %d", dryRun, name, ns.Labels, err, want)
+			}
+		}
+	}
+}

@@ -53,19 +53,21 @@ func newLeaving(client metadata.Interface, c serveConfig, u *unlabeller, log *sl
 func (l *leaving) Run(ctx context.Context) error {
 	said := ""
 	for ctx.Err() == nil {
+		pause := time.Second
 		w, err := l.marker(ctx)
 		if err == nil {
 			l.follow(ctx, w)
 			w.Stop()
-		} else if text := err.Error(); text != said && ctx.Err() == nil {
-			said = text
+			said = ""
+		} else if pause = 10 * time.Second; err.Error() != said && ctx.Err() == nil {
+			said = err.Error()
 			l.log.Warn("the ConfigMap that says that the release is being removed cannot be watched: labels of namespaces stay then, until `pillion unlabel`", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 		case <-l.seen:
 			<-ctx.Done()
-		case <-time.After(time.Second):
+		case <-time.After(pause):
 		}
 	}
 	return nil

@@ -164,7 +164,7 @@ func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
 		return &metav1.PartialObjectMetadata{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Labels: labels, ManagedFields: []metav1.ManagedFieldsEntry{{
-				Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`)},
+				Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`),
 			}}},
 		}
 	}

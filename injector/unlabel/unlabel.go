@@ -50,7 +50,7 @@ func owns(e metav1.ManagedFieldsEntry, label string) bool {
 			Labels map[string]json.RawMessage `json:"f:labels"`
 		} `json:"f:metadata"`
 	}
-	if err := json.Unmarshal(e.FieldsV1.Raw, &fields); err != nil {
+	if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields); err != nil {
 		return true
 	}
 	_, ok := fields.Metadata.Labels["f:"+label]

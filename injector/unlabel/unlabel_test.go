@@ -9,7 +9,7 @@ import (
 
 // by is an entry of managed fields for these fields of labels.
 func by(manager, fields string) metav1.ManagedFieldsEntry {
-	return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{` + fields + `}}}`)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{` + fields + `}}}`)}
 }
 
 func TestLabelsThatAHandSetStayAndAllOthersOfPillionGo(t *testing.T) {

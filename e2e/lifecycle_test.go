@@ -230,7 +230,7 @@ func TestAReviewInFlightIsAnsweredWhileAReplicaStops(t *testing.T) {
 func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	manifests := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
 	look := func() string {
-		return must(t, manifests, "kubectl", "get", "-n", ground.Namespace, "-f", "-", "-o", "yaml")
+		return must(t, manifests, "kubectl", "get", "-f", "-", "-o", "yaml")
 	}
 	before, replica := look(), shared.Replicas(ground.Namespace)[0]
 	must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
@@ -243,11 +243,11 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	if _, err := publishedBundle(t); err != nil {
 		t.Errorf("after the upgrade: %v", err)
 	}
-	if _, _, err := run(t, manifests, "kubectl", "diff", "-n", ground.Namespace, "-f", "-"); err != nil {
+	if _, _, err := run(t, manifests, "kubectl", "diff", "-f", "-"); err != nil {
 		t.Errorf("kubectl apply of the rendered chart would change the live objects: %v", err)
 	}
 	// Not applied for good: who applies takes the fields over, and Helm 4 respects that.
-	if diff, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "--force-conflicts", "--field-manager=gitops", "-n", ground.Namespace, "-f", "-"); err != nil {
+	if diff, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", "-"); err != nil {
 		t.Errorf("kubectl apply --server-side of the rendered chart would change the live objects: %v\n%s", err, diff)
 	}
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,9 +30,10 @@ type leaving struct {
 	once sync.Once
 	// waiting bounds the reviews that wait.
 	waiting chan struct{}
-	// sweeping is held by the sweep that runs. Swept is closed when one has ended well.
-	sweeping chan struct{}
-	swept    chan struct{}
+	mu sync.Mutex
+	// swept is closed when the sweep that runs has ended. It is nil if none does, and stays
+	// when one found nothing more to do.
+	swept chan struct{}
 }
 
 // leavingSettle is how long writes that other replicas had begun may still come.
@@ -45,7 +45,7 @@ func newLeaving(client metadata.Interface, c serveConfig, u *unlabeller, log *sl
 		marker: func(ctx context.Context) (watch.Interface, error) {
 			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.UninstallMarker})
 		},
-		sweep: u.sweep, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4), sweeping: make(chan struct{}, 1), swept: make(chan struct{}),
+		sweep: u.sweep, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4),
 	}
 }
 
@@ -145,39 +145,46 @@ func (l *leaving) Review(ctx context.Context, r *webhook.Review) (webhook.Respon
 	case <-time.After(2 * time.Second): // the watch may be late by a moment
 		return webhook.Allowed(), nil
 	}
-	select {
-	case l.sweeping <- struct{}{}:
+	l.mu.Lock()
+	if l.swept == nil {
+		l.swept = make(chan struct{})
 		// Not in the review's time: what is left is done after it.
-		go l.takeOff(context.WithoutCancel(ctx))
-	default:
+		go l.takeOff(context.WithoutCancel(ctx), l.swept)
 	}
+	swept := l.swept
+	l.mu.Unlock()
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(5 * time.Second)
 	}
 	select {
-	case <-l.swept:
+	case <-swept:
 	case <-ctx.Done():
 	case <-time.After(time.Until(deadline) - leavingSettle): // the answer takes time, too
 	}
 	return webhook.Allowed(), nil
 }
 
-// takeOff takes the labels off until none is left.
-func (l *leaving) takeOff(ctx context.Context) {
+// takeOff takes the labels off until none is left, or none can be taken off. Then it closes
+// swept.
+func (l *leaving) takeOff(ctx context.Context, swept chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	defer close(swept)
 	for {
 		done, err := l.sweep(ctx)
-		l.log.Info("took labels off namespaces", "namespaces", len(done), "error", fmt.Sprint(err))
-		if err == nil && len(done) == 0 {
-			close(l.swept)
+		l.log.Info("took labels off namespaces", "namespaces", len(done))
+		if len(done) == 0 {
+			if err != nil {
+				l.log.Error("labels of namespaces cannot be taken off; they mean nothing without Pillion, and `pillion unlabel` takes them off", "error", err)
+				l.mu.Lock()
+				l.swept = nil // the next review tries again
+				l.mu.Unlock()
+			}
 			return
 		}
 		select {
-		case <-ctx.Done():
-			<-l.sweeping // the next review tries again
-			return
+		case <-ctx.Done(): // the next sweep says what is wrong
 		case <-time.After(leavingSettle):
 		}
 	}

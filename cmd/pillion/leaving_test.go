@@ -28,6 +28,7 @@ type release struct {
 	// labels are those of namespaces, of which a sweep takes off ten.
 	labels atomic.Int32
 	stuck  atomic.Bool
+	refuse atomic.Bool
 }
 
 // newRelease runs a replica's part until the test ends. Use it in a synctest bubble.
@@ -47,6 +48,9 @@ func newRelease(t *testing.T) *release {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
+			if r.refuse.Load() {
+				return nil, errors.New("a policy refuses it")
+			}
 			done := map[string][]string{}
 			for i := range min(r.labels.Load(), 10) {
 				done[string(rune('a'+i))] = []string{"pillion.dev/injection"}
@@ -54,7 +58,7 @@ func newRelease(t *testing.T) *release {
 			r.labels.Add(-int32(len(done)))
 			return done, nil
 		},
-		log: slog.New(slog.DiscardHandler), seen: make(chan struct{}), waiting: make(chan struct{}, 4), sweeping: make(chan struct{}, 1), swept: make(chan struct{}),
+		log: slog.New(slog.DiscardHandler), seen: make(chan struct{}), waiting: make(chan struct{}, 4),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -149,6 +153,25 @@ func TestASweepThatHangsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
 		r.stuck.Store(false)
 		time.Sleep(2 * time.Minute)
 		r.labels.Store(5)
+		if r.review(t, false); r.labels.Load() != 0 {
+			t.Error("the labels stay when it works again")
+		}
+	})
+}
+
+func TestLabelsThatCannotBeTakenOffKeepNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		r.refuse.Store(true)
+		time.Sleep(time.Minute)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		r.labels.Store(5)
+		for range 3 {
+			if took := r.review(t, false); took > time.Second {
+				t.Errorf("it is answered after %s", took)
+			}
+		}
+		r.refuse.Store(false)
 		if r.review(t, false); r.labels.Load() != 0 {
 			t.Error("the labels stay when it works again")
 		}

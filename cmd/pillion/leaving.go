@@ -30,7 +30,7 @@ type leaving struct {
 	once sync.Once
 	// waiting bounds the reviews that wait.
 	waiting chan struct{}
-	mu sync.Mutex
+	mu      sync.Mutex
 	// swept is closed when the sweep that runs has ended. It is nil if none does, and stays
 	// when one found nothing more to do.
 	swept chan struct{}

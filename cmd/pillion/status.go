@@ -281,7 +281,10 @@ func status(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 		}
 	}
 	for _, a := range all {
-		for _, p := range append(a.problems(), a.labelProblems()...) {
+		for _, line := range a.namedMissing() {
+			fmt.Fprintf(w, "warning: %s: %s\n", a.name, line)
+		}
+		for _, p := range slices.Concat(a.problems(), a.labelProblems(), a.inUseProblems()) {
 			missing = true
 			fmt.Fprintf(w, "failing: %s: %s; its log says why\n", a.name, p)
 		}

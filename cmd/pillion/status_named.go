@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// namedMissing returns the templates that namespaces name and the replica has not. A namespace
+// can name anything, so they are no failure of Pillion's; `pillion prove` fails.
+func (a answers) namedMissing() []string {
+	var list []string
+	for _, m := range a.metrics["pillion_unknown_template_namespaces"].GetMetric() {
+		n, name := numberOf(m), labelsOf(m)["template"]
+		switch {
+		case n == 0:
+		case name == "":
+			list = append(list, fmt.Sprintf("other templates: %.0f namespaces name them, and they are not there", n))
+		default:
+			list = append(list, fmt.Sprintf("template %s: %.0f namespaces name it, and it is not there, so their pods are refused", name, n))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// inUseProblems returns why the replica cannot record the templates in use.
+func (a answers) inUseProblems() []string {
+	if n, _ := a.value("pillion_templates_in_use_failing"); n > 0 {
+		return []string{"the templates in use cannot be recorded, so an upgrade that drops one is not held up"}
+	}
+	return nil
+}

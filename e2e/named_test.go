@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// oneMore starts one more Pillion beside the running replica, with the same environment and
+// service account, and the same arguments but those that begin with without, and these in
+// addition. No API server calls it. It returns what the replica lacks, and "" once it is ready.
+func oneMore(t *testing.T, without string, more ...string) (missing func() string) {
+	t.Helper()
+	running := fmt.Sprintf("/proc/%d/", shared.Replicas(ground.Namespace)[0].PID)
+	list := func(name string) []string {
+		text, err := os.ReadFile(running + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Readlink(running + "exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	args := slices.DeleteFunc(list("cmdline")[1:], func(arg string) bool { return without != "" && strings.HasPrefix(arg, without) })
+	cmd := exec.Command(program, append(append(args, "--listen=127.0.0.1:0", "--admin-listen="+admin), more...)...)
+	cmd.Env, cmd.Stderr = list("environ"), &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the new replica's log:\n%s", log.Bytes())
+		}
+	})
+	return func() string {
+		answer, err := http.Get("http://" + admin + "/readyz")
+		if err != nil {
+			return err.Error()
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err.Error()
+		}
+		if answer.StatusCode == http.StatusOK {
+			return ""
+		}
+		return string(text)
+	}
+}
+
+// inUse waits until the running replica has recorded that a template is in use.
+func inUse(t *testing.T, template string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		m, err := client.CoreV1().ConfigMaps(ground.Namespace).Get(t.Context(), "pillion-templates-in-use", metav1.GetOptions{})
+		if err != nil || !strings.Contains("\n"+m.Data["templates"]+"\n", "\n"+template+"\n") {
+			return fmt.Errorf("the templates in use are %v (%v), want %s among them", m, err, template)
+		}
+		return nil
+	})
+}
+
+// Not in parallel: other tests' namespaces name templates of the library. It is left out on a
+// node, where the upgrade of lifecycle_test.go shows the same.
+func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
+	n := newNamespace(t, asking("git-sync"), nil)
+	newNamespace(t, asking("never-was-one"), nil)
+	inUse(t, "git-sync")
+	upgraded := oneMore(t, "--library=")
+	var said string
+	eventually(t, soon, func() error {
+		if said = upgraded(); !strings.Contains(said, "templates in use: templates named by namespaces are missing: git-sync (") {
+			return fmt.Errorf("the new replica says %q", said)
+		}
+		return nil
+	})
+	for _, want := range []string{n.name, "helm rollback", "pillion.dev/inject-", "allowMissingTemplates={git-sync}"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+	if strings.Contains(said, "never-was-one") {
+		t.Errorf("a name that never was a template's holds it up: %q", said)
+	}
+	allowed := oneMore(t, "--library=", "--allow-missing-templates=git-sync")
+	eventually(t, soon, func() error { return nonEmpty("the replica that may lack it", allowed()) })
+	injects(t, n, "git-sync") // the running one goes on
+	if upgraded() == "" {
+		t.Error("the new replica is ready")
+	}
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
+	eventually(t, soon, func() error { return nonEmpty("with the annotation off, the new replica", upgraded()) })
+}
+
+// nonEmpty is an error that says what somebody said.
+func nonEmpty(who, said string) error {
+	if said == "" {
+		return nil
+	}
+	return fmt.Errorf("%s says %q", who, said)
+}
+
+func TestATemplateThatWorkloadsOrPodsNameIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, nil, nil)
+	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: asking(m.name)}, Spec: newPod("web", nil).Spec}
+	none, meta := int32(0), metav1.ObjectMeta{Name: "web"}
+	selector := &metav1.LabelSelector{MatchLabels: pod.Labels}
+	job := pod
+	job.Annotations, job.Spec.RestartPolicy = asking("+"+m.name), corev1.RestartPolicyNever
+	suspended := true
+	_, err1 := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &none, Selector: selector, Template: pod}}, metav1.CreateOptions{})
+	_, err2 := client.AppsV1().StatefulSets(n.name).Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &none, Selector: selector, Template: pod}}, metav1.CreateOptions{})
+	_, err3 := client.BatchV1().CronJobs(n.name).Create(t.Context(), &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "0 0 1 1 *", Suspend: &suspended, JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}}}}, metav1.CreateOptions{})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	n.mustCreate(t, newPod("bare", asking(m.name)))
+	_, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name)
+	if err == nil || !strings.Contains(stderr, "(TemplateInUse)") || !strings.Contains(stderr, `"suspend":true`) {
+		t.Fatalf("the deletion: %v\n%s", err, stderr)
+	}
+	for _, kind := range []string{"deployment", "statefulset", "cronjob"} {
+		if !strings.Contains(stderr, kind+" "+n.name+"/web") {
+			t.Errorf("the refusal does not name the %s:\n%s", kind, stderr)
+		}
+	}
+	if !strings.Contains(stderr, "pod "+n.name+"/bare") {
+		t.Errorf("the refusal does not name the pod:\n%s", stderr)
+	}
+	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
+	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
+}
+
+func TestTheStatusTellsInHowManyNamespacesATemplateIsInForce(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	shows := func(want int64) {
+		t.Helper()
+		eventually(t, 3*soon, func() error {
+			if n := m.object(t).Status.Namespaces; n == nil || *n != want {
+				return fmt.Errorf("the status is %s, want %d namespaces", pretty(m.object(t).Status), want)
+			}
+			return nil
+		})
+	}
+	shows(0)
+	n := newNamespace(t, asking(m.name), nil)
+	newNamespace(t, asking("ca-bundle,"+m.name), nil)
+	shows(2)
+	fields := strings.Fields(strings.Split(must(t, "", "kubectl", "get", "sidecartemplate", m.name), "\n")[1])
+	if len(fields) != 7 || fields[4] != strconv.Itoa(2) {
+		t.Errorf("kubectl get shows %q", fields)
+	}
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
+	shows(1)
+}
+
+func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	wrong := unique("none")
+	n := newNamespace(t, asking("ca-bundle,"+wrong), nil)
+	_, stderr, err := run(t, "", "pillion", "prove", "--namespace", "default")
+	if err == nil || !strings.Contains(stderr, "there is no template "+wrong+", which these namespaces name, so their pods are refused: "+n.name) || strings.Contains(stderr, "no template ca-bundle") {
+		t.Errorf("prove: %v\n%s", err, stderr)
+	}
+}
+
+// Not in parallel: it takes every template of the cluster away from the others.
+func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(m.name), nil)
+	injects(t, n, m.name)
+	definition := "sidecartemplates.pillion.dev"
+	file := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(file, []byte(must(t, "", "kubectl", "get", "crd", definition, "-o", "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restore := func() {
+		_, _, _ = run(t, "", "kubectl", "create", "-f", file)
+		eventually(t, soon, func() error {
+			_, stderr, err := run(t, m.yaml(), "kubectl", "apply", "-f", "-")
+			if err != nil {
+				return fmt.Errorf("applying the template again: %w\n%s", err, stderr)
+			}
+			return nil
+		})
+	}
+	defer restore()
+	// Deletion goes past the guard, though a namespace names the template: API servers ask no
+	// webhook about objects that go with their CRD.
+	must(t, "", "kubectl", "delete", "crd", definition, "--timeout=60s")
+	tried := 0
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tried++ {
+		pod, err := n.preview(t, newPod("web", nil))
+		if err != nil || sidecar(pod, m.name) == nil {
+			t.Fatalf("pod %d after the CRD was deleted: %v", tried, err)
+		}
+	}
+	restore()
+	eventually(t, soon, func() error {
+		if object := m.object(t); object.Status.Hash == "" {
+			return fmt.Errorf("with the CRD back, the status is %s", pretty(object.Status))
+		}
+		return nil
+	})
+	injects(t, n, m.name)
+	t.Attr("pods-after-the-crd-was-deleted", fmt.Sprintf("%d tried, all injected", tried))
+}

@@ -296,7 +296,14 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		return err
 	})
 
-	must(t, "", "helm", append([]string{"rollback", ground.Release, "-n", ground.Namespace}, wait()...)...)
+	// The namespace names the template that the rollback drops, so the replica that has it
+	// goes on until the annotation is off.
+	inUse(t, "extra")
+	must(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
+	if shared.Kind() == ground.KindNode {
+		heldUp(t, n)
+	}
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +311,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		t.Errorf("after the rollback Pillion's arguments are\n%s\nwant\n%s", got, before)
 	}
 	eventually(t, soon, func() error {
-		_, err := n.preview(t, newPod("probe", nil))
+		_, err := n.preview(t, newPod("probe", asking("extra")))
 		if err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
 			return fmt.Errorf("after the rollback a pod that asks for the upgrade's template: %v, want UnknownTemplate", err)
 		}
@@ -313,6 +320,32 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	if _, err := publishedBundle(t); err != nil {
 		t.Errorf("after the rollback: %v", err)
 	}
+}
+
+// heldUp waits until a replica that runs says that the template extra is missing, and then
+// creates pods by dry run for three seconds, all of which get the template.
+func heldUp(t *testing.T, n *namespace) {
+	t.Helper()
+	eventually(t, running, func() error {
+		pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			_, stderr, _ := run(t, "", "kubectl", "get", "--raw", "/api/v1/namespaces/"+ground.Namespace+"/pods/"+pod.Name+":8080/proxy/readyz")
+			if strings.Contains(stderr, "templates named by namespaces are missing: extra ("+n.name+")") {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d replicas says that extra is missing", len(pods.Items))
+	})
+	tried := 0
+	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tried++ {
+		if pod, err := n.preview(t, newPod("probe", nil)); err != nil || pod.Labels["example.com/extra"] != "1" {
+			t.Fatalf("pod %d while the new replica is held up: %v", tried, err)
+		}
+	}
+	t.Attr("pods-while-an-upgrade-is-held-up", fmt.Sprintf("%d tried, all injected", tried))
 }
 
 // clean drops what controllers write all the time.

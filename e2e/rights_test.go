@@ -76,6 +76,10 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
 		{verb: "create", group: "events.k8s.io", resource: "events", namespace: "default"},
 		{verb: "get", group: "apps", resource: "replicasets", namespace: "default", name: "any"},
+		{verb: "list", group: "apps", resource: "deployments"},
+		{verb: "list", resource: "pods"},
+		{verb: "update", resource: "configmaps", namespace: own, name: "pillion-templates-in-use"},
+		{verb: "get", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name: "sidecartemplates.pillion.dev"},
 	}
 	denied := []right{
 		{verb: "list", resource: "secrets"},
@@ -101,6 +105,10 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "get", resource: "configmaps", namespace: "kube-system", name: "any"},
 		{verb: "watch", resource: "configmaps", namespace: own, name: "another"},
 		{verb: "create", resource: "configmaps", namespace: own},
+		{verb: "update", resource: "configmaps", namespace: own, name: "pillion-templates"},
+		{verb: "update", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name: "sidecartemplates.pillion.dev"},
+		{verb: "get", resource: "pods", namespace: "default", name: "any"},
+		{verb: "watch", resource: "pods"},
 		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: own, name: account},
 		{verb: "create", group: registration, resource: webhooks},
 		{verb: "delete", group: registration, resource: webhooks, name: configuration},

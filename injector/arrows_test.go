@@ -50,6 +50,8 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/unlabel":    append(clients, module+"injector", module+"certs"),
 		"injector/proof":      append(clients, module+"injector/webhook", module+"injector/namespaces", module+"templates", module+"certs"),
+		"injector/usage":      {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "injector/webhook", module + "injector/namespaces", module + "certs"},
+		"injector/handover":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
 		"certs":               {module + "injector", module + "templates"},

@@ -84,7 +84,7 @@ var sentences = map[Code]string{
 	TemplateTooExpensive: "rendering the template goes over its bound",
 	RenderFailed:         "an expression of the template fails for this pod",
 	TemplateInvalid:      "the template has mistakes",
-	TemplateInUse:        "namespaces ask for the template",
+	TemplateInUse:        "namespaces, workloads or pods ask for the template",
 	RequiredMissing:      "the pod is not what a required template makes of it",
 	InternalError:        "Pillion itself failed",
 }

@@ -10,14 +10,26 @@ func RequiredLabel(prefix string) string { return cmp.Or(prefix, DefaultPrefix) 
 // required template selects it. Of a template without a good version the selector counts as
 // far as it is known, since its pods are refused. A suspended template verifies nothing.
 func (s *Set) VerifiedIn(namespace map[string]string) bool {
-	return s.verifiedSomewhere.any(namespace, nil)
+	return s.selects(namespace, true)
 }
 
 // MatchedIn reports whether a template in force selects the namespace with these labels
 // without being asked for, whatever the labels of its pods are. Suspended templates and
 // required ones do not count: for these there is [Set.VerifiedIn].
 func (s *Set) MatchedIn(namespace map[string]string) bool {
-	return s.matchingSomewhere.any(namespace, nil)
+	return s.selects(namespace, false)
+}
+
+// selects reports whether an entry that is not suspended selects the namespace, of those that
+// are required or of the others.
+func (s *Set) selects(namespace map[string]string, required bool) bool {
+	found := false
+	s.bySelection().each(namespace, nil, func(place int) bool {
+		e := s.entries[place]
+		found = e.Required() == required && !e.Suspended()
+		return !found
+	})
+	return found
 }
 
 // Suspended reports whether the template is injected nowhere, as far as that is known.

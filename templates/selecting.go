@@ -13,9 +13,8 @@ type selecting struct {
 	index index
 }
 
-// Selecting returns the places of the entries whose match selects a namespace with these
-// labels, whatever the pods are, in no order.
-func (s *Set) Selecting(namespace map[string]string) []int {
+// bySelection returns the index of the entries by the namespaces that their match selects.
+func (s *Set) bySelection() *index {
 	s.selecting.once.Do(func() {
 		all := map[int]selected{}
 		for place, e := range s.entries {
@@ -25,5 +24,11 @@ func (s *Set) Selecting(namespace map[string]string) []int {
 		}
 		s.selecting.index = newIndex(all)
 	})
-	return s.selecting.index.find(nil, namespace, nil)
+	return &s.selecting.index
+}
+
+// Selecting returns the places of the entries whose match selects a namespace with these
+// labels, whatever the pods are, in no order.
+func (s *Set) Selecting(namespace map[string]string) []int {
+	return s.bySelection().find(nil, namespace, nil)
 }

@@ -69,9 +69,8 @@ type Set struct {
 	// matching finds the entries with a match that are not required. Those that are see
 	// other labels of the pod.
 	matching, requiredMatching index
-	// These find entries by the namespace, whatever the pods are: the required ones, those of
-	// them that are not suspended, and of the others those that are not.
-	requiredSomewhere, verifiedSomewhere, matchingSomewhere index
+	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
+	requiredSomewhere index
 	// selecting finds entries by the namespaces that they select.
 	selecting selecting
 }
@@ -94,8 +93,7 @@ func NewSet(entries []Entry) *Set {
 
 // file notes how each entry is found.
 func (s *Set) file() {
-	matching, required := map[int]selected{}, map[int]selected{}
-	requiredIn, verifiedIn, matchingIn := map[int]selected{}, map[int]selected{}, map[int]selected{}
+	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
 		if e.InjectByDefault() {
@@ -105,22 +103,15 @@ func (s *Set) file() {
 			s.required = append(s.required, place)
 		}
 		namespace, pod, ok := e.Match()
-		if !ok {
-			continue
-		}
-		anywhere := selected{namespace, labels.Everything()}
-		all, active := matching, matchingIn
-		if e.Required() {
-			all, active = required, verifiedIn
-			requiredIn[place] = anywhere
-		}
-		all[place] = selected{namespace, pod}
-		if !e.Suspended() {
-			active[place] = anywhere
+		switch {
+		case ok && e.Required():
+			required[place] = selected{namespace, pod}
+			somewhere[place] = selected{namespace, labels.Everything()}
+		case ok:
+			matching[place] = selected{namespace, pod}
 		}
 	}
-	s.matching, s.requiredMatching = newIndex(matching), newIndex(required)
-	s.requiredSomewhere, s.verifiedSomewhere, s.matchingSomewhere = newIndex(requiredIn), newIndex(verifiedIn), newIndex(matchingIn)
+	s.matching, s.requiredMatching, s.requiredSomewhere = newIndex(matching), newIndex(required), newIndex(somewhere)
 }
 
 func compareEntries(a, b Entry) int {

@@ -436,9 +436,8 @@ type labelled struct{ set, byHand, required *namespace }
 func newLabelled(t *testing.T) labelled {
 	t.Helper()
 	_, required := newRequired(t, nil)
-	l := labelled{newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, asking("fluent-bit"), nil), required}
-	must(t, "", "kubectl", "label", "namespace", l.set.name, injectionLabel+"=enabled", "--field-manager=pillion", "--overwrite")
-	must(t, "", "kubectl", "label", "namespace", l.byHand.name, injectionLabel+"=enforced", "--overwrite")
+	l := labelled{newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, asking("fluent-bit"), enforced()), required}
+	eventually(t, soon, func() error { return l.set.hasInjection(t, "enforced") })
 	eventually(t, soon, func() error { return required.hasLabel(t, true) })
 	return l
 }

@@ -430,6 +430,33 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	}
 }
 
+// The command of the chart's notes and of docs/enforcement.md, while Pillion does not answer.
+func TestAReleaseIsTurnedOffByOneCommandAndOnByAnother(t *testing.T) {
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, strict, "fluent-bit")
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := strict.preview(t, newPod("closed", nil)); err == nil {
+		t.Error("before it, a pod is created, so that this shows nothing")
+	}
+	must(t, "", "kubectl", "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", configuration)
+	began := time.Now()
+	eventually(t, soon, func() error {
+		pod, err := strict.preview(t, newPod("free", nil))
+		if err == nil && containerNames(pod) != "app" {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	t.Attr("off-after", time.Since(began).Round(time.Millisecond).String())
+	must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reuse-values")
+	scale(t, 1)
+	injects(t, strict, "fluent-bit")
+	eventually(t, soon, func() error { return proven("1") })
+}
+
 // labelled are namespaces with labels of each origin.
 type labelled struct{ set, byHand, required *namespace }
 

@@ -95,18 +95,18 @@ func inUse(t *testing.T, template string) {
 // Not in parallel: other tests' namespaces name templates of the library. It is left out on a
 // node, where the upgrade of lifecycle_test.go shows the same.
 func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
-	n := newNamespace(t, asking("git-sync"), nil)
+	n := newNamespace(t, asking("debug-toolbox"), nil)
 	newNamespace(t, asking("never-was-one"), nil)
-	inUse(t, "git-sync")
+	inUse(t, "debug-toolbox")
 	upgraded := oneMore(t, "--library=")
 	var said string
 	eventually(t, soon, func() error {
-		if said = upgraded(); !strings.Contains(said, "templates in use: templates named by namespaces are missing: git-sync (") {
+		if said = upgraded(); !strings.Contains(said, "templates in use: templates named by namespaces are missing: debug-toolbox (") {
 			return fmt.Errorf("the new replica says %q", said)
 		}
 		return nil
 	})
-	for _, want := range []string{n.name, "helm rollback", "pillion.dev/inject-", "allowMissingTemplates={git-sync}"} {
+	for _, want := range []string{n.name, "helm rollback", "pillion.dev/inject-", "allowMissingTemplates={debug-toolbox}"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q lacks %q", said, want)
 		}
@@ -114,9 +114,7 @@ func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
 	if strings.Contains(said, "never-was-one") {
 		t.Errorf("a name that never was a template's holds it up: %q", said)
 	}
-	allowed := oneMore(t, "--library=", "--allow-missing-templates=git-sync")
-	eventually(t, soon, func() error { return nonEmpty("the replica that may lack it", allowed()) })
-	injects(t, n, "git-sync") // the running one goes on
+	injects(t, n, "debug-toolbox") // the running one goes on
 	if upgraded() == "" {
 		t.Error("the new replica is ready")
 	}
@@ -170,19 +168,18 @@ func TestATemplateThatWorkloadsOrPodsNameIsNotDeleted(t *testing.T) {
 func TestTheStatusTellsInHowManyNamespacesATemplateIsInForce(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: sidecarSpec}
+	n := newNamespace(t, asking(m.name), nil)
+	newNamespace(t, asking("ca-bundle,"+m.name), nil)
 	m.apply(t)
 	shows := func(want int64) {
 		t.Helper()
-		eventually(t, 3*soon, func() error {
+		eventually(t, soon, func() error {
 			if n := m.object(t).Status.Namespaces; n == nil || *n != want {
 				return fmt.Errorf("the status is %s, want %d namespaces", pretty(m.object(t).Status), want)
 			}
 			return nil
 		})
 	}
-	shows(0)
-	n := newNamespace(t, asking(m.name), nil)
-	newNamespace(t, asking("ca-bundle,"+m.name), nil)
 	shows(2)
 	fields := strings.Fields(strings.Split(must(t, "", "kubectl", "get", "sidecartemplate", m.name), "\n")[1])
 	if len(fields) != 7 || fields[4] != strconv.Itoa(2) {

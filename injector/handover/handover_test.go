@@ -114,18 +114,29 @@ func (c *cluster) start(t *testing.T, names []string, allowed ...string) *replic
 	return r
 }
 
+// compiled is a template, whatever its entry is called.
+var compiled = func() func(t *testing.T) *templates.Template {
+	var once sync.Once
+	var made *templates.Template
+	return func(t *testing.T) *templates.Template {
+		once.Do(func() {
+			var err error
+			manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: any}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n"
+			if made, _, err = templates.Compile([]byte(manifest), templates.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return made
+	}
+}()
+
 // have puts these templates in force. A name with a ! has no usable version.
 func (r *replica) have(t *testing.T, names ...string) {
 	t.Helper()
 	var entries []templates.Entry
 	for _, name := range names {
 		name, bad := strings.CutSuffix(name, "!")
-		manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: %s}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n", name)
-		compiled, _, err := templates.Compile([]byte(manifest), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := templates.Entry{Name: name, Template: compiled}
+		e := templates.Entry{Name: name, Template: compiled(t)}
 		if bad {
 			e.Template, e.Err = nil, errors.New("it does not compile")
 		}

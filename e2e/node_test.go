@@ -591,8 +591,8 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 
 func TestOnANodeHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
 	must(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s")
-	left := must(t, "", "kubectl", "get", "pods,serviceaccounts,roles,rolebindings", "-A", "-o", "name")
-	if strings.Contains(left, "pillion-test") {
+	left := must(t, "", "kubectl", "get", "pods,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings", "-A", "-o", "name")
+	if strings.Contains(left, "pillion-test") || strings.Contains(left, "pillion-system-test") {
 		t.Errorf("helm test leaves\n%s", left)
 	}
 

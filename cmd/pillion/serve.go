@@ -169,8 +169,21 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return err
 	}
 	registry.MustRegister(prover.Collector())
+	counter, err := newCounter(c, set, ns, loaded, registry)
+	if err != nil {
+		return err
+	}
+	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
+	// A replica that is held up has not all templates: it must take no label off, and has
+	// nothing to say in a status.
+	mayWrite := func() error { return errors.Join(loaded(), checkAll(inUse)) }
+	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if status != nil {
+		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
+		writeStatus = once(mayWrite, status.Run)
+	}
 	labels := keptLabels(c, c.enforcing(prover))
-	keeper, err := newKeeper(labels, config, client, set, ns, loaded, log.With("component", "labels"))
+	keeper, err := newKeeper(labels, config, client, set, ns, mayWrite, log.With("component", "labels"))
 	if err != nil {
 		return err
 	}
@@ -178,16 +191,6 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if prover != nil {
 		prover.OnChange(keeper.Changed)
 	}
-	counter, err := newCounter(c, set, ns, loaded, registry)
-	if err != nil {
-		return err
-	}
-	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if status != nil {
-		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
-		writeStatus = status.Run
-	}
-	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	workloads, err := c.workloads(config, ns)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -64,4 +65,30 @@ func newHandover(c serveConfig, client clientset.Interface, counter *usage.Count
 	registry.MustRegister(h)
 	counter.OnCount(h.Counted)
 	return []webhook.Check{{Name: "templates in use", Ready: h.Ready}}, h.Run
+}
+
+// checkAll returns what the checks say is missing, or nil.
+func checkAll(checks []webhook.Check) error {
+	for _, c := range checks {
+		if err := c.Ready(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once returns a run that begins when something is ready.
+func once(ready func() error, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for ready() != nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+		return run(ctx)
+	}
 }

@@ -12,7 +12,9 @@
 //   - A name belongs to the first source that has it. The same name again, in the
 //     same source or in a later one, changes nothing but leaves an error on the entry,
 //     which names both places and is logged. An object's verdict is [NameTaken].
-//   - What a source no longer has is gone, unless the file it was in cannot be read.
+//   - What a source no longer has is gone, unless the file it was in cannot be read, or the
+//     file is gone and namespaces name the template ([Options.Named]).
+//   - Objects that went with their CRD stay in force, with an error, until they are back.
 //   - A source that cannot be read keeps what it last had.
 //   - Only manifests that changed are compiled.
 //

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,12 +29,16 @@ const (
 	// firstAnswer is how long a streamed list may take before the objects are listed page
 	// by page instead.
 	firstAnswer = 10 * time.Second
+	// forbiddenPause is the pause while lists are permitted and watches are not: each try
+	// lists everything.
+	forbiddenPause = 5 * time.Second
 	// A watch that ends well is begun anew at once, up to watchBurst times, and then
 	// watchesPerSecond.
 	watchesPerSecond = 2
 	watchBurst       = 4
-	// callTimeout bounds a page of a list.
-	callTimeout = 10 * time.Second
+	// callTimeout bounds a page of a list, and beginTimeout the time until a watch begins.
+	callTimeout  = 10 * time.Second
+	beginTimeout = 5 * time.Second
 )
 
 // Options are what a [Cache] works with. The fields above Transform are required.
@@ -139,7 +144,11 @@ func (c *Cache) run(ctx context.Context, pages bool) {
 	for ctx.Err() == nil {
 		// Its error has been taken note of where the call was made.
 		_ = reflector.ListAndWatchWithContext(ctx)
-		if !sleep(ctx, jittered(retryPause)) {
+		pause := retryPause
+		if apierrors.IsForbidden(c.Failed("watch")) && c.Failed("list") == nil {
+			pause = forbiddenPause
+		}
+		if !sleep(ctx, jittered(pause)) {
 			return
 		}
 	}
@@ -181,11 +190,38 @@ func (c *Cache) watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if err := c.watches.Wait(ctx); err != nil {
 		return nil, err
 	}
-	w, err := c.o.Watch(ctx, options)
+	w, err := c.begin(ctx, options)
 	if !streamed || !apierrors.IsInvalid(err) { // an API server without streamed lists is asked for pages next
 		c.answered(ctx, "watch", err)
 	}
 	return w, err
+}
+
+// begin begins a watch, or gives up.
+func (c *Cache) begin(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(beginTimeout, cancel)
+	w, err := c.o.Watch(ctx, options)
+	switch {
+	case late.Stop() && err == nil:
+		return begun{w, cancel}, nil
+	case err == nil:
+		w.Stop()
+	}
+	cancel()
+	return nil, cmp.Or(err, fmt.Errorf("the API server did not begin the watch within %s", beginTimeout))
+}
+
+// begun is a watch with what has to be given back when it ends.
+type begun struct {
+	watch.Interface
+	cancel context.CancelFunc
+}
+
+// Stop implements [watch.Interface].
+func (b begun) Stop() {
+	b.cancel()
+	b.Interface.Stop()
 }
 
 // ask notes that a read of everything begins.

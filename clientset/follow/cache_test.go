@@ -247,8 +247,8 @@ func TestACheckCostsTheSameForTenThousandNamespaces(t *testing.T) {
 		s.Elsewhere()
 	}
 	lists, objects = s.Lists.Load()-lists, s.ListedObjects()-objects
-	if lists == 0 || objects != lists {
-		t.Errorf("%d checks have read %d namespaces, want one each", lists, objects)
+	if lists == 0 || objects > lists {
+		t.Errorf("%d checks have read %d namespaces, want at most one each", lists, objects)
 	}
 	if len(c.List()) != 10_000 {
 		t.Errorf("the cache has %d", len(c.List()))

@@ -17,13 +17,13 @@ import (
 const (
 	// checkPause is how long after a check the next one begins, and failedPause after one
 	// that failed.
-	checkPause  = 500 * time.Millisecond
+	checkPause  = 750 * time.Millisecond
 	failedPause = time.Second
 	// An API server sends a bookmark two seconds before a watch ends by itself. So a watch
-	// of watchSeconds says after one to three seconds that there is nothing more to say, and
-	// one that has not said so after silence says nothing at all.
-	watchSeconds = 4
-	silence      = 3250 * time.Millisecond
+	// of watchSeconds says within 2.25 s that there is nothing more to say, and one that has
+	// not said so after silence says nothing at all.
+	watchSeconds = 3
+	silence      = 2500 * time.Millisecond
 	// grace is how long the cache may lack what the API server has shown. A watch brings it
 	// within milliseconds.
 	grace = time.Second

@@ -46,18 +46,25 @@ type serveConfig struct {
 	InUseRecord           string
 	AllowMissingTemplates []string
 	ReadWorkloads         bool
+	WebhookScope          string
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
 	MemoryLimit   int64
 }
 
+// The values of --webhook-scope.
+const (
+	scopeRequested = "Requested"
+	scopeAll       = "All"
+)
+
 // leastMemory is the smallest --memory-limit, in bytes.
 const leastMemory = 96 << 20
 
 func serveFlags(f *pflag.FlagSet) {
 	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
-	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate")
+	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate and /verify")
 	f.String("admin-listen", ":8080", "address of /healthz, /readyz and /metrics, plain HTTP")
 	f.String("namespace", "", "Pillion's own namespace (required)")
 	f.String("service", "pillion", "name of the Service through which API servers call Pillion")
@@ -80,6 +87,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
 	f.Bool("read-workloads", false, "list workloads and pods when a SidecarTemplate is deleted, and refuse where they name it")
+	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -112,7 +120,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), UninstallMarker: v.GetString("uninstall-marker"), enforcementConfig: readEnforcement(v),
 		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
 		ReadWorkloads: v.GetBool("read-workloads"), peersConfig: readPeersConfig(v),
-		ReviewTimeout: v.GetDuration("review-timeout"),
+		ReviewTimeout: v.GetDuration("review-timeout"), WebhookScope: v.GetString("webhook-scope"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
 		c.MemoryLimit = q.Value()
@@ -234,6 +242,9 @@ func (c serveConfig) validate() error {
 	}
 	if !slices.Contains([]string{"text", "json"}, c.LogFormat) {
 		wrong("log-format", c.LogFormat, "allowed are text, json")
+	}
+	if !slices.Contains([]string{scopeRequested, scopeAll}, c.WebhookScope) {
+		wrong("webhook-scope", c.WebhookScope, "allowed are Requested, All")
 	}
 	if c.ShutdownDelay < 0 || c.ShutdownMax <= 0 {
 		wrong("shutdown-timeout", c.ShutdownMax, "allowed are positive durations such as 20s, for --shutdown-delay also 0s")

@@ -56,7 +56,8 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 		},
 	})
 	set.OnChange(func(*templates.Set) { k.Changed() })
-	return k, ns.OnChange(k.NamespaceChanged)
+	ns.OnChange(k.NamespaceChanged)
+	return k, nil
 }
 
 // labelWriter writes labels of namespaces.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
@@ -48,7 +50,9 @@ The server is ready (/readyz) when the served certificate verifies against the
 caBundle in every --webhook-configuration and --validating-webhook-configuration,
 the namespaces have been listed, the templates are loaded, and no template is missing
 that namespaces name and the running replicas have (--in-use-record). Until then
-/readyz names what is missing.`,
+/readyz names what is missing. A server whose cache of namespaces or templates the API
+server has shown to be wrong is not ready until it has read them anew; one that cannot
+reach the API server stays ready.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,11 +93,30 @@ func restConfig(c serveConfig) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w", err)
 	}
+	findDeadConnections()
+	// An API server that was away is found again by the next try, not when a try that began
+	// long ago gives up.
+	config.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	config.UserAgent = "pillion/" + version
 	// The process watches a handful of resources. The default of 5 requests a second
 	// would only delay the start.
 	config.QPS, config.Burst = 50, 100
 	return config, nil
+}
+
+// dialTimeout bounds how long a connection to the API server takes to be made.
+const dialTimeout = 2 * time.Second
+
+// findDeadConnections has a connection to the API server that nothing comes through any more
+// found within three seconds: after a second of silence the API server is asked for a sign of
+// life. Watches go on on another connection then. The packages that make the connections can be
+// told by the environment only. What the environment says already, stays.
+func findDeadConnections() {
+	for name, seconds := range map[string]string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "1", "HTTP2_PING_TIMEOUT_SECONDS": "2"} {
+		if _, ok := os.LookupEnv(name); !ok {
+			_ = os.Setenv(name, seconds) // fails for a bad name only
+		}
+	}
 }
 
 // serve puts the parts together and runs them.
@@ -127,10 +150,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 			return err
 		}
 	}
-	ns, err := namespaces.New(metadataClient, templates.InjectionLabel(c.AnnotationPrefix))
-	if err != nil {
-		return err
-	}
+	ns := namespaces.New(metadataClient, log.With("component", "namespaces"), templates.InjectionLabel(c.AnnotationPrefix))
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
 	if err != nil {
 		return err
@@ -138,6 +158,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
+	registry.MustRegister(follow.NewCollector(caches(ns, set)))
 	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
 		return fmt.Errorf("setting up certificates: %w", err)
@@ -153,7 +174,10 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	})
 	defer events.Close()
 
-	loaded := func() error { return errors.Join(ns.Ready(), set.Ready()) }
+	// While the cache of namespaces is wrong, reviews are answered from live reads. The keeper
+	// waits: it judges all of them.
+	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready()) }
+	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
 	limitMemory(c.MemoryLimit)
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: events, Metrics: metrics, Logger: log, Ready: loaded,
@@ -169,14 +193,11 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return err
 	}
 	registry.MustRegister(prover.Collector())
-	counter, err := newCounter(c, set, ns, loaded, registry)
-	if err != nil {
-		return err
-	}
+	counter := newCounter(c, set, ns, current, registry)
 	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	// A replica that is held up has not all templates: it must take no label off, and has
 	// nothing to say in a status.
-	mayWrite := func() error { return errors.Join(loaded(), checkAll(inUse)) }
+	mayWrite := func() error { return errors.Join(current(), checkAll(inUse)) }
 	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	if status != nil {
 		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
@@ -201,18 +222,20 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
 	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List, Workloads: workloads}
+	handlers := map[string]http.Handler{
+		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
+		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
+		"/uninstall":                 middleware.Handler(leaving),
+	}
+	for _, entry := range webhook.MutatingEntries(c.AnnotationPrefix, c.WebhookScope == scopeAll) {
+		handlers["/mutate/"+entry.Name] = middleware.Handler(webhook.NewMutate(pods, entry))
+	}
+	for _, entry := range webhook.VerifyingEntries(c.AnnotationPrefix) {
+		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
+	}
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
-		Webhooks: map[string]http.Handler{
-			"/mutate/requested":          middleware.Handler(webhook.NewMutate(pods)),
-			"/mutate/enforced":           middleware.Handler(webhook.NewMutate(pods)),
-			"/mutate/pods":               middleware.Handler(webhook.NewMutate(pods)),
-			"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
-			"/verify/requested":          middleware.Handler(webhook.NewVerify(pods)),
-			"/verify/enforced":           middleware.Handler(webhook.NewVerify(pods)),
-			"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
-			"/uninstall":                 middleware.Handler(leaving),
-		},
+		Webhooks: handlers,
 		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
@@ -229,6 +252,17 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		watches = append(watches, prover.Run)
 	}
 	return runAll(cmd.Context(), server, start, log, ns.Run, watches...)
+}
+
+// caches returns the states of the caches of the cluster's objects.
+func caches(ns *namespaces.Informer, set *live.Templates) follow.Source {
+	return func() map[string]follow.State {
+		states := map[string]follow.State{"namespaces": ns.State()}
+		if state, ok := set.State(); ok {
+			states["templates"] = state
+		}
+		return states
+	}
 }
 
 // instance returns the name of this replica: a pod's host name is the pod's name.
@@ -313,7 +347,7 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, name
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
 	}
-	options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix))
+	options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix, options.Logger))
 	set := live.New(options)
 	status := live.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
 	set.OnVerdicts(status.Observe)

@@ -44,12 +44,13 @@ func (c serveConfig) workloads(config *rest.Config, ns *namespaces.Informer) (fu
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates
 // and namespaces.
-func newCounter(c serveConfig, set *live.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) (*usage.Counter, error) {
+func newCounter(c serveConfig, set *live.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) *usage.Counter {
 	counter := usage.NewCounter(usage.CounterOptions{Rules: c.usageRules(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
 	registry.MustRegister(counter)
 	set.OnChange(func(*templates.Set) { counter.Changed() })
 	counter.OnCount(func(usage.Count) { set.UsageChanged() })
-	return counter, ns.OnChange(func(string) { counter.Changed() })
+	ns.OnChange(func(string) { counter.Changed() })
+	return counter
 }
 
 // newHandover returns the check that no template in use is missing, and the function that

@@ -54,7 +54,7 @@ type Labelled struct{ Informer *Informer }
 // List returns them, in no particular order.
 func (l Labelled) List() []kept.Namespace {
 	var all []kept.Namespace
-	for _, item := range l.Informer.informer.GetStore().List() {
+	for _, item := range l.Informer.cache.List() {
 		if ns, ok := item.(*cached); ok && !ns.deleting {
 			all = append(all, kept.Namespace{Namespace: ns.namespace(), ByHand: ns.byHand})
 		}

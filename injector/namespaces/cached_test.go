@@ -37,17 +37,14 @@ func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
 func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
 	object := namespace("shop", "a")
 	object.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-	i, err := New(newClient(t, object))
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := i.Get(t.Context(), "shop")
+	i := New(newClient(t, object), nil)
+	live, err := i.Get(t.Context(), "shop", always)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go i.Run(t.Context())
 	waitFor(t, "ready", func() bool { return i.Ready() == nil })
-	inCache, err := i.Get(t.Context(), "shop")
+	inCache, err := i.Get(t.Context(), "shop", always)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,13 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/templates"
 )
 
-// A live read is for a namespace that was made a moment ago: the cache has it within
-// milliseconds. Everybody who reaches the webhook's port can ask for namespaces that do
-// not exist, so live reads are few.
+// A live read is for a namespace that was made or changed a moment ago: the cache has it
+// within milliseconds. Everybody who reaches the webhook's port can ask for namespaces that
+// do not exist, so live reads are few.
 const (
 	// liveReads is how many run at the same time, and livePerSecond how many begin in a
 	// second, after a burst of liveBurst.
@@ -24,6 +26,11 @@ const (
 	liveBurst     = 100
 	// liveTimeout bounds one.
 	liveTimeout = 2 * time.Second
+	// readPause is the least time between the beginnings of two reads of one namespace:
+	// however many reviews there are of it, it takes less than half of livePerSecond.
+	readPause = 50 * time.Millisecond
+	// rememberFor is how long what a read has brought answers reviews that it agrees with.
+	rememberFor = 250 * time.Millisecond
 	// absentFor is how long a name that does not exist is not asked for again.
 	absentFor = time.Second
 	// absentNames bounds how many such names are remembered.
@@ -33,60 +40,165 @@ const (
 // liveReader reads namespaces from the API server, within bounds of its own.
 type liveReader struct {
 	client  metadata.Interface
+	saw     func(name, version string)
 	slots   chan struct{}
 	limiter *rate.Limiter
 
 	mu sync.Mutex
+	// names are the namespaces that are being read, or were a moment ago.
+	names map[string]*reading
 	// absent has until when a name that does not exist is not asked for.
 	absent map[string]time.Time
 }
 
-func newLiveReader(client metadata.Interface) *liveReader {
+// reading are the reads of one namespace.
+type reading struct {
+	// running has begun, waiting begins after it. Either may be nil.
+	running, waiting *read
+	// began is when the last read began.
+	began time.Time
+	// last is the last read that succeeded.
+	last *read
+}
+
+// read is one request, for everybody who waits for it.
+type read struct {
+	done chan struct{}
+	// The rest is set when done is closed.
+	ns  templates.Namespace
+	err error
+	at  time.Time
+}
+
+func newLiveReader(client metadata.Interface, saw func(name, version string)) *liveReader {
 	return &liveReader{
-		client: client, slots: make(chan struct{}, liveReads), limiter: rate.NewLimiter(livePerSecond, liveBurst),
-		absent: map[string]time.Time{},
+		client: client, saw: saw, slots: make(chan struct{}, liveReads), limiter: rate.NewLimiter(livePerSecond, liveBurst),
+		names: map[string]*reading{}, absent: map[string]time.Time{},
 	}
 }
 
-// get reads a namespace. It never waits for other reads: over the bounds the error is
-// TooManyRequests. A namespace that does not exist is NotFound, and TooManyRequests for
-// the next second: it may have been made meanwhile, and then an API server that asks
-// again finds it in the cache.
-func (l *liveReader) get(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	if l.isAbsent(name) {
-		return nil, tooMany(name)
+// get reads a namespace. All who ask at the same time share a read, and a read that has
+// brought what agrees answers for a moment more. One that had begun before the caller asked,
+// and does not agree, proves nothing: then get waits for one that begins now.
+//
+// It waits for no read of other namespaces: over the bounds the error is TooManyRequests. A
+// namespace that does not exist is NotFound, and TooManyRequests for the next second: it may
+// have been made meanwhile, and then an API server that asks again finds it in the cache.
+func (l *liveReader) get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	r, err := l.join(name, agrees)
+	if err != nil {
+		return templates.Namespace{}, err
 	}
 	select {
-	case l.slots <- struct{}{}:
-		defer func() { <-l.slots }()
-	default:
+	case <-ctx.Done():
+		return templates.Namespace{}, ctx.Err()
+	case <-r.done:
+		return r.ns, r.err
+	}
+}
+
+// join returns the read whose answer the caller may use.
+func (l *liveReader) join(name string, agrees func(templates.Namespace) bool) (*read, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.absent[name]) {
 		return nil, tooMany(name)
+	}
+	n := l.names[name]
+	if n == nil {
+		n = &reading{}
+		l.names[name] = n
+	}
+	switch {
+	case n.last != nil && time.Since(n.last.at) < rememberFor && agrees(n.last.ns):
+		return n.last, nil
+	case n.waiting != nil:
+		return n.waiting, nil
+	}
+	r := &read{done: make(chan struct{})}
+	switch pause := readPause - time.Since(n.began); {
+	case n.running != nil:
+		n.waiting = r
+	case pause > 0:
+		n.waiting = r
+		time.AfterFunc(pause, func() { l.next(name, n) })
+	default:
+		l.begin(name, n, r)
+	}
+	return r, nil
+}
+
+// next begins the read that waits.
+func (l *liveReader) next(name string, n *reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := n.waiting
+	n.waiting = nil
+	l.begin(name, n, r)
+}
+
+// begin begins a read, or ends it at once if there are too many. The caller holds the lock.
+func (l *liveReader) begin(name string, n *reading, r *read) {
+	n.began = time.Now()
+	n.running = r
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		l.end(name, n, tooMany(name))
+		return
 	}
 	if !l.limiter.Allow() {
-		return nil, tooMany(name)
+		<-l.slots
+		l.end(name, n, tooMany(name))
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		l.setAbsent(name)
+	go func() {
+		defer func() { <-l.slots }()
+		// The read is not any one caller's: it goes on without them.
+		ctx, cancel := context.WithTimeout(context.Background(), liveTimeout)
+		defer cancel()
+		object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err == nil {
+			r.ns = templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}
+			r.at, n.last = n.began, r
+			l.saw(name, object.ResourceVersion)
+		}
+		if apierrors.IsNotFound(err) {
+			l.setAbsent(name)
+		}
+		l.end(name, n, err)
+	}()
+}
+
+// end ends the read that runs. The caller holds the lock.
+func (l *liveReader) end(name string, n *reading, err error) {
+	n.running.err = err
+	close(n.running.done)
+	n.running = nil
+	if n.waiting != nil {
+		time.AfterFunc(max(0, readPause-time.Since(n.began)), func() { l.next(name, n) })
+		return
 	}
-	return object, err
+	if err != nil && n.last == nil {
+		delete(l.names, name)
+		return
+	}
+	time.AfterFunc(rememberFor, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n.running == nil && n.waiting == nil && time.Since(n.began) >= rememberFor && l.names[name] == n {
+			delete(l.names, name)
+		}
+	})
 }
 
 func tooMany(name string) error {
-	return apierrors.NewTooManyRequests(fmt.Sprintf("namespace %q is not in the cache yet, and as many namespaces are being read as may be", name), 1)
-}
-
-func (l *liveReader) isAbsent(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.absent[name])
+	return apierrors.NewTooManyRequests(fmt.Sprintf("namespace %q is not in the cache as it is now, and as many namespaces are being read as may be", name), 1)
 }
 
 func (l *liveReader) setAbsent(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.absent) >= absentNames {
 		clear(l.absent)
 	}

@@ -1,10 +1,12 @@
 package namespaces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -14,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -23,69 +25,73 @@ var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // Informer holds the metadata of all namespaces in a cache.
 type Informer struct {
-	informer cache.SharedIndexInformer
-	live     *liveReader
+	cache *follow.Cache
+	live  *liveReader
 
 	mu sync.Mutex
-	// lastError is the last error of the list or watch request.
-	lastError error
+	// changed are the listeners of [Informer.OnChange].
+	changed []func(name string)
 }
 
 // New returns an informer. Its cache is empty until [Informer.Run] fills it. Owned are the
 // labels of which [Labelled] says whether somebody set them by hand.
-func New(client metadata.Interface, owned ...string) (*Informer, error) {
-	i := &Informer{live: newLiveReader(client)}
+func New(client metadata.Interface, log *slog.Logger, owned ...string) *Informer {
+	i := &Informer{}
 	all := client.Resource(resource)
-	i.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	i.cache = follow.New(follow.Options{
+		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: client,
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return all.List(ctx, options)
 		},
-		WatchFuncWithContext: all.Watch,
-	}, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	err := errors.Join(i.informer.SetTransform(onlyNeeded(owned)), i.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		i.lastError = err
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("watching namespaces: %w", err)
-	}
-	return i, nil
+		Watch: all.Watch, Transform: onlyNeeded(owned), Changed: i.tell, Checked: true, Logger: log,
+	})
+	i.live = newLiveReader(client, i.cache.Saw)
+	return i
 }
 
 // Run keeps the cache up to date until ctx ends.
-func (i *Informer) Run(ctx context.Context) { i.informer.RunWithContext(ctx) }
+func (i *Informer) Run(ctx context.Context) { i.cache.Run(ctx) }
 
-// Ready returns nil once the cache has been filled. Before that, the error says why the
+// Loaded returns nil once the cache has been filled. Before that, the error says why the
 // cache is still empty.
-func (i *Informer) Ready() error {
-	if i.informer.HasSynced() {
+func (i *Informer) Loaded() error {
+	if i.cache.HasSynced() {
 		return nil
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	switch {
-	case apierrors.IsForbidden(i.lastError):
-		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted; the chart's ClusterRole grants them: %w", i.lastError)
-	case i.lastError != nil:
-		return fmt.Errorf("namespaces: listing namespaces failed: %w", i.lastError)
+	switch err := cmp.Or(i.cache.Failed("list"), i.cache.Failed("watch")); {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted; the chart's ClusterRole grants them: %w", err)
+	case err != nil:
+		return fmt.Errorf("namespaces: listing namespaces failed: %w", err)
 	default:
 		return errors.New("namespaces: not listed yet")
 	}
 }
 
+// Ready returns nil if the cache has been filled, and nothing proves it wrong.
+func (i *Informer) Ready() error { return cmp.Or(i.Loaded(), i.cache.Wrong()) }
+
+// State returns how current the cache is.
+func (i *Informer) State() follow.State { return i.cache.State() }
+
 // Get returns the metadata of a namespace. It reads the namespace live if the cache does
-// not hold it. The error is NotFound if the namespace does not exist, and TooManyRequests
-// if too many namespaces are being read.
-func (i *Informer) Get(ctx context.Context, name string) (templates.Namespace, error) {
-	if ns, ok := i.cached(name); ok {
-		return ns.namespace(), nil
+// not hold it, if what the cache holds does not agree with what the caller knows of the
+// namespace, and if something proves the whole cache wrong. agrees reports whether metadata
+// agree. What a live read brings counts in any case: it began after the caller asked.
+//
+// The error is NotFound if the namespace does not exist, and TooManyRequests if too many
+// namespaces are being read.
+func (i *Informer) Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	if known, ok := i.cached(name); ok && i.cache.Wrong() == nil {
+		if ns := known.namespace(); agrees(ns) {
+			return ns, nil
+		}
 	}
-	object, err := i.live.get(ctx, name)
+	ns, err := i.live.get(ctx, name, agrees)
 	if err != nil {
 		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
-	return templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}, nil
+	return ns, nil
 }
 
 // UID returns the UID of a namespace in the cache. It reads nothing live.
@@ -99,7 +105,7 @@ func (i *Informer) UID(name string) (types.UID, bool) {
 
 // cached returns a namespace of the cache.
 func (i *Informer) cached(name string) (*cached, bool) {
-	item, _, _ := i.informer.GetStore().GetByKey(name) // the store is in memory: no key fails
+	item, _ := i.cache.Get(name)
 	ns, ok := item.(*cached)
 	return ns, ok
 }
@@ -116,19 +122,19 @@ func (i *Informer) Cached(name string) (templates.Namespace, bool) {
 
 // OnChange calls f with the name of each namespace that is new, different or gone, once the
 // cache has it. f must return soon. Call OnChange before Run.
-func (i *Informer) OnChange(f func(name string)) error {
-	changed := func(object any) {
-		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-			f(name)
-		}
+func (i *Informer) OnChange(f func(name string)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.changed = append(i.changed, f)
+}
+
+func (i *Informer) tell(name string) {
+	i.mu.Lock()
+	listeners := i.changed
+	i.mu.Unlock()
+	for _, f := range listeners {
+		f(name)
 	}
-	_, err := i.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed,
-	})
-	if err != nil {
-		return fmt.Errorf("watching namespaces: %w", err)
-	}
-	return nil
 }
 
 // List returns the namespaces in the cache, in no particular order. Namespaces that are
@@ -139,7 +145,7 @@ func (i *Informer) List() []templates.Namespace { return slices.Collect(i.All())
 // memory at the same time.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
-		for _, item := range i.informer.GetStore().List() {
+		for _, item := range i.cache.List() {
 			if ns, ok := item.(*cached); ok && !ns.deleting && !yield(ns.namespace()) {
 				return
 			}

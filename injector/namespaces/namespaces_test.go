@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/templates"
 )
 
 func namespace(name, inject string) *metav1.PartialObjectMetadata {
@@ -20,6 +22,9 @@ func namespace(name, inject string) *metav1.PartialObjectMetadata {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pillion.dev/inject": inject}},
 	}
 }
+
+// always agrees with any metadata.
+func always(templates.Namespace) bool { return true }
 
 func newClient(t *testing.T, objects ...runtime.Object) *fake.FakeMetadataClient {
 	t.Helper()
@@ -41,19 +46,16 @@ func waitFor(t *testing.T, event string, done func() bool) {
 
 func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testing.T) {
 	client := newClient(t, namespace("shop", "a"))
-	i, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := New(client, nil)
 	// The empty cache holds no namespace, so Get reads live.
-	ns, err := i.Get(t.Context(), "shop")
+	ns, err := i.Get(t.Context(), "shop", always)
 	if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
 		t.Fatalf("%+v, %v", ns, err)
 	}
 	if err := i.Ready(); err == nil {
 		t.Error("ready before the namespaces have been listed")
 	}
-	if _, err := i.Get(t.Context(), "none"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
+	if _, err := i.Get(t.Context(), "none", always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a namespace that does not exist: %v", err)
 	}
 	go i.Run(t.Context())
@@ -62,7 +64,7 @@ func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testi
 		t.Fatal(err)
 	}
 	waitFor(t, "the change", func() bool {
-		ns, err := i.Get(context.Background(), "shop")
+		ns, err := i.Get(context.Background(), "shop", always)
 		return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
 	})
 }
@@ -72,10 +74,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
 	})
-	i, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := New(client, nil)
 	go i.Run(t.Context())
 	waitFor(t, "the permission named", func() bool {
 		err := i.Ready()

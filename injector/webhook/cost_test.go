@@ -119,7 +119,7 @@ func (c cost) handlers(tb testing.TB) (ours, yardstick http.Handler) {
 		Namespaces: oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: annotations,
 			Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop", "pod-security.kubernetes.io/enforce": "baseline"}}},
 		Templates: func() *templates.Set { return set },
-	}))
+	}, anywhere))
 	yardstick = http.HandlerFunc(allowing)
 	if c.patches {
 		yardstick = fixed{patch: patchOf(tb, answerTo(tb, ours, reviewOfAReplicaSetsPod(c.env)))}

@@ -234,7 +234,7 @@ func FuzzAnnotationsAreAnswered(f *testing.F) {
 	fixture := newFixture(f, forgetful(nil))
 	pods := fixture.Pods
 	pods.Namespaces = &namespace
-	mutate := fixture.Handler(NewMutate(pods))
+	mutate := fixture.Handler(NewMutate(pods, anywhere))
 	f.Fuzz(func(t *testing.T, which uint8, value string, onPod bool) {
 		if len(value) > maxFuzzed {
 			return

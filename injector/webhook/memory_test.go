@@ -153,7 +153,7 @@ type namespacesThatHang struct {
 	end   chan struct{}
 }
 
-func (n *namespacesThatHang) Get(ctx context.Context, name string) (templates.Namespace, error) {
+func (n *namespacesThatHang) Get(ctx context.Context, name string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
 	if name == "shop" {
 		return templates.Namespace{Name: name}, nil
 	}

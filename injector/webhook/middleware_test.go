@@ -19,6 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admission/v1"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/templates"
@@ -44,9 +47,12 @@ type oneNamespace struct {
 	err       error
 }
 
-func (o oneNamespace) Get(context.Context, string) (templates.Namespace, error) {
+func (o oneNamespace) Get(context.Context, string, func(templates.Namespace) bool) (templates.Namespace, error) {
 	return o.namespace, o.err
 }
+
+// anywhere is an entry that selects every namespace.
+var anywhere = Entry{Name: "any", selects: func(map[string]string) bool { return true }}
 
 type recorded struct {
 	mu       sync.Mutex
@@ -98,7 +104,7 @@ func newFixture(t testing.TB, change func(*parts)) *fixture {
 		change(&f.parts)
 	}
 	f.Middleware = NewMiddleware(f.Options)
-	f.mutate, f.verify = f.Handler(NewMutate(f.Pods)), f.Handler(NewVerify(f.Pods))
+	f.mutate, f.verify = f.Handler(NewMutate(f.Pods, anywhere)), f.Handler(NewVerify(f.Pods, anywhere))
 	return f
 }
 
@@ -212,8 +218,10 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 
 func TestPillionsOwnFailureIsA500WithoutRetryAfter(t *testing.T) {
 	for name, change := range map[string]func(*parts){
-		"the namespace cannot be read": func(o *parts) { o.Namespaces = oneNamespace{err: errors.New("no route to host")} },
-		"a panic":                      func(o *parts) { o.Templates = func() *templates.Set { panic("a bug") } },
+		"the namespace must not be read": func(o *parts) {
+			o.Namespaces = oneNamespace{err: apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", nil)}
+		},
+		"a panic": func(o *parts) { o.Templates = func() *templates.Set { panic("a bug") } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, change)

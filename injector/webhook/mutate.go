@@ -8,15 +8,19 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-type mutate struct{ pods Pods }
+type mutate struct {
+	pods    Pods
+	through Entry
+}
 
-// NewMutate returns the webhook that injects sidecars into new pods.
-func NewMutate(p Pods) Webhook { return mutate{p} }
+// NewMutate returns the webhook that injects sidecars into the new pods that come through an
+// entry.
+func NewMutate(p Pods, through Entry) Webhook { return mutate{p, through} }
 
 func (mutate) Name() string { return "mutate" }
 
 func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
-	request, err := m.pods.request(ctx, r)
+	request, err := m.pods.request(ctx, r, m.through)
 	if err != nil {
 		return Response{}, err
 	}

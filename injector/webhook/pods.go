@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,10 +12,13 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Namespaces returns a namespace's metadata. The error is one of the API's: NotFound for
-// a namespace that does not exist, and TooManyRequests if that cannot be found out now.
+// Namespaces returns a namespace's metadata.
 type Namespaces interface {
-	Get(ctx context.Context, name string) (templates.Namespace, error)
+	// Get takes the metadata from a cache where they agree with what the caller knows of the
+	// namespace, and reads them live otherwise. What is read live need not agree. The error
+	// is one of the API's: NotFound for a namespace that does not exist. Any other says that
+	// the metadata cannot be found out now.
+	Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
 // Pods are what the webhooks for pods work with. All fields are required.
@@ -25,21 +29,25 @@ type Pods struct {
 	Templates func() *templates.Set
 }
 
-// request returns the pipeline's request for a review of a pod, without the pod. It
-// comes before the review holds any memory: the namespace of a forged review takes a
-// request to the API server to be found out.
-func (p Pods) request(ctx context.Context, r *Review) (injector.Request, error) {
+// request returns the pipeline's request for a review of a pod that came through an entry,
+// without the pod. It comes before the review holds any memory: the namespace of a forged
+// review takes a request to the API server to be found out.
+//
+// The review itself proves that the namespace exists, and that it has the labels by which the
+// entry selects it. Where that cannot be found out, this replica knows too little: the API
+// server is asked to try again, at another one.
+func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.Request, error) {
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
 	}
-	ns, err := p.Namespaces.Get(ctx, r.Namespace)
+	ns, err := p.Namespaces.Get(ctx, r.Namespace, through.Selects)
 	switch {
 	case apierrors.IsNotFound(err):
 		return injector.Request{}, malformed(http.StatusNotFound, "there is no namespace %q", r.Namespace)
-	case apierrors.IsTooManyRequests(err):
-		return injector.Request{}, &unavailableError{err}
-	case err != nil:
+	case apierrors.IsForbidden(err), errors.Is(err, context.Canceled):
 		return injector.Request{}, fmt.Errorf("reading namespace %q of the pod: %w", r.Namespace, err)
+	case err != nil:
+		return injector.Request{}, &unavailableError{fmt.Errorf("the cache has namespace %q not as the API server does, which sent the pod to %q: %w", r.Namespace, through.Name, err)}
 	}
 	fromNode, err := r.FromNode()
 	if err != nil {

@@ -51,10 +51,20 @@ const (
 	maxHeader = 8 << 10
 )
 
+const (
+	// readyInterval is how often the server looks whether it is still ready.
+	readyInterval = 200 * time.Millisecond
+	// idleGrace is how long idle connections are kept while the server is not ready any
+	// more: what is over sooner is not worth losing them.
+	idleGrace = 500 * time.Millisecond
+)
+
 // Server owns the two listeners.
 type Server struct {
 	options  ServerOptions
 	stopping atomic.Bool
+	// withdrawn reports whether the server was ready and is not any more.
+	withdrawn atomic.Bool
 }
 
 // NewServer returns a server that [Server.Run] starts.
@@ -84,6 +94,7 @@ func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
 	go func() { failed <- probes.Serve(admin) }()
+	go s.followReadiness(ctx, reviews)
 	o.Logger.Info("serving", "reviews", webhook.Addr().String(), "admin", admin.Addr().String())
 
 	select {
@@ -120,7 +131,7 @@ func (s *Server) reviewServer() *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:     s.closeWhileStopping(mux),
+		Handler:     s.closeWhileLeaving(mux),
 		Protocols:   &protocols,
 		ConnContext: bounds.Context,
 		TLSConfig:   config,
@@ -147,18 +158,54 @@ func (s *Server) adminServer() *http.Server {
 	}
 }
 
-// closeWhileStopping has clients give up their connections while the server is stopping.
-// An API server keeps connections and sends the next review on one of them. If the server
-// closes the connection at that moment, the review is lost, and the API server does not
-// send it again. An answer that ends its connection cannot lose a review, and a connection
-// that is still open after the delay has been idle for all of it.
-func (s *Server) closeWhileStopping(next http.Handler) http.Handler {
+// closeWhileLeaving has clients give up their connections while the server is stopping, or
+// not ready any more. An API server keeps connections, whatever becomes of the endpoints, and
+// sends the next review on one of them. If the server closes the connection at that moment,
+// the review is lost, and the API server does not send it again. An answer that ends its
+// connection cannot lose a review, and a connection that is still open after the delay has
+// been idle for all of it.
+func (s *Server) closeWhileLeaving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
+		if s.stopping.Load() || s.withdrawn.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// followReadiness notices when the server that was ready is not any more, until ctx ends. Its
+// answers then end their connections, and soon the idle ones are closed, too: who keeps a
+// connection would otherwise go on for hours with a replica that has left the endpoints.
+func (s *Server) followReadiness(ctx context.Context, reviews *http.Server) {
+	ticker := time.NewTicker(readyInterval)
+	defer ticker.Stop()
+	var wasReady, closed bool
+	var since time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.Ready()
+		switch {
+		case err == nil && s.withdrawn.Load():
+			s.options.Logger.Info("ready again", "after", time.Since(since).Round(time.Millisecond))
+			s.withdrawn.Store(false)
+			reviews.SetKeepAlivesEnabled(true)
+			closed = false
+		case err == nil:
+			wasReady = true
+		case !wasReady || closed:
+		case !s.withdrawn.Load():
+			s.options.Logger.Warn("not ready any more: answers end their connections", "missing", err)
+			since = time.Now()
+			s.withdrawn.Store(true)
+		case time.Since(since) >= idleGrace:
+			reviews.SetKeepAlivesEnabled(false) // closes those that are idle
+			closed = true
+		}
+	}
 }
 
 // Ready returns nil when every check passes and the server is not stopping.

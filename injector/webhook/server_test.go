@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +87,75 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// API servers keep their connections, whatever becomes of the endpoints.
+func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
+	t.Parallel()
+	var missing atomic.Pointer[error]
+	s, webhook, _, _ := startServer(t, t.Context(), ServerOptions{Checks: []Check{{"caches", func() error {
+		if err := missing.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}}}})
+	// Two clients: one that sends reviews all the time, and one that is idle.
+	address := webhook.Addr().String()
+	busy := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	post := func() (closes bool, err error) {
+		response, err := busy.Post("https://"+address+"/mutate", "application/json", nil)
+		if err != nil {
+			return false, err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.Close, response.Body.Close()
+	}
+	eventually := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("not within 10s: %s", what)
+			}
+		}
+	}
+	eventually("it serves, and keeps connections", func() bool {
+		closes, err := post()
+		return err == nil && !closes
+	})
+	time.Sleep(3 * readyInterval) // it has seen itself ready
+	idle, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	answers := bufio.NewReader(idle)
+	if _, err := io.WriteString(idle, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(answers, nil)
+	if err != nil || response.Close {
+		t.Fatalf("%+v, %v", response, err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+
+	wrong := errors.New("the cache is wrong")
+	missing.Store(&wrong)
+	eventually("answers end their connections", func() bool {
+		closes, err := post()
+		return err == nil && closes
+	})
+	_ = idle.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := answers.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v, want that it is closed", err)
+	}
+	if err := s.Ready(); !errors.Is(err, wrong) {
+		t.Errorf("Ready() = %v", err)
+	}
+	missing.Store(nil)
+	eventually("connections are kept again", func() bool {
+		closes, err := post()
+		return err == nil && !closes
+	})
 }
 
 // A server that cannot be reached any more has nothing to wait for.

@@ -2,11 +2,14 @@ package webhook
 
 import "context"
 
-type verify struct{ pods Pods }
+type verify struct {
+	pods    Pods
+	through Entry
+}
 
-// NewVerify returns the webhook that sees pods when every mutating webhook is done,
-// and refuses pods that are not what the required templates make of them.
-func NewVerify(p Pods) Webhook { return verify{p} }
+// NewVerify returns the webhook that sees the pods of an entry when every mutating webhook is
+// done, and refuses pods that are not what the required templates make of them.
+func NewVerify(p Pods, through Entry) Webhook { return verify{p, through} }
 
 func (verify) Name() string { return "verify" }
 
@@ -18,7 +21,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if required == 0 {
 		return Allowed(), nil
 	}
-	request, err := v.pods.request(ctx, r)
+	request, err := v.pods.request(ctx, r, v.through)
 	if err != nil || !request.RequiredHere() {
 		return Allowed(), err
 	}

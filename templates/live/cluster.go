@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -27,8 +27,11 @@ import (
 const (
 	// Resource is the plural name of SidecarTemplates in the API.
 	Resource = "sidecartemplates"
-	// probeInterval is how often a cluster that cannot be listed is tried again.
-	probeInterval = 2 * time.Second
+	// probeInterval is how often a cluster without the resource is asked again, and
+	// failedInterval one that does not answer. probeTimeout bounds the question.
+	probeInterval  = 2 * time.Second
+	failedInterval = 800 * time.Millisecond
+	probeTimeout   = 5 * time.Second
 	// reportPause is how long after a report the next one comes at the soonest.
 	reportPause = 100 * time.Millisecond
 )
@@ -37,9 +40,10 @@ const (
 // client needs the verbs list and watch on the group's resource [Resource], and get on its
 // CRD. While the CRD is not installed the source has no templates and says so in its
 // note; it notices when the CRD comes. A CRD that goes takes no template out of force.
-func Cluster(client dynamic.Interface, group string) Source {
+// The log hears how current the source is.
+func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 	gvr := schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}
-	c := &cluster{client: client, gvr: gvr}
+	c := &cluster{client: client, gvr: gvr, log: log, asked: time.Now()}
 	c.losses = losses{read: c.definition, known: map[string]bool{}, lost: map[string]bool{}}
 	return c
 }
@@ -47,7 +51,43 @@ func Cluster(client dynamic.Interface, group string) Source {
 type cluster struct {
 	client dynamic.Interface
 	gvr    schema.GroupVersionResource
+	log    *slog.Logger
 	losses losses
+
+	mu sync.Mutex
+	// cache is nil while there is no resource to follow. Then asked is when the API server
+	// last said so, and failed why it cannot be asked.
+	cache  *follow.Cache
+	asked  time.Time
+	failed error
+	// proofs are those of earlier caches.
+	proofs int
+}
+
+// State implements [Cached].
+func (c *cluster) State() follow.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cache == nil {
+		return follow.State{Age: time.Since(c.asked), Unreadable: c.failed, Proofs: c.proofs}
+	}
+	state := c.cache.State()
+	state.Proofs += c.proofs
+	return state
+}
+
+// use makes a cache the one that the state is about. Nil is none: what the API server said at
+// a time then counts, or why it said nothing.
+func (c *cluster) use(cache *follow.Cache, asked time.Time, failed error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cache != nil {
+		c.proofs += c.cache.State().Proofs
+	}
+	c.cache, c.failed = cache, failed
+	if failed == nil {
+		c.asked = asked
+	}
 }
 
 func (c *cluster) Name() string { return "cluster" }
@@ -64,23 +104,38 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 // probe lists until that succeeds. It returns false when ctx has ended.
 func (c *cluster) probe(ctx context.Context, followed bool, report func(Report)) bool {
 	for {
-		_, err := c.client.Resource(c.gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		began := time.Now()
+		err := c.listOne(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return false
 		case err == nil:
 			return true
 		case !apierrors.IsNotFound(err):
+			c.use(nil, began, err)
 			report(Report{Err: c.explain("list", err)})
 		case followed:
+			c.use(nil, began, nil)
 			report(Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reuse-values, and apply the templates again", c.gvr.GroupResource())})
 		default:
+			c.use(nil, began, nil)
 			report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})
 		}
-		if !sleep(ctx, probeInterval) {
+		pause := probeInterval
+		if !apierrors.IsNotFound(err) {
+			pause = failedInterval
+		}
+		if !sleep(ctx, pause) {
 			return false
 		}
 	}
+}
+
+func (c *cluster) listOne(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := c.client.Resource(c.gvr).List(ctx, metav1.ListOptions{Limit: 1})
+	return err
 }
 
 // explain names what a permission error is about.
@@ -96,27 +151,42 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	c.losses.begin(ctx)
-	h := &health{explain: c.explain, changed: make(chan struct{}, 1), gone: stop}
-	informer := cache.NewSharedIndexInformerWithOptions(h.observe(c.client, c.gvr), &unstructured.Unstructured{},
-		cache.SharedIndexInformerOptions{ObjectDescription: c.gvr.String()})
-	// Neither fails: the informer has not been started. What the API answers is
-	// observed by health, so it need not be logged once more.
-	_ = informer.SetTransform(func(obj any) (any, error) { return onlyNeeded(obj, informer.GetStore()) })
-	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { h.signal() },
-		UpdateFunc: func(any, any) { h.signal() },
-		DeleteFunc: func(any) { h.signal() },
-	})
-	if err != nil {
-		report(Report{Err: fmt.Errorf("watching %s: %w", c.gvr.GroupResource(), err)})
-		return
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
 	}
+	resource := c.client.Resource(c.gvr)
+	said := map[string]string{} // by verb: the error that was reported
+	var cache *follow.Cache
+	cache = follow.New(follow.Options{
+		Name: "templates", Example: &unstructured.Unstructured{}, Client: c.client, Checked: true, Logger: c.log,
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, options)
+		},
+		Watch:     resource.Watch,
+		Transform: func(obj any) (any, error) { return onlyNeeded(obj, cache.Get) },
+		Changed:   func(string) { signal() },
+		Answered: func(verb string, err error) {
+			switch text := errorText(err); {
+			case apierrors.IsNotFound(err):
+				stop()
+			case said[verb] != text:
+				said[verb] = text
+				signal()
+			}
+		},
+	})
+	c.use(cache, time.Time{}, nil)
 	var running sync.WaitGroup
-	running.Go(func() { informer.RunWithContext(ctx) })
+	running.Go(func() { cache.Run(ctx) })
 	running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
-			h.signal()
+		select {
+		case <-ctx.Done():
+		case <-cache.Synced():
+			signal()
 		}
 	})
 	defer running.Wait()
@@ -125,22 +195,21 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.changed:
+		case <-changed:
 		}
-		switch err := h.err(); {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			report(Report{Err: err})
-		case registration.HasSynced():
-			r, err := c.losses.judge(ctx, units(informer.GetStore().List()))
-			if err != nil {
+		r := Report{Err: c.failure(cache)}
+		if cache.HasSynced() {
+			var err error
+			if r, err = c.losses.judge(ctx, units(cache.List(), r.Err)); err != nil {
 				r = Report{Err: err}
-				h.signal()
+				signal()
 			}
-			if ctx.Err() == nil {
-				report(r)
-			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if r.Err != nil || r.Units != nil {
+			report(r)
 		}
 		// The replicas write the status of each template, one after the other.
 		if !sleep(ctx, reportPause) {
@@ -149,67 +218,15 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 	}
 }
 
-// health observes an informer's calls: its own error handler hears of failures
-// only, and a call that succeeds again with nothing new gives no event.
-type health struct {
-	explain func(verb string, err error) error
-	changed chan struct{}
-	gone    func()
-
-	mu   sync.Mutex
-	last error
-}
-
-// signal says that there may be something to report. It does not wait.
-func (h *health) signal() {
-	select {
-	case h.changed <- struct{}{}:
-	default:
+// failure says which of the verbs does not work. A list that succeeds says nothing of the
+// watch.
+func (c *cluster) failure(cache *follow.Cache) error {
+	for _, verb := range []string{"list", "watch"} {
+		if err := cache.Failed(verb); err != nil {
+			return c.explain(verb, err)
+		}
 	}
-}
-
-func (h *health) err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.last
-}
-
-// saw takes the result of a call.
-func (h *health) saw(ctx context.Context, verb string, err error) {
-	switch {
-	case ctx.Err() != nil:
-		return
-	case apierrors.IsNotFound(err):
-		h.gone()
-		return
-	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
-		return // the informer lists anew: the usual end of an old watch
-	case err != nil:
-		err = h.explain(verb, err)
-	}
-	h.mu.Lock()
-	had := h.last
-	h.last = err
-	h.mu.Unlock()
-	if errorText(had) != errorText(err) {
-		h.signal()
-	}
-}
-
-func (h *health) observe(client dynamic.Interface, gvr schema.GroupVersionResource) cache.ListerWatcher {
-	resource := client.Resource(gvr)
-	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := resource.List(ctx, options)
-			h.saw(ctx, "list", err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			w, err := resource.Watch(ctx, options)
-			h.saw(ctx, "watch", err)
-			return w, err
-		},
-	}, client)
+	return nil
 }
 
 // cachedObject is what the informer's cache keeps of an object: its manifest as text, which takes
@@ -221,8 +238,8 @@ type cachedObject struct {
 
 // onlyNeeded makes a manifest of an object. All manifests get the apiVersion that files
 // have, whichever group the cluster serves them in. An object whose manifest did not change,
-// because its status did, shares the text with what the store has of it.
-func onlyNeeded(obj any, store cache.KeyGetter) (any, error) {
+// because its status did, shares the text with what is known of it.
+func onlyNeeded(obj any, known func(name string) (any, bool)) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil
@@ -236,8 +253,8 @@ func onlyNeeded(obj any, store cache.KeyGetter) (any, error) {
 		err = errors.Join(errors.New("writing the object as JSON"), err)
 	}
 	object := objectOf(u)
-	if known, ok, _ := store.GetByKey(object.Name); ok {
-		if before, ok := known.(*cachedObject); ok && bytes.Equal(before.unit.Data, data) {
+	if kept, ok := known(object.Name); ok {
+		if before, ok := kept.(*cachedObject); ok && bytes.Equal(before.unit.Data, data) {
 			data = before.unit.Data
 		}
 	}
@@ -257,8 +274,8 @@ func objectOf(u *unstructured.Unstructured) *Object {
 	return o
 }
 
-// units returns the objects' manifests, by name.
-func units(objects []any) Report {
+// units returns the objects' manifests, by name, and what else is to be reported.
+func units(objects []any, failed error) Report {
 	all := make([]Unit, 0, len(objects))
 	for _, obj := range objects {
 		s, ok := obj.(*cachedObject)
@@ -268,5 +285,5 @@ func units(objects []any) Report {
 		all = append(all, s.unit)
 	}
 	slices.SortFunc(all, func(a, b Unit) int { return cmp.Compare(a.Source, b.Source) })
-	return Report{Units: all}
+	return Report{Units: all, Err: failed}
 }

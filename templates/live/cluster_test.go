@@ -119,7 +119,7 @@ var (
 func TestClusterObjectsAreInForceWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		if err := l.Ready(); err != nil {
 			t.Fatalf("Ready() = %v", err)
@@ -143,7 +143,7 @@ func TestClusterObjectsAreInForceWithinASecond(t *testing.T) {
 func TestStatusOfAnObjectIsNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		before := l.Snapshot()
 		o := object("one", "1")
@@ -159,7 +159,7 @@ func TestStatusOfAnObjectIsNoChange(t *testing.T) {
 func TestBadObjectKeepsTheLastGoodOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "good"))
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		bad := object("one", "x")
 		bad.Object["spec"] = map[string]any{"inject": map[string]any{"nonsense": true}}
@@ -175,7 +175,7 @@ func TestMissingCRDIsReadyWithANoteAndFoundWhenItComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.fail("list", notFound)
-		l, log := running(t, live.Cluster(c, "pillion.dev"))
+		l, log := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		if err := l.Ready(); err != nil {
 			t.Errorf("Ready() = %v; a missing CRD must not hold it back", err)
@@ -208,19 +208,18 @@ func TestMissingPermissionIsNamedAndHoldsReadinessBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, object("one", "1"))
 				c.fail(verb, forbidden)
-				l, _ := running(t, live.Cluster(c, "pillion.dev"))
+				l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 				wait(10 * time.Second)
 				want := "missing permission: the verb " + verb + " on the resource sidecartemplates of the API group pillion.dev"
-				err := l.Sources()[0].Err
-				for range 20 {
-					if err != nil {
-						break
+				// A list that succeeds says nothing of the watch.
+				for range 1500 {
+					if err := l.Sources()[0].Err; err == nil || !strings.Contains(err.Error(), want) {
+						t.Fatalf("the error is %v; want %q", err, want)
 					}
-					wait(100 * time.Millisecond) // it has just listed once more, and not yet watched
-					err = l.Sources()[0].Err
+					wait(10 * time.Millisecond)
 				}
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("the error is %v; want %q", err, want)
+				if got := names(l.Snapshot()); verb == "watch" && len(got) != 1 {
+					t.Errorf("what is listed is in force: %v", got)
 				}
 				if err := l.Ready(); verb == "list" && (err == nil || !strings.Contains(err.Error(), want)) {
 					t.Errorf("Ready() = %v; want %q", err, want)
@@ -245,7 +244,7 @@ func TestUnreachableAPIServerKeepsWhatThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
 		c.keepWatches()
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		away := errors.New("dial tcp: connection refused")
 		c.fail("list", away)
@@ -296,7 +295,7 @@ func (c *cluster) setDefinition(t *testing.T, change func(*unstructured.Unstruct
 func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"), object("two", "2"))
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) })
 		c.deleteAll(t, "one", "two")
@@ -348,7 +347,7 @@ func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"), object("two", "2"))
 		c.keepWatches()
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		c.fail("list", notFound)
 		c.fail("watch", notFound)
@@ -373,7 +372,7 @@ func TestATemplateThatWasDeletedWhileNobodyWatchedIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"), object("two", "2"))
 		c.keepWatches()
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		// For a moment an API server that has just started knows no CRD.
 		c.fail("list", notFound)
@@ -394,7 +393,7 @@ func TestWithoutTheRightToReadTheCRDADeletedTemplateIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"))
 		c.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
-		l, _ := running(t, live.Cluster(c, "pillion.dev"))
+		l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
 		wait(inForce)
 		c.deleteAll(t, "one")
 		wait(inForce)

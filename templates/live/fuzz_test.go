@@ -30,21 +30,25 @@ func FuzzClusterObjects(f *testing.F) {
 			t.Fatal(err)
 		}
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		kept, err := onlyNeeded(u, store)
+		known := func(name string) (any, bool) {
+			object, ok, _ := store.GetByKey(name)
+			return object, ok
+		}
+		kept, err := onlyNeeded(u, known)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Add(kept); err != nil {
 			t.Fatal(err)
 		}
-		again, err := onlyNeeded(u, store)
+		again, err := onlyNeeded(u, known)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if a, b := kept.(*cachedObject).unit.Data, again.(*cachedObject).unit.Data; &a[0] != &b[0] {
 			t.Fatal("the same text is in memory twice")
 		}
-		got, same := units([]any{kept}), units([]any{again})
+		got, same := units([]any{kept}, nil), units([]any{again}, nil)
 		if !reflect.DeepEqual(got, same) || len(got.Units) != 1 || got.Err != nil {
 			t.Fatalf("%+v, then %+v of the same object", got, same)
 		}

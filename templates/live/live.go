@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -117,10 +118,17 @@ func (t *Templates) Run(ctx context.Context) error {
 func (t *Templates) Snapshot() *templates.Set { return t.set.Load() }
 
 // Ready returns nil once every source has been read completely, and until then
-// what is missing, in words. It never goes back: a source that fails later keeps
-// what it had, which [Templates.Sources] tells.
+// what is missing, in words. A source that fails later keeps what it had, which
+// [Templates.Sources] tells, and stays ready. One that is proven wrong does not.
 func (t *Templates) Ready() error {
 	var missing []string
+	for _, s := range t.sources {
+		if cached, ok := s.(Cached); ok {
+			if err := cached.State().Wrong; err != nil {
+				missing = append(missing, err.Error())
+			}
+		}
+	}
 	for _, s := range t.Sources() {
 		switch {
 		case s.Read:
@@ -134,6 +142,17 @@ func (t *Templates) Ready() error {
 		return nil
 	}
 	return errors.New(strings.Join(missing, "; "))
+}
+
+// State tells how current the templates of the cluster are. It reports false if there is no
+// such source.
+func (t *Templates) State() (state follow.State, ok bool) {
+	for _, s := range t.sources {
+		if cached, ok := s.(Cached); ok {
+			return cached.State(), true
+		}
+	}
+	return follow.State{}, false
 }
 
 // Sources tells how each source is doing, in their order.
@@ -150,7 +169,7 @@ func (t *Templates) take(i int, r Report) {
 	state := &t.states[i]
 	t.logState(*state, r)
 	state.Err, state.Note = r.Err, r.Note
-	if r.Err != nil {
+	if r.Err != nil && r.Units == nil {
 		return
 	}
 	t.units[i] = r.Units

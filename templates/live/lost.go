@@ -48,7 +48,7 @@ func (l *losses) begin(ctx context.Context) {
 // judge adds to a report of all objects those that were lost. It returns an error where it
 // cannot tell yet, and must be called again.
 func (l *losses) judge(ctx context.Context, r Report) (Report, error) {
-	if r.Err != nil {
+	if r.Units == nil {
 		return r, nil
 	}
 	now, back := map[string]bool{}, false

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -16,11 +17,18 @@ type Source interface {
 	Run(ctx context.Context, report func(Report))
 }
 
+// Cached is a source that keeps a cache of the cluster's objects.
+type Cached interface {
+	// State tells how current the cache is.
+	State() follow.State
+}
+
 // Report is what a source has at one moment.
 type Report struct {
-	// Units are all its texts, in a fixed order. They count only when Err is nil.
+	// Units are all its texts, in a fixed order. Nil beside an Err says that the source
+	// could not be read: what it last had stays in force.
 	Units []Unit
-	// Err says why the source cannot be read. What it last had stays in force.
+	// Err says what of the source does not work.
 	Err error
 	// Note says in words what is unusual and no error, such as a missing CRD.
 	Note string

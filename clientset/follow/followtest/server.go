@@ -36,6 +36,8 @@ type Server struct {
 	Silent atomic.Bool
 	// deaf is the number of the last watch that brings nothing any more.
 	deaf atomic.Int64
+	// NoLists has lists fail, but those of a single object.
+	NoLists atomic.Bool
 	// Slow delays every get. It is a [time.Duration].
 	Slow atomic.Int64
 	// Gets, Lists and Watches count requests. Consistent counts the lists without a version.
@@ -173,6 +175,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	s.Lists.Add(1)
 	if r.URL.Query().Get("resourceVersion") == "" {
 		s.Consistent.Add(1)
+	}
+	if s.NoLists.Load() && r.URL.Query().Get("limit") != "1" {
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "no lists")
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

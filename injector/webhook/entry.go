@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Entry is an entry of the registration that has pods reviewed. Each has a path of its own. So
+// a review tells what the API server knows of the namespace: labels by which the entry selects
+// it. A cache that says something else is older than the review, or lacks the namespace's
+// newest version.
+type Entry struct {
+	// Name is the end of the entry's path.
+	Name string
+	// selects reports whether the entry selects a namespace with these labels.
+	selects func(labels map[string]string) bool
+}
+
+// Selects reports whether the entry selects a namespace.
+func (e Entry) Selects(ns templates.Namespace) bool { return e.selects(ns.Labels) }
+
+// MutatingEntries returns the entries that have pods injected. all is for a registration in
+// which the pods of every namespace pass, but of those that are disabled.
+func MutatingEntries(prefix string, all bool) []Entry {
+	enforced := Entry{Name: "enforced", selects: injectionIn(prefix, templates.InjectionEnforced)}
+	if all {
+		return []Entry{openEntry(prefix), enforced}
+	}
+	return []Entry{
+		{Name: "requested", selects: injectionIn(prefix, templates.InjectionEnabled)},
+		{Name: "pods", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
+		enforced,
+	}
+}
+
+// VerifyingEntries returns the entries that have final pods verified: those of namespaces
+// with the label [templates.RequiredLabel].
+func VerifyingEntries(prefix string) []Entry {
+	required := templates.RequiredLabel(prefix)
+	and := func(selects func(map[string]string) bool) func(map[string]string) bool {
+		return func(labels map[string]string) bool { return labels[required] == "true" && selects(labels) }
+	}
+	return []Entry{
+		{Name: "requested", selects: and(openEntry(prefix).selects)},
+		{Name: "enforced", selects: and(injectionIn(prefix, templates.InjectionEnforced))},
+	}
+}
+
+// openEntry is the entry for whatever is neither enforced nor disabled.
+func openEntry(prefix string) Entry {
+	return Entry{Name: "requested", selects: not(injectionIn(prefix, templates.InjectionEnforced, templates.InjectionDisabled))}
+}
+
+func injectionIn(prefix string, values ...string) func(map[string]string) bool {
+	key := templates.InjectionLabel(prefix)
+	return func(labels map[string]string) bool {
+		value, ok := labels[key]
+		return ok && slices.Contains(values, value)
+	}
+}
+
+func not(selects func(map[string]string) bool) func(map[string]string) bool {
+	return func(labels map[string]string) bool { return !selects(labels) }
+}

@@ -1,0 +1,143 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// shopWith is the namespace shop with labels, written KEY=VALUE.
+func shopWith(labels ...string) templates.Namespace {
+	ns := templates.Namespace{Name: "shop", Labels: map[string]string{}, Annotations: map[string]string{"pillion.dev/inject": "shipper"}}
+	for _, label := range labels {
+		key, value, _ := strings.Cut(label, "=")
+		ns.Labels["pillion.dev/"+key] = value
+	}
+	return ns
+}
+
+func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
+	labels := map[string]templates.Namespace{
+		"absent": shopWith(), "enabled": shopWith("injection=enabled"), "enforced": shopWith("injection=enforced"), "disabled": shopWith("injection=disabled"),
+		"other": shopWith("injection=Enforced"), "empty": shopWith("injection="),
+		"required": shopWith("required=true"), "required, enabled": shopWith("required=true", "injection=enabled"),
+		"required, enforced": shopWith("required=true", "injection=enforced"), "required, disabled": shopWith("required=true", "injection=disabled"),
+		"not required, enforced": shopWith("required=false", "injection=enforced"),
+	}
+	for name, c := range map[string]struct {
+		entries []Entry
+		selects map[string]string // the names of entries, by namespace; others get none
+	}{
+		"mutating": {MutatingEntries("", false), map[string]string{
+			"absent": "pods", "other": "pods", "empty": "pods", "required": "pods", "enabled": "requested", "required, enabled": "requested",
+			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
+		}},
+		"mutating, all": {MutatingEntries("pillion.dev", true), map[string]string{
+			"absent": "requested", "other": "requested", "empty": "requested", "required": "requested", "enabled": "requested", "required, enabled": "requested",
+			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
+		}},
+		"verifying": {VerifyingEntries("pillion.dev"), map[string]string{
+			"required": "requested", "required, enabled": "requested", "required, enforced": "enforced",
+		}},
+	} {
+		for label, ns := range labels {
+			var got []string
+			for _, e := range c.entries {
+				if e.Selects(ns) {
+					got = append(got, e.Name)
+				}
+			}
+			if text := strings.Join(got, " and "); text != c.selects[label] {
+				t.Errorf("%s, %s: %q, want %q", name, label, text, c.selects[label])
+			}
+		}
+	}
+	if others := MutatingEntries("example.com", false); others[0].Selects(labels["enabled"]) || !others[1].Selects(labels["enabled"]) {
+		t.Error("another prefix has labels of its own")
+	}
+}
+
+// stale has one namespace in its cache, and reads another one live.
+type stale struct {
+	cached, live templates.Namespace
+	err          error
+	reads        int
+}
+
+func (s *stale) Get(_ context.Context, _ string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	if agrees(s.cached) {
+		return s.cached, nil
+	}
+	s.reads++
+	return s.live, s.err
+}
+
+func TestAReviewThatProvesTheCachedNamespaceStaleIsAnsweredByALiveRead(t *testing.T) {
+	never, asked := shopWith(), shopWith("injection=enforced")
+	never.Annotations = nil
+	for _, through := range MutatingEntries("", false) {
+		for name, c := range map[string]struct {
+			namespaces *stale
+			want       string // the reason
+		}{
+			"a cache from before":     {&stale{cached: never, live: asked}, map[string]string{"enforced": "Injected", "requested": "Injected", "pods": "NotRequested"}[through.Name]},
+			"the live read disagrees": {&stale{cached: shopWith("injection=other"), live: never}, map[string]string{"enforced": "NotRequested", "requested": "NotRequested", "pods": "Injected"}[through.Name]},
+		} {
+			f := newFixture(t, func(p *parts) { p.Namespaces = c.namespaces })
+			w := postTo(t, f.Handler(NewMutate(f.Pods, through)), reviewOf(v1Version, "", false))
+			r := decodeAnswer(t, w).Response
+			if injected := r.Patch != nil; injected != (c.want == "Injected") {
+				t.Errorf("%s, %s: %+v, want %s", through.Name, name, r, c.want)
+			}
+			if reads := c.namespaces.reads; (reads == 1) == through.Selects(c.namespaces.cached) {
+				t.Errorf("%s, %s: %d live reads", through.Name, name, reads)
+			}
+		}
+	}
+}
+
+func TestAReviewThatProvesTheCacheStaleIsNotAnsweredFromIt(t *testing.T) {
+	away := &stale{cached: shopWith(), err: errors.New("connection refused")}
+	f := newFixture(t, func(p *parts) { p.Namespaces = away })
+	entry := func(name string) Entry {
+		for _, e := range MutatingEntries("", false) {
+			if e.Name == name {
+				return e
+			}
+		}
+		t.Fatal(name)
+		return Entry{}
+	}
+	w := postTo(t, f.Handler(NewMutate(f.Pods, entry("enforced"))), reviewOf(v1Version, "", false))
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "connection refused") || !strings.Contains(w.Body.String(), `"enforced"`) {
+		t.Errorf("proven stale, and nothing can be read: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	// Without a proof the cache is as good as any.
+	if w := postTo(t, f.Handler(NewMutate(f.Pods, entry("pods"))), reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
+		t.Errorf("not proven stale: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestAFinalPodIsVerifiedInTheNamespaceThatItsEntryProves(t *testing.T) {
+	for _, through := range VerifyingEntries("") {
+		labels := []string{"required=true"}
+		if through.Name == "enforced" {
+			labels = append(labels, "injection=enforced")
+		}
+		now := shopWith(labels...)
+		now.Labels["team"] = "shop"
+		f := newFixture(t, withAudit(t))
+		f.Namespaces = &stale{cached: shopWith(), live: now}
+		if r := decodeAnswer(t, postTo(t, f.Handler(NewVerify(f.Pods, through)), reviewOf(v1Version, "", false))).Response; r.Allowed {
+			t.Errorf("%s: the pod lacks what is required, and passes", through.Name)
+		}
+		f.Namespaces = &stale{cached: shopWith(), err: errors.New("connection refused")}
+		if w := postTo(t, f.Handler(NewVerify(f.Pods, through)), reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: nothing can be read: HTTP %d", through.Name, w.Code)
+		}
+	}
+}

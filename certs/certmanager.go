@@ -101,10 +101,7 @@ func newCertManager(o CertManagerOptions, client clientset.Interface, now func()
 	if err != nil {
 		return nil, err
 	}
-	secret, err := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
-	if err != nil {
-		return nil, err
-	}
+	secret := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
 	s.provider = &certManager{
 		options: o, client: client, secret: secret,
 		permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems, now: now,

@@ -125,13 +125,13 @@ func followConfiguration(client clientset.Interface, c WebhookConfiguration, s s
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
-		})
+		}), nil
 	case Validating:
 		return followKind(client, client.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
-		})
+		}), nil
 	}
 	return nil, fmt.Errorf("webhook configuration %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
 }
@@ -147,11 +147,8 @@ type configurationClient[T, L runtime.Object] interface {
 func followKind[T interface {
 	runtime.Object
 	metav1.Object
-}, L runtime.Object](client clientset.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) (*configuration, error) {
-	f, err := follow[T](client, objects, "", c.Name, changed)
-	if err != nil {
-		return nil, err
-	}
+}, L runtime.Object](client clientset.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) *configuration {
+	f := followOne[T](client, objects, "", c.Name, changed)
 	return &configuration{
 		WebhookConfiguration: c, run: f.run, unknown: f.unknown,
 		get: func() (*registration, bool) {
@@ -167,7 +164,7 @@ func followKind[T interface {
 			_, err := objects.Patch(ctx, c.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 			return err
 		},
-	}, nil
+	}
 }
 
 // checkConfigurations returns an error that names the first wrong item of the list.

@@ -106,10 +106,7 @@ func newSelfSigned(o SelfSignedOptions, client clientset.Interface, now func() t
 	if err != nil {
 		return nil, err
 	}
-	followed, err := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
-	if err != nil {
-		return nil, err
-	}
+	followed := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
 	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, counters: s.counters, trusted: s.trusted, now: now}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems, now: now}
 	s.watches = append(s.watches, followed.run)

@@ -55,6 +55,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
 		"certs":               {module + "injector", module + "templates"},
+		"clientset/follow":    append(clients, module),
 		"clientset":           {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range list(t, false, pkg) {

@@ -252,6 +252,18 @@ func (l *lonely) review(entry, namespace string) (injected bool, status int, err
 func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testing.T) {
 	t.Parallel()
 	l := startLonely(t)
+	// The checks of a real API server come to an end, and prove nothing wrong.
+	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(100 * time.Millisecond) {
+		for _, cache := range []string{"namespaces", "templates"} {
+			if n := l.metric(t, "pillion_cache_wrong_total", `cache="`+cache+`"`); n != "0" {
+				t.Fatalf("%s: proven wrong %s times", cache, n)
+			}
+		}
+	}
+	if strings.Contains(l.log.String(), "watches bring nothing") {
+		t.Error("the watch of a check did not come to an end")
+	}
+	t.Attr("age-of-the-cache", l.metric(t, "pillion_cache_age_seconds", `cache="namespaces"`))
 	for _, c := range []struct {
 		name string
 		off  func()
@@ -329,21 +341,9 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 				return nil
 			})
 			t.Attr("cache-current-after", took.Round(time.Millisecond).String())
-			if text := l.log.String(); strings.Count(text, "cannot be read") != strings.Count(text, "can be read again") && strings.Count(text, "cannot be read") > 4 {
-				t.Errorf("it says again and again that the API server cannot be read:\n%s", text)
+			if n := strings.Count(l.log.String(), "the API server cannot be read"); n > 4 {
+				t.Errorf("it says %d times that the API server cannot be read", n)
 			}
 		})
 	}
-	// The checks of a real API server come to an end, and prove nothing wrong.
-	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(100 * time.Millisecond) {
-		for _, cache := range []string{"namespaces", "templates"} {
-			if n := l.metric(t, "pillion_cache_wrong_total", `cache="`+cache+`"`); n != "0" {
-				t.Fatalf("%s: proven wrong %s times", cache, n)
-			}
-		}
-	}
-	if strings.Contains(l.log.String(), "watches bring nothing") {
-		t.Error("the watch of a check did not come to an end")
-	}
-	t.Attr("age-of-the-cache", l.metric(t, "pillion_cache_age_seconds", `cache="namespaces"`))
 }

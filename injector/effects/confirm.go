@@ -14,7 +14,7 @@ import (
 // confirmation finds the object of an event. It believes nothing that a review says.
 type confirmation struct {
 	client metadata.Interface
-	// cached returns the UID of a namespace in the informer's cache.
+	// cached returns the UID of a namespace in the cache of namespaces.
 	cached func(namespace string) (types.UID, bool)
 	// owners allows to read the owners of pods.
 	owners bool

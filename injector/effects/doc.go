@@ -5,7 +5,7 @@
 // background through a bounded queue.
 //
 // Everybody who reaches the webhook's port can forge a review. So an event is written about
-// an object only after the API server, or the informer's cache, has confirmed that the object
+// an object only after the API server, or the cache of namespaces, has confirmed that the object
 // exists with the UID that the event names. Equal events are written once in some minutes,
 // and each namespace has a bounded rate.
 //

@@ -48,7 +48,7 @@ type EventsGetter interface {
 type Options struct {
 	Client   EventsGetter
 	Metadata metadata.Interface
-	// Namespace returns the UID of a namespace that the informer knows.
+	// Namespace returns the UID of a namespace in the cache.
 	Namespace func(name string) (types.UID, bool)
 	// Owners allows to read the owners of pods, and to write events about them. Without it
 	// every event is on the namespace.

@@ -229,7 +229,7 @@ func (c *cluster) failure(cache *follow.Cache) error {
 	return nil
 }
 
-// cachedObject is what the informer's cache keeps of an object: its manifest as text, which takes
+// cachedObject is what the cache keeps of an object: its manifest as text, which takes
 // a tenth of the memory that the decoded object does.
 type cachedObject struct {
 	metav1.ObjectMeta // name, generation and version

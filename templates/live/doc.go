@@ -15,9 +15,10 @@
 //   - What a source no longer has is gone, unless the file it was in cannot be read, or the
 //     file is gone and namespaces name the template ([Options.Named]).
 //   - Objects that went with their CRD stay in force, with an error, until they are back.
-//   - A source that cannot be read keeps what it last had.
+//   - A source that cannot be read keeps what it last had. One whose cache the API server
+//     has shown to be wrong is not ready until it has been read anew.
 //   - Only manifests that changed are compiled.
 //
-// Imports: templates, templates/library, and client-go's dynamic client and
-// informers. It knows nothing of requests, pods or configuration.
+// Imports: templates, templates/library, client-go's dynamic client, and clientset/follow
+// for the cache. It knows nothing of requests, pods or configuration.
 package live

@@ -119,6 +119,7 @@ yes
 - --annotation-prefix={{ .Values.annotationPrefix }}
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
+- --webhook-scope={{ .Values.webhook.scope }}
 - --owner-events={{ not .Values.rbac.hardened }}
 - --keep-required-label={{ .Values.webhook.required.enabled }}
 {{- if include "pillion.unlabels" . }}

@@ -47,6 +47,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector/webhook", module + "injector/keeper", module + "injector/policy", module + "injector/merge"},
 		"injector/kept":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/merge", module+"injector/keeper", module+"certs"),
+		"injector/standing":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/unlabel":    append(clients, module+"injector", module+"certs"),
 		"injector/proof":      append(clients, module+"injector/webhook", module+"injector/namespaces", module+"templates", module+"certs"),

@@ -3,9 +3,11 @@ package injector
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pillion-dev/pillion/injector/apply"
+	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -59,6 +61,8 @@ type Request struct {
 	Templates *templates.Set
 	// Explain asks for the outcome's Steps, and for an outcome for each template.
 	Explain bool
+	// Attribute asks for [Outcome.Wanting].
+	Attribute bool
 
 	// decided is the decision by the metadata, nil if there is none.
 	decided *Decided
@@ -103,6 +107,25 @@ type Outcome struct {
 	Refusals []TemplateOutcome
 	// Steps is nil unless the request says Explain.
 	Steps []policy.Step
+
+	changes *merge.Change // nil unless the request says Attribute
+}
+
+// Wanting returns the templates that want something in the place of a keyed path, or that
+// put there the whole of what surrounds it. The request must say Attribute.
+func (o Outcome) Wanting(path []string) []string {
+	var whole []string
+	c := o.changes
+	for _, segment := range path {
+		if c != nil && c.Do == merge.Write {
+			whole = c.Templates
+		}
+		c = c.Child(segment)
+	}
+	if c != nil && len(c.Templates) > 0 {
+		return slices.Clone(c.Templates)
+	}
+	return slices.Clone(whole)
 }
 
 // Inject answers one request. An error is Pillion's own fault, never the pod's

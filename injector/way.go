@@ -278,6 +278,9 @@ func (w *way) apply(rec record.Record) error {
 		return err
 	}
 	w.out.Pod, w.out.Operations = result.Pod, patch
+	if w.request.Attribute {
+		w.out.changes = w.planned.Root
+	}
 	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
 	w.injected()
 	return nil

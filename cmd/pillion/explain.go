@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
@@ -48,7 +49,7 @@ missing.`,
 					ns, known := s.namespaces.of(p.Namespace)
 					key := o.prefix + "/status"
 					rec, _ := record.Parse(p.Object, key) // the run has warned of a record that cannot be read
-					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out), statusKey: key}
+					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out, s.set), statusKey: key}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {
@@ -75,7 +76,7 @@ type explanation struct {
 	known bool
 	out   injector.Outcome
 	// standings compare an existing pod with a new one. A new pod has none.
-	standings []standing
+	standings []standing.Template
 	statusKey string
 }
 
@@ -130,7 +131,7 @@ func (e explanation) verdict() string {
 	switch {
 	case !e.out.Allowed:
 		return fmt.Sprintf("refused (%s)", e.out.Code)
-	case lag != "" && !slices.ContainsFunc(e.standings, func(s standing) bool { return s.has != "" }):
+	case lag != "" && !slices.ContainsFunc(e.standings, func(t standing.Template) bool { return t.Has != "" }):
 		return fmt.Sprintf("not injected; %s; created now: %s", lag, e.out.Code)
 	case lag != "":
 		return fmt.Sprintf("injected, and %s; created now: %s", lag, e.out.Code)
@@ -180,7 +181,7 @@ func (e explanation) notes() []string {
 	if !e.known {
 		notes = append(notes, fmt.Sprintf("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", e.namespace))
 	}
-	lost := named(e.standings, dropped)
+	lost := standing.Named(e.standings, standing.Dropped)
 	if len(lost) > 0 {
 		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and would not be injected with these files: check the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
 	}

@@ -1,0 +1,158 @@
+package standing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// mirrorAnnotation is on pods that mirror a static pod of a node.
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// Registration is what an API server asks about a pod before it calls Pillion.
+type Registration struct {
+	// Prefix is the annotation prefix. Default: pillion.dev.
+	Prefix string
+	// All: Pillion is called for the pods of all namespaces that do not opt out
+	// (webhook.scope of the chart).
+	All bool
+}
+
+// Calls reports whether API servers call Pillion for pods of the namespace with these
+// annotations.
+func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) bool {
+	switch ns.Labels[templates.InjectionLabel(r.Prefix)] {
+	case templates.InjectionEnabled, templates.InjectionEnforced:
+		return true
+	case templates.InjectionDisabled:
+		return false
+	}
+	_, asks := annotations[cmp.Or(r.Prefix, templates.DefaultPrefix)+"/inject"]
+	return r.All || asks
+}
+
+// Comparer compares pods with the pods that would be created now.
+type Comparer struct {
+	// Pipeline must have the prefix of Registration.
+	Pipeline     *injector.Pipeline
+	Registration Registration
+}
+
+// Compare compares a pod, which it does not change, with the pod that would be created in
+// its place now. An error is Pillion's own fault, or the context's.
+func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) (Standing, error) {
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if !counts(pod, metadata, annotations) {
+		return Standing{}, nil
+	}
+	prefix := cmp.Or(c.Registration.Prefix, templates.DefaultPrefix)
+	key := prefix + "/status"
+	rec, _ := record.Parse(pod, key) // a record that cannot be read counts as none
+	base := created(rec.Base(pod), prefix)
+	s := Standing{Counts: true, Called: c.Registration.Calls(ns, annotations), Base: base, New: base}
+	if !s.Called {
+		s.Code = reason.NotRequested
+		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: reason.NotRequested}, set)
+		return s, nil
+	}
+	out, err := c.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: base, Namespace: ns, Templates: set, Attribute: true})
+	if err != nil {
+		return Standing{}, fmt.Errorf("comparing a pod of namespace %s with a new one: %w", ns.Name, err)
+	}
+	s.Code, s.Message, s.New = out.Code, out.Message, out.Pod
+	s.Templates = Templates(rec, out, set)
+	if !out.Allowed {
+		return s, nil
+	}
+	now, err := record.Parse(out.Pod, key)
+	if err != nil {
+		return Standing{}, fmt.Errorf("reading the record of a new pod: %w", err)
+	}
+	for _, path := range differences(rec.Root, now.Root, nil) {
+		s.Places = append(s.Places, Place{Path: path, Templates: out.Wanting(path)})
+	}
+	s.explain()
+	return s, nil
+}
+
+// counts reports whether a pod is one to compare.
+func counts(pod, metadata, annotations map[string]any) bool {
+	status, _ := pod["status"].(map[string]any)
+	_, mirrors := annotations[mirrorAnnotation]
+	phase, _ := status["phase"].(string)
+	return !mirrors && metadata["deletionTimestamp"] == nil && phase != "Succeeded" && phase != "Failed"
+}
+
+// explain makes those current templates outdated whose parameters changed: what they write
+// differs in a place, and no other template explains it.
+func (s *Standing) explain() {
+	changed := func(name string) bool {
+		state := s.Template(name).State
+		return state != Current && state != NotAsked
+	}
+	other := slices.ContainsFunc(s.Templates, func(t Template) bool { return changed(t.Name) })
+	var with []string
+	for _, p := range s.Places {
+		if len(p.Templates) == 0 && other || slices.ContainsFunc(p.Templates, changed) {
+			continue
+		}
+		with = append(with, p.Templates...)
+		if len(p.Templates) == 0 {
+			with = append(with, Named(s.Templates, Current)...)
+		}
+	}
+	for i, t := range s.Templates {
+		if t.State == Current && slices.Contains(with, t.Name) {
+			s.Templates[i].State = Outdated
+		}
+	}
+}
+
+// differences returns the keyed paths of the places that say something else in two records.
+// Originals do not count: they are the base pod's.
+func differences(a, b *record.Place, path []string) [][]string {
+	if differ(a, b, path) {
+		return [][]string{slices.Clone(path)}
+	}
+	var all [][]string
+	for _, segment := range segments(a, b) {
+		all = append(all, differences(a.Child(segment), b.Child(segment), append(path, segment))...)
+	}
+	return all
+}
+
+// differ reports whether two records say something else of the place itself.
+func differ(a, b *record.Place, path []string) bool {
+	if a == nil || b == nil {
+		// A field that is the API server's own work says nothing of the templates.
+		item := len(path) > 0 && strings.Contains(path[len(path)-1], "=")
+		there := a
+		if a == nil {
+			there = b
+		}
+		return there.Wrote != "" || there.Gone() || item && there.Added
+	}
+	return a.Wrote != b.Wrote || a.Gone() != b.Gone()
+}
+
+func segments(a, b *record.Place) []string {
+	var all []string
+	for _, p := range []*record.Place{a, b} {
+		if p == nil {
+			continue
+		}
+		for segment := range p.In {
+			all = append(all, segment)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

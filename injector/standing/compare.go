@@ -60,7 +60,10 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	s := Standing{Counts: true, Called: c.Registration.Calls(ns, annotations), Base: base, New: base}
 	if !s.Called {
 		s.Code = reason.NotRequested
-		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: reason.NotRequested}, set)
+		if ns.Labels[templates.InjectionLabel(prefix)] == templates.InjectionDisabled {
+			s.Code = reason.NamespaceDisabled
+		}
+		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: s.Code}, set)
 		return s, nil
 	}
 	out, err := c.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: base, Namespace: ns, Templates: set, Attribute: true})

@@ -3,6 +3,7 @@ package clientset
 import (
 	"context"
 	"fmt"
+	"io"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -40,6 +41,9 @@ type Interface interface {
 	Secrets(namespace string) Client[*corev1.Secret, *corev1.SecretList]
 	ConfigMaps(namespace string) Client[*corev1.ConfigMap, *corev1.ConfigMapList]
 	Pods(namespace string) Client[*corev1.Pod, *corev1.PodList]
+	// PodList answers one list request for pods as JSON, of a namespace or of all for "".
+	// The caller closes the body.
+	PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error)
 	// PodProxy reads a path from a port of a pod through the API server. It may return
 	// a body together with an error.
 	PodProxy(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error)
@@ -108,6 +112,12 @@ func (c *Clientset) ConfigMaps(namespace string) Client[*corev1.ConfigMap, *core
 // Pods implements [Interface].
 func (c *Clientset) Pods(namespace string) Client[*corev1.Pod, *corev1.PodList] {
 	return gentype.NewClientWithList("pods", c.core, c.codec, namespace, func() *corev1.Pod { return &corev1.Pod{} }, func() *corev1.PodList { return &corev1.PodList{} })
+}
+
+// PodList implements [Interface].
+func (c *Clientset) PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error) {
+	return c.core.Get().NamespaceIfScoped(namespace, namespace != "").Resource("pods").
+		VersionedParams(&opts, c.codec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
 }
 
 // PodProxy implements [Interface].

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -79,6 +80,21 @@ func TestItAsksWhatTheClientsetOfClientGoAsks(t *testing.T) {
 				t.Errorf("%s: it asks %s %s, accepts %s, sends %s %q;\nwant %s %s, %s, %s %q", name, got[i].Method, got[i].Path, got[i].Accept, got[i].ContentType, got[i].Body,
 					want[i].Method, want[i].Path, want[i].Accept, want[i].ContentType, want[i].Body)
 			}
+		}
+	}
+}
+
+func TestAPageOfPodsIsAskedForAsJSON(t *testing.T) {
+	all := record(t, func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }, rest.Config{}, func(c clientset.Interface) {
+		for _, namespace := range []string{"shop", ""} {
+			if _, err := c.PodList(t.Context(), namespace, metav1.ListOptions{Limit: 250, Continue: "next"}); !apierrors.IsNotFound(err) {
+				t.Errorf("got %v, want the API server's answer", err)
+			}
+		}
+	})
+	for i, path := range []string{"/api/v1/namespaces/shop/pods", "/api/v1/pods"} {
+		if len(all) != 2 || all[i].Path != path+"?continue=next&limit=250" || all[i].Accept != "application/json" {
+			t.Errorf("asked %+v, want %s", all, path)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var reasons = map[string]string{
 	"jobs":                            "the same as daemonsets",
 	"deployments":                     "deleting a template that workloads name is refused (`rbac.readWorkloads`)",
 	"cronjobs":                        "the same as deployments",
-	"pods":                            "`list`: the same as deployments, for pods without one: only metadata are asked for. `create`, in the proof namespace: the proof that API servers have pods injected, by dry run, held to that by a policy (`enforcement.mode=Auto`)",
+	"pods":                            "`list`: running pods that lack a sidecar are counted (`coverage.enabled`); deleting a template that pods name is refused (`rbac.readWorkloads`). `create`, in the proof namespace: the proof that API servers have pods injected, by dry run, held to that by a policy (`enforcement.mode=Auto`)",
 	"configmaps pillion-uninstall":    "whether the release is being removed: the labels of namespaces are taken off then",
 	"replicationcontrollers":          "it is read whether a pod's owner exists, for an event",
 }

@@ -46,6 +46,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"offline/cases":       append(clients, module+"certs"),
 		"injector/effects":    {module + "certs", module + "templates"},
 		"injector/namespaces": {module + "certs", module + "injector/webhook", module + "injector/keeper", module + "injector/policy", module + "injector/merge"},
+		"injector/survey":     append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/kept":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/merge", module+"injector/keeper", module+"certs"),
 		"injector/standing":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),

@@ -3,13 +3,17 @@
 package clientsettest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/clientset"
@@ -40,6 +44,16 @@ func (o of) ConfigMaps(namespace string) clientset.Client[*corev1.ConfigMap, *co
 // Pods implements [clientset.Interface].
 func (o of) Pods(namespace string) clientset.Client[*corev1.Pod, *corev1.PodList] {
 	return o.all.CoreV1().Pods(namespace)
+}
+
+// PodList implements [clientset.Interface]. The fake clientset knows no pages.
+func (o of) PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error) {
+	list, err := o.all.CoreV1().Pods(namespace).List(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(list)
+	return io.NopCloser(bytes.NewReader(text)), err
 }
 
 // PodProxy implements [clientset.Interface].

@@ -47,6 +47,8 @@ type serveConfig struct {
 	AllowMissingTemplates []string
 	ReadWorkloads         bool
 	WebhookScope          string
+	// CountEvery is the time between two looks at the pods, 0 for none.
+	CountEvery time.Duration
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -61,6 +63,9 @@ const (
 
 // leastMemory is the smallest --memory-limit, in bytes.
 const leastMemory = 96 << 20
+
+// leastCountEvery is the shortest --count-pods-every: a look reads many pods.
+const leastCountEvery = 5 * time.Second
 
 func serveFlags(f *pflag.FlagSet) {
 	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
@@ -88,6 +93,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
 	f.Bool("read-workloads", false, "list workloads and pods when a SidecarTemplate is deleted, and refuse where they name it")
 	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
+	f.Duration("count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
@@ -121,6 +127,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
 		ReadWorkloads: v.GetBool("read-workloads"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"), WebhookScope: v.GetString("webhook-scope"),
+		CountEvery: v.GetDuration("count-pods-every"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
 		c.MemoryLimit = q.Value()
@@ -251,6 +258,9 @@ func (c serveConfig) validate() error {
 	}
 	if c.ReviewTimeout < time.Second || c.ReviewTimeout > 30*time.Second {
 		wrong("review-timeout", c.ReviewTimeout, "allowed is what the API allows for timeoutSeconds, from 1s to 30s")
+	}
+	if c.CountEvery != 0 && c.CountEvery < leastCountEvery {
+		wrong("count-pods-every", c.CountEvery, "allowed are 0 and durations of "+leastCountEvery.String()+" at least, such as 5m")
 	}
 	if c.MemoryLimit < leastMemory {
 		wrong("memory-limit", c.MemoryLimit, "allowed is a quantity of 96Mi at least, such as 256Mi")

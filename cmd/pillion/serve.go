@@ -212,6 +212,10 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if prover != nil {
 		prover.OnChange(keeper.Changed)
 	}
+	countPods, err := newPodCounter(c, config, pods, ns.List, loaded, registry, log.With("component", "survey"))
+	if err != nil {
+		return err
+	}
 	workloads, err := c.workloads(config, ns)
 	if err != nil {
 		return err
@@ -244,7 +248,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run}
+	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}

@@ -23,11 +23,16 @@ type Registration struct {
 	// All: Pillion is called for the pods of all namespaces that do not opt out
 	// (webhook.scope of the chart).
 	All bool
+	// Excluded are the namespaces that Pillion keeps out of.
+	Excluded []string
 }
 
 // Calls reports whether API servers call Pillion for pods of the namespace with these
 // annotations.
 func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) bool {
+	if slices.Contains(r.Excluded, ns.Name) {
+		return false
+	}
 	switch ns.Labels[templates.InjectionLabel(r.Prefix)] {
 	case templates.InjectionEnabled, templates.InjectionEnforced:
 		return true
@@ -59,9 +64,13 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	base := created(rec.Base(pod), prefix)
 	s := Standing{Counts: true, Called: c.Registration.Calls(ns, annotations), Base: base, New: base}
 	if !s.Called {
-		s.Code = reason.NotRequested
-		if ns.Labels[templates.InjectionLabel(prefix)] == templates.InjectionDisabled {
+		switch {
+		case slices.Contains(c.Registration.Excluded, ns.Name):
+			s.Code = reason.NamespaceExcluded
+		case ns.Labels[templates.InjectionLabel(prefix)] == templates.InjectionDisabled:
 			s.Code = reason.NamespaceDisabled
+		default:
+			s.Code = reason.NotRequested
 		}
 		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: s.Code}, set)
 		return s, nil

@@ -410,5 +410,9 @@ func TestWhoIsCalledDependsOnTheLabel(t *testing.T) {
 		if got := r.Calls(asking(c.label, ""), c.annotations); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+		r.Excluded = []string{"kube-system", "shop"}
+		if r.Calls(asking(c.label, ""), c.annotations) {
+			t.Errorf("%+v: called in an excluded namespace", c)
+		}
 	}
 }

@@ -154,6 +154,7 @@ yes
 {{- if .Values.values }}
 - --values=/etc/pillion/values/values.yaml
 {{- end }}
+- --count-pods-every={{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
 - --review-timeout={{ max .Values.webhook.requested.timeoutSeconds .Values.webhook.enforced.timeoutSeconds .Values.webhook.templates.timeoutSeconds }}s

@@ -1,0 +1,49 @@
+package survey
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Others is the value of the label namespace for all namespaces that are not named. No
+// namespace can have this name.
+const Others = "(others)"
+
+var (
+	missing = prometheus.NewDesc("pillion_pods_missing_injection",
+		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together.", []string{"namespace"}, nil)
+	outdated = prometheus.NewDesc("pillion_pods_outdated",
+		"Running pods with a sidecar in another version, or with other parameters, than they would get now. Namespaces as above.", []string{"namespace"}, nil)
+	lookedAt = prometheus.NewDesc("pillion_pods_looked_at_timestamp_seconds",
+		"When this replica last looked at all pods. Absent until the first look, and where the right to list pods is missing.", nil, nil)
+	left = prometheus.NewDesc("pillion_pods_not_looked_at",
+		"Pods that are too large to look at.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (c *Counter) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{missing, outdated, lookedAt, left} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Counter) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
+	}
+	for desc, number := range map[*prometheus.Desc]func(Count) int{
+		missing: func(c Count) int { return c.Missing }, outdated: func(c Count) int { return c.Outdated },
+	} {
+		named, others := worst(last.counts, number)
+		for name, n := range named {
+			gauge(desc, float64(n), name)
+		}
+		gauge(desc, float64(others), Others)
+	}
+	gauge(lookedAt, float64(last.at.UnixMilli())/1000)
+	gauge(left, float64(last.tooLarge))
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	"sigs.k8s.io/yaml"
+)
+
+// fakeCluster is a cluster with the objects of manifests.
+func fakeCluster(t *testing.T, manifests ...string) *fake.FakeDynamicClient {
+	t.Helper()
+	var objects []runtime.Object
+	for _, m := range manifests {
+		var o map[string]any
+		if err := yaml.Unmarshal([]byte(m), &o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: o})
+	}
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Group: "apps", Version: "v1", Resource: "deployments"}:                            "DeploymentList",
+		{Group: "sidecars.example.com", Version: "v1alpha1", Resource: "sidecartemplates"}: "SidecarTemplateList",
+	}, objects...)
+}
+
+const servingDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: pillion, namespace: sidecars}
+spec:
+  template:
+    spec:
+      containers:
+      - name: pillion
+        args: [serve, --annotation-prefix=sidecars.example.com, "--library=fluent-bit,debug-toolbox", --templates=/etc/pillion/templates, --values=/etc/pillion/values/values.yaml,
+          --webhook-configuration=pillion, --a-flag-of-a-later-version=x]
+        env: [{name: PILLION_EXCLUDED_NAMESPACES, value: "kube-system,infra"}]
+        volumeMounts: [{name: templates, mountPath: /etc/pillion/templates}, {name: values, mountPath: /etc/pillion/values}]
+      volumes: [{name: templates, configMap: {name: own-templates}}, {name: values, configMap: {name: own-values}}]
+`
+
+const servingFiles = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: own-templates, namespace: sidecars}
+data:
+  proxy.yaml: |
+    apiVersion: pillion.dev/v1alpha1
+    kind: SidecarTemplate
+    metadata: {name: proxy}
+    spec: {inject: {spec: {containers: [{name: proxy, image: "${values.registry}/proxy:1"}]}}}
+  README: no template
+`
+
+const servingValues = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: own-values, namespace: sidecars}
+data: {values.yaml: "registry: mirror.example.com"}
+`
+
+func selecting(operator, values string) string {
+	return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: pillion}
+webhooks:
+- {name: namespaces.sidecars.example.com, namespaceSelector: {}, rules: [{resources: [namespaces]}]}
+- {name: requested.sidecars.example.com, rules: [{resources: [pods]}], namespaceSelector: {matchExpressions: [{key: sidecars.example.com/injection, operator: ` + operator + `, values: [` + values + `]}]}}
+`
+}
+
+func TestTheSettingsOfTheServerAreReadFromItsDeployment(t *testing.T) {
+	for entry, all := range map[string]bool{selecting("In", "enabled"): false, selecting("NotIn", "enabled, enforced, disabled"): false, selecting("NotIn", "enforced, disabled"): true} {
+		client := fakeCluster(t, servingDeployment, servingFiles, servingValues, entry, `
+apiVersion: sidecars.example.com/v1alpha1
+kind: SidecarTemplate
+metadata: {name: own}
+spec: {inject: {spec: {containers: [{name: own, image: own}]}}}
+`)
+		s, err := readServerSettings(t.Context(), client, "sidecars", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range s.set.All() {
+			names = append(names, e.Name)
+		}
+		if got := strings.Join(names, " "); got != "debug-toolbox fluent-bit own proxy" || s.prefix != "sidecars.example.com" || strings.Join(s.excluded, " ") != "kube-system infra sidecars" || s.all != all {
+			t.Errorf("templates %s, prefix %s, excluded %v, all namespaces %v; want all namespaces %v", got, s.prefix, s.excluded, s.all, all)
+		}
+	}
+}
+
+func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		manifests []string
+		want      string
+	}{
+		"no Deployment":     {want: "looking for Pillion's Deployment: 0 in namespace sidecars have a container called pillion that serves, want one"},
+		"no ConfigMap":      {[]string{servingDeployment}, `reading ConfigMap own-values in namespace sidecars, which Pillion reads as /etc/pillion/values`},
+		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which cannot be read from here; give --library"},
+		"values in no ConfigMap": {[]string{strings.Replace(servingDeployment, "{name: values, mountPath: /etc/pillion/values}", "{name: values, mountPath: /elsewhere}", 1), servingFiles},
+			"Deployment pillion in namespace sidecars mounts no ConfigMap as /etc/pillion/values, so what Pillion reads there is not known here"},
+		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},
+	} {
+		_, err := readServerSettings(t.Context(), fakeCluster(t, test.manifests...), "sidecars", "")
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}

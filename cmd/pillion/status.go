@@ -33,32 +33,47 @@ const ownContainer = "pillion"
 const statusTimeout = 5 * time.Second
 
 func newStatusCommand() *cobra.Command {
-	var where installation
+	var c statusCommand
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the state of Pillion in a cluster: what is missing, and when certificates expire",
-		Long: `Status asks every replica, through the API server, and reads the webhook
-configurations. You need the permissions to list pods in Pillion's namespace, to get
-pods/proxy there, and to list webhook configurations. The exit code is 1 if something
-is missing; the output names each missing thing and its object.
+		Use:   "status [TEMPLATE|NAMESPACE]",
+		Short: "Show the state of Pillion in a cluster: what is missing, which pods lack a sidecar, and when certificates expire",
+		Long: `Status asks every replica, through the API server, reads the webhook configurations,
+and compares the running pods with what they would get if they were created now. You
+need the permissions to list pods in Pillion's namespace, to get pods/proxy there, and
+to list webhook configurations; for the pods, to read Pillion's Deployment and
+ConfigMaps and the SidecarTemplates, and to list namespaces, pods and events. A missing
+one is named, with the command that grants it. The exit code is 1 if something is
+missing in the installation, or cannot be read; pods that lack a sidecar do not count
+for it.
+
+With the name of a namespace, status shows its pods by workload; with the name of a
+template, what concerns the template. ns/NAME and sct/NAME say which is meant.
+
+A pod is missing a template that it would get now. It is outdated if it has a template
+in another version than the one in force, or would get it with other parameters now.
+Pods that have ended, pods that opt out, and pods of namespaces in which Pillion is not
+called are neither. What was refused lately is from Pillion's events, which API servers
+keep for an hour.
 
 The replicas are the running pods of the namespace with a container called pillion.
 Pods that are being deleted are left out; pods that do not run are named. If two
 releases share a namespace, -l tells their pods apart. The output lists the webhook
 configurations that the replicas name, and all others that call the same Service.`,
 		Example: `  pillion status
+  pillion status shop
+  pillion status sct/fluent-bit -o json
   pillion status -n sidecars -l app.kubernetes.io/instance=pillion
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, replicas, err := where.open(cmd.Context(), cmd.OutOrStdout())
-			if err != nil {
-				return err
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("%s takes one template or namespace, got %q", cmd.CommandPath(), args)}
 			}
-			return status(cmd.Context(), cmd.OutOrStdout(), client, where.namespace, replicas)
+			return nil
 		},
+		RunE: c.run,
 	}
-	where.flags(cmd.Flags())
+	c.where.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json, or nothing for tables")
 	return cmd
 }
 
@@ -258,42 +273,65 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 	return sum, found
 }
 
-// status asks every replica and prints the result. It returns errRefused if something is
-// missing or fails.
-func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []replica) error {
-	if len(replicas) == 0 {
-		fmt.Fprintf(w, "no replicas: no running pod in namespace %s has a container called %s (and the labels of -l, if given); -n names Pillion's namespace\n", namespace, ownContainer)
-		return errRefused
-	}
+// askAll asks every replica. The answers are sorted by name.
+func askAll(ctx context.Context, replicas []replica) []answers {
 	var all []answers
 	for _, r := range replicas {
 		all = append(all, r.ask(ctx))
 	}
 	slices.SortFunc(all, func(a, b answers) int { return strings.Compare(a.name, b.name) })
-	missing := false
+	return all
+}
+
+// problemsOf are lines about what is missing or fails.
+func problemsOf(namespace string, all []answers) []string {
+	var lines []string
+	if len(all) == 0 {
+		lines = append(lines, fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of -l, if given); -n names Pillion's namespace", namespace, ownContainer))
+	}
 	for _, a := range all {
-		if a.missing == "" {
-			continue
-		}
-		missing = true
 		for line := range strings.Lines(a.missing) {
-			fmt.Fprintf(w, "not ready: %s: %s\n", a.name, show.Plain(strings.TrimSpace(line)))
+			lines = append(lines, fmt.Sprintf("not ready: %s: %s", a.name, show.Plain(strings.TrimSpace(line))))
 		}
 	}
 	for _, a := range all {
-		for _, line := range a.namedMissing() {
-			fmt.Fprintf(w, "warning: %s: %s\n", a.name, line)
-		}
 		for _, p := range slices.Concat(a.problems(), a.labelProblems(), a.inUseProblems()) {
-			missing = true
-			fmt.Fprintf(w, "failing: %s: %s; its log says why\n", a.name, p)
+			lines = append(lines, fmt.Sprintf("failing: %s: %s; its log says why", a.name, p))
 		}
+	}
+	return lines
+}
+
+// warningsOf are lines about what does no harm now.
+func warningsOf(all []answers) []string {
+	var lines []string
+	for _, a := range all {
+		for _, line := range a.namedMissing() {
+			lines = append(lines, fmt.Sprintf("warning: %s: %s", a.name, line))
+		}
+	}
+	return lines
+}
+
+// status asks every replica and prints the result. It returns errRefused if something is
+// missing or fails.
+func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []replica) error {
+	all := askAll(ctx, replicas)
+	problems := problemsOf(namespace, all)
+	for _, line := range slices.Concat(problems, warningsOf(all)) {
+		fmt.Fprintln(w, line)
+	}
+	if len(all) == 0 {
+		return errRefused
 	}
 	complete, err := certificateStatus(ctx, w, client, namespace, all, time.Now())
 	if err != nil {
 		return err
 	}
-	if missing || !complete {
+	if err := writeReplicas(w, all); err != nil {
+		return err
+	}
+	if len(problems) > 0 || !complete {
 		return errRefused
 	}
 	return nil

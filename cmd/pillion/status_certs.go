@@ -42,11 +42,9 @@ func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interf
 		return false, err
 	}
 	fmt.Fprintln(table, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY")
-	complete := len(configurations) > 0
 	for _, c := range configurations {
 		name := c.String()
 		verified, of := c.verified(replicas)
-		complete = complete && verified == of
 		switch {
 		case !c.exists:
 			fmt.Fprintf(table, "%s\tnot found\t\t%d of %d replicas\n", name, verified, of)
@@ -55,11 +53,9 @@ func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interf
 		}
 		for _, e := range c.entries {
 			trusted := "none: its caBundle is empty"
-			cas := trustedCAs(e.client.CABundle)
 			if len(e.client.CABundle) > 0 {
-				trusted = fmt.Sprintf("%d", len(cas))
+				trusted = fmt.Sprintf("%d", len(trustedCAs(e.client.CABundle)))
 			}
-			complete = complete && len(cas) > 0
 			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d replicas\n", name, e.name, trusted, verified, of)
 		}
 	}
@@ -70,7 +66,15 @@ func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interf
 		return false, err
 	}
 	fmt.Fprintln(w)
-	return complete, printAuthorities(w, authoritiesOf(configurations, replicas))
+	return complete(configurations, replicas), printAuthorities(w, authoritiesOf(configurations, replicas))
+}
+
+// complete reports whether every configuration verifies all its replicas.
+func complete(configurations []configuration, replicas []answers) bool {
+	return len(configurations) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool {
+		verified, of := c.verified(replicas)
+		return verified != of || slices.ContainsFunc(c.entries, func(e webhookEntry) bool { return len(trustedCAs(e.client.CABundle)) == 0 })
+	})
 }
 
 // problems returns the present failures of the replica. The replica may be ready all the

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+func statusSet(t *testing.T, tags map[string]string) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for name, tag := range tags {
+		template, _, err := templates.Compile([]byte(fmt.Sprintf(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {inject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: "%s:%s"}]}}}}`, name, name, name, tag)), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: template})
+	}
+	return templates.NewSet(entries)
+}
+
+// fakePods are pods by namespace, as JSON.
+type fakePods map[string][]string
+
+// of makes a running pod of a Deployment.
+func statusPod(namespace, deployment string, n int, inject string) string {
+	annotations := ""
+	if inject != "" {
+		annotations = fmt.Sprintf(`"pillion.dev/inject":%q`, inject)
+	}
+	owner := ""
+	if deployment != "" {
+		owner = fmt.Sprintf(`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"%s-5d8c","uid":"1","controller":true}],`, deployment)
+	}
+	return fmt.Sprintf(`{"metadata":{"name":"%s-5d8c-%d","namespace":%q,"uid":"7",%s"labels":{"pod-template-hash":"5d8c"},"annotations":{%s}},"spec":{"containers":[{"name":"app","image":"app:1"}]},"status":{"phase":"Running"}}`,
+		deployment, n, namespace, owner, annotations)
+}
+
+// injected returns the pod as the webhook makes it, with the templates of a set.
+func (f fakePods) injected(t *testing.T, set *templates.Set, ns templates.Namespace, pod string) string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(pod), &object); err != nil {
+		t.Fatal(err)
+	}
+	object["apiVersion"], object["kind"] = "v1", "Pod"
+	out, err := injector.NewPipeline(injector.Config{}).Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: object, Namespace: ns, Templates: set})
+	if err != nil || !out.Allowed {
+		t.Fatalf("%v: %s", err, out.Message)
+	}
+	text, err := json.Marshal(out.Pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (f fakePods) list(_ context.Context, namespace string, _ metav1.ListOptions) (io.ReadCloser, error) {
+	var all []string
+	for name, pods := range f {
+		if namespace == "" || namespace == name {
+			all = append(all, pods...)
+		}
+	}
+	return io.NopCloser(strings.NewReader(`{"metadata":{},"items":[` + strings.Join(all, ",") + `]}`)), nil
+}
+
+// statusReader returns a reader of a fake cluster with these namespaces and events.
+func statusReader(pods survey.List, set *templates.Set, namespaces []templates.Namespace, events ...map[string]any) podsReader {
+	var metadata, objects []runtime.Object
+	for _, ns := range namespaces {
+		metadata = append(metadata, &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations},
+		})
+	}
+	for _, e := range events {
+		objects = append(objects, &unstructured.Unstructured{Object: e})
+	}
+	scheme := metadatafake.NewTestScheme()
+	_ = metav1.AddMetaToScheme(scheme)
+	return podsReader{
+		list: pods, metadata: metadatafake.NewSimpleMetadataClient(scheme, metadata...),
+		dynamic:  dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{{Version: "v1", Resource: "events"}: "EventList"}, objects...),
+		settings: serverSettings{prefix: "pillion.dev", excluded: []string{"kube-system"}, set: set},
+	}
+}
+
+func statusNamespace(name, injection, inject string) templates.Namespace {
+	ns := templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{"pillion.dev/inject": inject}}
+	if injection != "" {
+		ns.Labels["pillion.dev/injection"] = injection
+	}
+	return ns
+}
+
+func statusEvent(namespace, reason, component string) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": strings.ToLower(reason) + component, "namespace": namespace},
+		"reason": reason, "reportingComponent": component, "message": "template proxy: level: \"loud\" is not allowed", "eventTime": "2026-01-02T03:04:05.000000Z",
+		"involvedObject": map[string]any{"kind": "ReplicaSet", "name": "web-5d8c"},
+	}
+}
+
+// statusCluster has a namespace of every kind.
+func statusCluster(t *testing.T) (podsReader, *templates.Set) {
+	old, now := statusSet(t, map[string]string{"proxy": "1", "logs": "1"}), statusSet(t, map[string]string{"proxy": "2", "logs": "1"})
+	shop, bank, off := statusNamespace("shop", "enabled", "proxy,logs"), statusNamespace("bank", "enforced", "logs"), statusNamespace("off", "disabled", "logs")
+	broken, never := statusNamespace("broken", "enabled", "gone"), statusNamespace("never", "", "false")
+	pods := fakePods{}
+	pods["shop"] = []string{
+		statusPod("shop", "web", 0, ""), statusPod("shop", "web", 1, ""), pods.injected(t, old, shop, statusPod("shop", "api", 0, "")), pods.injected(t, now, shop, statusPod("shop", "db", 0, "")),
+		statusPod("shop", "", 0, ""), statusPod("shop", "quiet", 0, "false"), strings.Replace(statusPod("shop", "job", 0, ""), "Running", "Succeeded", 1),
+	}
+	pods["bank"] = []string{pods.injected(t, old, bank, statusPod("bank", "vault", 0, "")), pods.injected(t, old, bank, statusPod("bank", "vault", 1, ""))}
+	pods["off"] = []string{pods.injected(t, old, statusNamespace("off", "", "logs"), statusPod("off", "past", 0, "")), statusPod("off", "bare", 0, "")}
+	pods["never"], pods["broken"] = []string{statusPod("never", "web", 0, "")}, []string{statusPod("broken", "web", 0, "")}
+	return statusReader(pods.list, now, []templates.Namespace{shop, bank, off, broken, never, statusNamespace("kube-system", "enabled", "logs")},
+		statusEvent("shop", "BadParameter", "pillion"), statusEvent("shop", "Suspended", "pillion")), now
+}
+
+func TestStatusCountsPodsByNamespaceAndWorkload(t *testing.T) {
+	reader, _ := statusCluster(t)
+	r, err := reader.read(t.Context(), target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writePods(&out, r, target{}); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAMESPACE  INJECTION  PODS  INJECTED  MISSING  OUTDATED  REFUSED
+shop       enabled    6     2         3        1         1 lately
+broken     enabled    1     0         0        0         1 now
+bank       enforced   2     2         0        0         -
+off        disabled   1     1         0        0         -
+
+WORKLOAD        NAMESPACE  PODS  WHAT IS BEHIND
+deployment/web  shop       2     missing: logs, proxy
+bare pods       shop       1     missing: logs, proxy
+deployment/api  shop       1     outdated: proxy
+deployment/web  broken     1     refused: gone
+
+Refused lately, by Pillion's events:
+  shop replicaset/web-5d8c (BadParameter): template proxy: level: "loud" is not allowed
+
+To bring the pods up to date:
+  pillion rollout ns/shop --dry-run
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 90 {
+			t.Errorf("a line of %d columns: %s", len(line), line)
+		}
+	}
+}
+
+func TestStatusOfANamespaceListsItsPods(t *testing.T) {
+	reader, _ := statusCluster(t)
+	of := target{namespace: "shop"}
+	r, err := reader.read(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writePods(&out, r, of); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"deployment/web    2     0         2        0         0\n", "deployment/db     1     1         0        0         0\n", "deployment/quiet  1     0         0        0         0\n",
+		"web-5d8c-0  missing: ", "api-5d8c-0  outdated: proxy\n", "pillion rollout ns/shop --dry-run\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing like %q in\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "bank") || strings.Contains(out.String(), "broken") {
+		t.Errorf("it tells of another namespace:\n%s", &out)
+	}
+}
+
+func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
+	reader, _ := statusCluster(t)
+	r, err := reader.read(t.Context(), target{template: "logs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]counted{}
+	for _, n := range r.Namespaces {
+		if n.Pods > 0 {
+			got[n.Name] = n.counted
+		}
+	}
+	want := map[string]counted{"shop": {Pods: 5, Injected: 2, Missing: 3}, "bank": {Pods: 2, Injected: 2}, "off": {Pods: 1, Injected: 1, Dropped: 1}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if next := nextCommands(r, target{template: "logs"}); fmt.Sprint(next) != "[pillion rollout sct/logs --dry-run]" {
+		t.Errorf("next: %q", next)
+	}
+}
+
+func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
+	reader := statusReader(nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
+	for arg, want := range map[string]string{
+		"proxy": "sct/proxy", "bank": "ns/bank", "ns/shop": "ns/shop", "namespace/shop": "ns/shop", "sct/shop": "sct/shop", "template/proxy": "sct/proxy",
+		"shop": `"shop" is a template and a namespace; say sct/shop or ns/shop`, "gone": `there is neither a namespace "gone" nor a template of that name in force; templates are: proxy, shop`,
+		"sct/bank": `there is no template "bank" in force; there are: proxy, shop`, "ns/proxy": `reading namespace proxy: namespaces "proxy" not found`, "pod/x": `"pod/x" names neither a template nor a namespace`, "ns/": `"ns/" names neither`,
+	} {
+		got, err := findTarget(t.Context(), arg, reader.settings.set, reader.metadata)
+		text := got.String()
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s, want %s", arg, text, want)
+		}
+	}
+}
+
+func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
+	reader, _ := statusCluster(t)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+	reader.list = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) { return nil, forbidden }
+	for of, want := range map[target]string{
+		{}:                  "the verb list on the resource pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole list-pods --verb=list --resource=pods; kubectl create clusterrolebinding list-pods --clusterrole=list-pods --user=YOU",
+		{namespace: "shop"}: "the verb list on the resource pods in namespace shop. Who may grant it: kubectl -n shop create role list-pods --verb=list --resource=pods; kubectl -n shop create rolebinding list-pods --role=list-pods --user=YOU",
+	} {
+		if _, err := reader.read(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", of, err)
+		}
+	}
+	reader, _ = statusCluster(t)
+	reader.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+	r, err := reader.read(t.Context(), target{})
+	if err != nil || !strings.Contains(r.EventsUnknown, "the verb list on the resource events in all namespaces") || len(r.Namespaces) != 4 {
+		t.Errorf("without events: %v, %+v", err, r)
+	}
+}
+
+// Ten thousand pods, each of a workload of its own, leave a bounded report.
+func TestWhatStatusKeepsIsBounded(t *testing.T) {
+	pods := fakePods{}
+	for i := range 10_000 {
+		pods["shop"] = append(pods["shop"], statusPod("shop", fmt.Sprintf("w%d", i), 0, ""))
+	}
+	reader := statusReader(pods.list, statusSet(t, map[string]string{"proxy": "1"}), []templates.Namespace{statusNamespace("shop", "enabled", "proxy")})
+	r, err := reader.read(t.Context(), target{})
+	if err != nil || len(r.Workloads) != mostWorkloads || r.PodsOfMoreWorkloads != 10_000-mostWorkloads || r.Namespaces[0].Missing != 10_000 {
+		t.Errorf("%d workloads, %d pods of more, %+v: %v", len(r.Workloads), r.PodsOfMoreWorkloads, r.Namespaces[:1], err)
+	}
+	var out bytes.Buffer
+	if err := writePods(&out, r, target{}); err != nil || strings.Count(out.String(), "\n") > 40 {
+		t.Errorf("%v, and %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}

@@ -183,11 +183,12 @@ func TestLibraryTemplatesGoTogetherInOneRestrictedPod(t *testing.T) {
 		annotations := maps.Clone(librarySettings)
 		maps.Copy(annotations, asking(strings.Join(names, ",")))
 		n := newNamespace(t, annotations, restricted())
-		pod, err := n.preview(t, newRestrictedPod("web", nil))
+		pod, err := n.create(t, newRestrictedPod("web", nil))
 		if err != nil {
 			t.Errorf("%q: %v", names, err)
 			continue
 		}
+		n.counts(t, "ns/"+n.name, [4]int{1, 1, 0, 0}) // nothing changed since
 		for _, name := range names {
 			if !strings.Contains(pod.Annotations[statusAnnotation], name) {
 				t.Errorf("%q: %s is not in the status %s", names, name, pod.Annotations[statusAnnotation])

@@ -21,7 +21,7 @@ const (
 	mostNamespaces = 20
 	// firstLook is how long the first look waits at least, and twice that at most: replicas
 	// that start together do not look at the same time, and have other things to do first.
-	firstLook = 5 * time.Second
+	firstLook = 2 * time.Second
 	// stint is how long pods are compared without a pause, and pauses are three times as
 	// long: reviews come first.
 	stint = 5 * time.Millisecond

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// askStatus runs pillion status about a template or namespace, with the replicas' own ports.
+func askStatus(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	args = append([]string{"status"}, args...)
+	for _, r := range shared.Replicas(ground.Namespace) {
+		args = append(args, "--replica", "http://"+r.Admin.String())
+	}
+	out, _, err := run(t, "", "pillion", args...)
+	return out, err
+}
+
+// podCounts is what status -o json says about pods.
+type podCounts struct {
+	Pods struct {
+		Namespaces []struct {
+			Name, Injection                                   string
+			Pods, Injected, Missing, Outdated, WouldBeRefused int
+			RefusedLately                                     []struct{ Reason, About string }
+		}
+		Workloads []struct {
+			Kind, Name, Namespace string
+			Missing, Outdated     int
+		}
+	}
+	Next []string
+}
+
+// counts waits until status says of a namespace what it should: pods, injected, missing,
+// outdated.
+func (n *namespace) counts(t *testing.T, of string, want [4]int) podCounts {
+	t.Helper()
+	var found podCounts
+	eventually(t, soon, func() error {
+		out, err := askStatus(t, of, "-o", "json")
+		if err != nil {
+			return err
+		}
+		found = podCounts{}
+		if err := json.Unmarshal([]byte(out), &found); err != nil {
+			return fmt.Errorf("%w in %s", err, out)
+		}
+		for _, row := range found.Pods.Namespaces {
+			if got := [4]int{row.Pods, row.Injected, row.Missing, row.Outdated}; row.Name == n.name && got != want {
+				return fmt.Errorf("pods, injected, missing, outdated: %v, want %v in\n%s", got, want, out)
+			} else if row.Name == n.name {
+				return nil
+			}
+		}
+		return fmt.Errorf("nothing about namespace %s in\n%s", n.name, out)
+	})
+	return found
+}
+
+func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, nil, nil)
+	labels, replicas := map[string]string{"app": "web"}, int32(2)
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil).Spec},
+		},
+	}
+	if _, err := client.AppsV1().Deployments(n.name).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.mustCreate(t, newPod("early", nil))
+	n.mustCreate(t, newPod("quiet", map[string]string{injectAnnotation: "false"}))
+	eventually(t, soon, func() error {
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(pods.Items) != 4 {
+			err = fmt.Errorf("%d pods, want 4", len(pods.Items))
+		}
+		return err
+	})
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"="+m.name)
+	injects(t, n, m.name)
+	n.mustCreate(t, newPod("late", nil))
+
+	found := n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 0})
+	workloads := map[string]int{}
+	for _, w := range found.Pods.Workloads {
+		workloads[w.Kind+"/"+w.Name] = w.Missing
+	}
+	if workloads["Deployment/web"] != 2 || workloads["/"] != 1 || len(found.Next) != 1 || found.Next[0] != "pillion rollout ns/"+n.name+" --dry-run" {
+		t.Errorf("the workloads that lack the sidecar are %v, and next comes %q", workloads, found.Next)
+	}
+
+	changed := manifest{name: m.name, spec: strings.Replace(m.spec, "NAME:1", "NAME:2", 1)}
+	must(t, changed.yaml(), "kubectl", "apply", "-f", "-")
+	n.counts(t, "sct/"+m.name, [4]int{4, 1, 3, 1})
+	out, err := askStatus(t, n.name)
+	for _, want := range []string{"deployment/web  2     0         2", "outdated: " + m.name + "\n", "missing: " + m.name + "\n", "pillion rollout ns/" + n.name} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("status says (%v)\n%s\nwant %q in it", err, out, want)
+		}
+	}
+	out, err = askStatus(t, m.name)
+	if err != nil || !strings.Contains(out, m.name) || !strings.Contains(out, "1 of 1 replicas") || !strings.Contains(out, n.name) {
+		t.Errorf("status of the template says (%v)\n%s", err, out)
+	}
+	// A parameter of the namespace changes what its pods get, and the template does not.
+	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
+	n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 0})
+	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=debug")
+	n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 1})
+}
+
+// Not in parallel: a replica that starts looks soon.
+func TestAMetricCountsThePodsThatLackTheirSidecar(t *testing.T) {
+	backToOne(t)
+	n := newNamespace(t, nil, nil)
+	const bare = 12
+	for i := range bare {
+		n.mustCreate(t, newPod(fmt.Sprintf("early-%d", i), nil))
+	}
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"=fluent-bit")
+	injects(t, n, "fluent-bit")
+	scale(t, 2)
+	eventually(t, time.Minute, func() error {
+		var err error
+		for _, r := range shared.Replicas(ground.Namespace) {
+			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{namespace=%q} %d\n", n.name, bare)); err == nil {
+				return metric(r, "pillion_pods_looked_at_timestamp_seconds ")
+			}
+		}
+		return err
+	})
+}

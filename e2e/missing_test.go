@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,6 +106,20 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 	if workloads["Deployment/web"] != 2 || workloads["/"] != 1 || len(found.Next) != 1 || found.Next[0] != "pillion rollout ns/"+n.name+" --dry-run" {
 		t.Errorf("the workloads that lack the sidecar are %v, and next comes %q", workloads, found.Next)
 	}
+
+	if _, err := n.create(t, newPod("loud", map[string]string{m.name + ".pillion.dev/log-level": "loud"})); err == nil {
+		t.Fatal("a pod with a wrong parameter is admitted")
+	}
+	eventually(t, soon, func() error {
+		for _, row := range n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 0}).Pods.Namespaces {
+			for _, e := range row.RefusedLately {
+				if e.Reason == "BadParameter" && e.About == "namespace/"+n.name {
+					return nil
+				}
+			}
+		}
+		return errors.New("status does not tell of the refused pod")
+	})
 
 	changed := manifest{name: m.name, spec: strings.Replace(m.spec, "NAME:1", "NAME:2", 1)}
 	must(t, changed.yaml(), "kubectl", "apply", "-f", "-")

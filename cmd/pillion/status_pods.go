@@ -122,7 +122,7 @@ func (r podsReader) read(ctx context.Context, of target) (podsReport, error) {
 	}
 	t := tally{of: of, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}}
 	for name, ns := range namespaces {
-		if comparer.Registration.Calls(ns, nil) {
+		if of.template == "" && comparer.Registration.Calls(ns, nil) {
 			t.namespace(name, ns, r.settings.prefix)
 		}
 	}

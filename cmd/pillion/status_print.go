@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -18,9 +17,6 @@ const mostRows = 20
 func writePods(w io.Writer, r podsReport, of target) error {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	rows := r.Namespaces
-	if of.template != "" {
-		rows = slices.DeleteFunc(slices.Clone(rows), func(n namespaceReport) bool { return n.Pods == 0 && len(n.RefusedLately) == 0 })
-	}
 	fmt.Fprintln(table, "NAMESPACE\tINJECTION\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED")
 	for _, n := range rows[:min(len(rows), mostRows)] {
 		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", n.Name, show.Plain(orDash(n.Injection)), n.Pods, n.Injected, n.Missing, n.Outdated, n.refused())

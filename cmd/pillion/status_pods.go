@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -140,27 +139,14 @@ func (r podsReader) read(ctx context.Context, of target) (podsReport, error) {
 		return nil
 	})
 	if err != nil {
-		return podsReport{}, permission(err, "list", "pods", of.namespace)
+		return podsReport{}, granting(err)
 	}
 	report := t.report()
 	report.NotLookedAt = tooLarge
 	if err := r.refusals(ctx, of.namespace, &report); err != nil {
-		report.EventsUnknown = permission(err, "list", "events", of.namespace).Error()
+		report.EventsUnknown = granting(err).Error()
 	}
 	return report, nil
-}
-
-// permission names the right that is missing, and the command that grants it.
-func permission(err error, verb, resource, namespace string) error {
-	if !apierrors.IsForbidden(err) {
-		return err
-	}
-	if namespace != "" {
-		return fmt.Errorf("missing permission: the verb %s on the resource %s in namespace %s. Who may grant it: kubectl -n %s create role %s-%s --verb=%s --resource=%s; "+
-			"kubectl -n %s create rolebinding %s-%s --role=%s-%s --user=YOU: %w", verb, resource, namespace, namespace, verb, resource, verb, resource, namespace, verb, resource, verb, resource, err)
-	}
-	return fmt.Errorf("missing permission: the verb %s on the resource %s in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole %s-%s --verb=%s --resource=%s; "+
-		"kubectl create clusterrolebinding %s-%s --clusterrole=%s-%s --user=YOU: %w", verb, resource, verb, resource, verb, resource, verb, resource, verb, resource, err)
 }
 
 // namespaces returns the namespace of that name, or all.
@@ -174,7 +160,7 @@ func (r podsReader) namespaces(ctx context.Context, name string) (map[string]tem
 	if name != "" {
 		ns, err := resource.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			return nil, permission(fmt.Errorf("reading namespace %s: %w", name, err), "get", "namespaces", "")
+			return nil, granting(fmt.Errorf("reading namespace %s: %w", name, err))
 		}
 		keep(*ns)
 		return all, nil
@@ -183,7 +169,7 @@ func (r podsReader) namespaces(ctx context.Context, name string) (map[string]tem
 	for {
 		page, err := resource.List(ctx, options)
 		if err != nil {
-			return nil, permission(fmt.Errorf("listing namespaces: %w", err), "list", "namespaces", "")
+			return nil, granting(fmt.Errorf("listing namespaces: %w", err))
 		}
 		for _, m := range page.Items {
 			keep(m)

@@ -235,23 +235,38 @@ func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	}
 }
 
+// forbiddenTo is the API server's answer.
+func forbiddenTo(user, resource, where string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("User %q cannot list resource %q in API group \"\" %s", user, resource, where))
+}
+
 func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
-	reader, _ := statusCluster(t)
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
-	reader.list = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) { return nil, forbidden }
-	for of, want := range map[target]string{
-		{}:                  "the verb list on the resource pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole list-pods --verb=list --resource=pods; kubectl create clusterrolebinding list-pods --clusterrole=list-pods --user=YOU",
-		{namespace: "shop"}: "the verb list on the resource pods in namespace shop. Who may grant it: kubectl -n shop create role list-pods --verb=list --resource=pods; kubectl -n shop create rolebinding list-pods --role=list-pods --user=YOU",
+	for _, test := range []struct {
+		user, where, want string
+	}{
+		{"jane", "at the cluster scope", "the verb list on the resource pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
+			"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: "},
+		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "the verb list on the resource pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
+			"kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --serviceaccount=ci:bot: "},
 	} {
-		if _, err := reader.read(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v", of, err)
+		reader, _ := statusCluster(t)
+		reader.list = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
+			return nil, forbiddenTo(test.user, "pods", test.where)
+		}
+		if _, err := reader.read(t.Context(), target{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %s", err, test.want)
 		}
 	}
-	reader, _ = statusCluster(t)
-	reader.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
+	reader, _ := statusCluster(t)
+	reader.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, forbiddenTo("jane", "events", "at the cluster scope")
+	})
 	r, err := reader.read(t.Context(), target{})
 	if err != nil || !strings.Contains(r.EventsUnknown, "the verb list on the resource events in all namespaces") || len(r.Namespaces) != 4 {
 		t.Errorf("without events: %v, %+v", err, r)
+	}
+	if other := errors.New("away"); granting(other) != other {
+		t.Error("an error about no right is changed")
 	}
 }
 

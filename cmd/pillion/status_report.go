@@ -80,7 +80,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	var notRunning bytes.Buffer
 	client, replicas, err := c.where.open(ctx, &notRunning)
 	if err != nil {
-		return err
+		return granting(err)
 	}
 	pods, target, podsErr := c.pods(ctx, args)
 	if podsErr != nil && len(args) > 0 {
@@ -95,7 +95,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	result := error(nil)
 	if target.String() == "" {
 		if result = status(ctx, out, client, c.where.namespace, replicas); result != nil && result != errRefused {
-			return result
+			return granting(result)
 		}
 	} else {
 		all := askAll(ctx, replicas)
@@ -143,7 +143,7 @@ func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, t
 	}
 	settings, err := readServerSettings(ctx, objects, c.where.namespace, c.where.selector)
 	if err != nil {
-		return nil, target{}, err
+		return nil, target{}, granting(err)
 	}
 	var of target
 	if len(args) > 0 {

@@ -54,7 +54,7 @@ func findTarget(ctx context.Context, arg string, set *templates.Set, client meta
 	}
 	switch {
 	case qualified && isNamespace && err != nil:
-		return target{}, fmt.Errorf("reading namespace %s: %w", name, err)
+		return target{}, granting(fmt.Errorf("reading namespace %s: %w", name, err))
 	case qualified && isNamespace:
 		return target{namespace: name}, nil
 	case qualified && !isTemplate:
@@ -68,7 +68,7 @@ func findTarget(ctx context.Context, arg string, set *templates.Set, client meta
 	case exists:
 		return target{namespace: name}, nil
 	case !apierrors.IsNotFound(err):
-		return target{}, fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, templateNames(set), name, err)
+		return target{}, granting(fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, templateNames(set), name, err))
 	}
 	return target{}, fmt.Errorf("there is neither a namespace %q nor a template of that name in force; templates are: %s", name, templateNames(set))
 }

@@ -174,7 +174,7 @@ func TestStatusListsTheCAsWithTheirStates(t *testing.T) {
 		"":                     fingerprint + "  in a caBundle only  unknown  1 ",
 	} {
 		var out bytes.Buffer
-		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", []replica{knowing("a", ownProvider, fingerprint, always(state))})
+		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", askAll(t.Context(), []replica{knowing("a", ownProvider, fingerprint, always(state))}))
 		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "O=Acme Co") {
 			t.Errorf("%q: %v, want %q in\n%s", state, err, want, &out)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -77,6 +78,7 @@ func FuzzReplicasAnswers(f *testing.F) {
 		{"not ready:\ncertificates: missing\n", "pillion_certificate_problem{operation=\"publish\",object=\"secret a/b\"} 1\n"}, {`{"kind":"Status","message":"no endpoints"}`, "# TYPE a counter\na{b=\"\\n\"} NaN\n"},
 		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {"0", "{}"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
 		{"ok", "pillion_certificate_expiry_timestamp_seconds 1e300\npillion_certificate_rotations_total -1e300\n"}, {"ok", "pillion_certificate_published{configuration=\"a\tb\r\",kind=\"\"} 1e300\n"},
+		{"ok", "pillion_cache_age_seconds{cache=\"namespaces\"} NaN\npillion_cache_age_seconds{cache=\"templates\"} +Inf\npillion_pods_looked_at_timestamp_seconds 1e300\npillion_template_info{good=\"false\",hash=\"1\\n2\",template=\"a\"} 1\npillion_enforcement_proven 1\n"},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), true)
 		f.Add([]byte(seed[0]), []byte(seed[1]), false)
@@ -96,7 +98,11 @@ func FuzzReplicasAnswers(f *testing.F) {
 			return readiness, nil
 		}}
 		var out bytes.Buffer
-		err := status(t.Context(), &out, clientsettest.Of(client), "own", []replica{one})
+		all := askAll(t.Context(), []replica{one})
+		if _, err := json.Marshal(all[0].report()); err != nil {
+			t.Fatalf("as JSON: %v", err)
+		}
+		err := status(t.Context(), &out, clientsettest.Of(client), "own", all)
 		if err != nil && !errors.Is(err, errRefused) || !ready && err == nil {
 			t.Fatalf("error %v:\n%s", err, &out)
 		}

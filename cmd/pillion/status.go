@@ -313,10 +313,9 @@ func warningsOf(all []answers) []string {
 	return lines
 }
 
-// status asks every replica and prints the result. It returns errRefused if something is
-// missing or fails.
-func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []replica) error {
-	all := askAll(ctx, replicas)
+// status prints what the replicas answered, and the configurations. It returns errRefused if
+// something is missing or fails.
+func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, all []answers) error {
 	problems := problemsOf(namespace, all)
 	for _, line := range slices.Concat(problems, warningsOf(all)) {
 		fmt.Fprintln(w, line)

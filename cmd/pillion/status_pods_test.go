@@ -270,6 +270,59 @@ func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
 	}
 }
 
+// The library is part of the program: another version of it would call every pod outdated.
+func TestAnotherVersionOfATemplateThanTheReplicasApplyIsSaid(t *testing.T) {
+	set := statusSet(t, map[string]string{"proxy": "1", "logs": "1"})
+	info := func(name, hash string) string {
+		return fmt.Sprintf("pillion_template_info{good=\"true\",hash=%q,template=%q} 1\n", hash, name)
+	}
+	hash := func(name string) string { e, _ := set.Get(name); return e.Template.Hash() }
+	for _, test := range []struct {
+		replicas []string
+		want     int
+	}{
+		{[]string{info("proxy", hash("proxy")) + info("logs", hash("logs"))}, 0},
+		{[]string{info("proxy", "0123") + info("logs", hash("logs"))}, 1},
+		{[]string{info("proxy", "0123"), info("proxy", hash("proxy"))}, 0}, // an upgrade goes on
+		{[]string{""}, 0}, {nil, 0},
+	} {
+		var replicas []replica
+		for _, metrics := range test.replicas {
+			replicas = append(replicas, replica{name: "one", get: func(context.Context, string) ([]byte, error) { return []byte(metrics), nil }})
+		}
+		if notes := skew(askAll(t.Context(), replicas), set); len(notes) != test.want || test.want > 0 && !strings.HasPrefix(notes[0], "template proxy: the replicas apply 0123, and this pillion (") {
+			t.Errorf("%q: %q, want %d", test.replicas, notes, test.want)
+		}
+	}
+}
+
+func TestStatusShowsWhatReplicasSayOfThemselves(t *testing.T) {
+	metrics := map[string]string{
+		"a": "pillion_template_info{good=\"true\",hash=\"01\",template=\"proxy\"} 1\npillion_cache_age_seconds{cache=\"namespaces\"} 0.25\npillion_cache_age_seconds{cache=\"templates\"} 61\npillion_enforcement_proven 1\n",
+		"b": "pillion_template_info{good=\"false\",hash=\"02\",template=\"proxy\"} 1\npillion_enforcement_proven 0\n", "c": "",
+	}
+	var replicas []replica
+	for name, text := range metrics {
+		replicas = append(replicas, replica{name: name, get: func(context.Context, string) ([]byte, error) { return []byte(text), nil }})
+	}
+	var out bytes.Buffer
+	if err := writeReplicas(&out, askAll(t.Context(), replicas)); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+TEMPLATE  HASH                             APPLIED BY
+proxy     01                               1 of 3 replicas
+proxy     02 (a newer version is broken)   1 of 3 replicas
+
+REPLICA  AGE OF CACHES                   ENFORCEMENT
+a        namespaces 300ms, templates 1m1s  proven
+b        -                               not proven
+`
+	if got := strings.Join(strings.Fields(out.String()), " "); got != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("got\n%s\nwant\n%s", &out, want)
+	}
+}
+
 // Ten thousand pods, each of a workload of its own, leave a bounded report.
 func TestWhatStatusKeepsIsBounded(t *testing.T) {
 	pods := fakePods{}

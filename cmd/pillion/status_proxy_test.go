@@ -59,7 +59,7 @@ func TestStatusThroughTheAPIServerSaysWhyAReplicaIsNotReady(t *testing.T) {
 		t.Fatalf("%d replicas (%v), want the one pod", len(replicas), err)
 	}
 	var out bytes.Buffer
-	if err := status(t.Context(), &out, client, "own", replicas); !errors.Is(err, errRefused) {
+	if err := status(t.Context(), &out, client, "own", askAll(t.Context(), replicas)); !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want errRefused", err)
 	}
 	if want := "not ready: pillion-1: certificates: secret own/ca: not found\nnot ready: pillion-1: templates: not read yet\n"; !strings.HasPrefix(out.String(), want) {

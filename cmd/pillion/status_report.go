@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 // statusCommand are the flags of status.
@@ -39,6 +40,8 @@ type statusReport struct {
 	Pods           *podsReport           `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
+	// Notes say where what follows may be wrong.
+	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to run next.
 	Next []string `json:"next"`
 }
@@ -82,23 +85,22 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return granting(err)
 	}
-	pods, target, podsErr := c.pods(ctx, args)
+	pods, set, target, podsErr := c.pods(ctx, args)
 	if podsErr != nil && len(args) > 0 {
 		return podsErr
 	}
 	if c.output == "json" {
-		return c.writeJSON(ctx, out, client, replicas, strings.Split(strings.TrimSpace(notRunning.String()), "\n"), target, pods, podsErr)
+		return c.writeJSON(ctx, out, client, replicas, strings.Split(strings.TrimSpace(notRunning.String()), "\n"), target, pods, set, podsErr)
 	}
 	if _, err := notRunning.WriteTo(out); err != nil {
 		return err
 	}
-	result := error(nil)
+	result, all := error(nil), askAll(ctx, replicas)
 	if target.String() == "" {
-		if result = status(ctx, out, client, c.where.namespace, replicas); result != nil && result != errRefused {
+		if result = status(ctx, out, client, c.where.namespace, all); result != nil && result != errRefused {
 			return granting(result)
 		}
 	} else {
-		all := askAll(ctx, replicas)
 		for _, line := range problemsOf(c.where.namespace, all) {
 			fmt.Fprintln(out, line)
 			result = errRefused
@@ -116,47 +118,70 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if target.namespace == "" {
 		fmt.Fprintln(out)
 	}
+	for _, note := range skew(all, set) {
+		fmt.Fprintln(out, "note:", note)
+	}
 	if err := writePods(out, *pods, target); err != nil {
 		return err
 	}
 	return result
 }
 
-// pods compares the pods that the argument is about.
-func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, target, error) {
+// skew says where this program would apply another version of a template than all replicas: it
+// brings a library of its own.
+func skew(all []answers, set *templates.Set) []string {
+	applied := map[string][]string{}
+	for _, a := range all {
+		for name, hash := range a.report().Templates {
+			applied[name] = append(applied[name], hash)
+		}
+	}
+	var notes []string
+	for _, e := range set.All() {
+		if hashes := applied[e.Name]; e.Template != nil && len(hashes) > 0 && !slices.Contains(hashes, e.Template.Hash()) {
+			notes = append(notes, fmt.Sprintf("template %s: the replicas apply %s, and this pillion (%s) compares with %s, so what it says about the template's pods is wrong; use the pillion of the replicas' version",
+				e.Name, hashes[0], version, e.Template.Hash()))
+		}
+	}
+	return notes
+}
+
+// pods compares the pods that the argument is about. It returns the templates that it compared
+// with, too.
+func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *templates.Set, target, error) {
 	config, err := clusterConfig(c.where.kubeconfig)
 	if err != nil {
-		return nil, target{}, err
+		return nil, nil, target{}, err
 	}
 	config.QPS, config.Burst = 50, 100
 	client, err := clientset.New(config)
 	if err != nil {
-		return nil, target{}, fmt.Errorf("making a client: %w", err)
+		return nil, nil, target{}, fmt.Errorf("making a client: %w", err)
 	}
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, target{}, fmt.Errorf("making a client for settings and events: %w", err)
+		return nil, nil, target{}, fmt.Errorf("making a client for settings and events: %w", err)
 	}
 	names, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, target{}, fmt.Errorf("making a client for namespaces: %w", err)
+		return nil, nil, target{}, fmt.Errorf("making a client for namespaces: %w", err)
 	}
 	settings, err := readServerSettings(ctx, objects, c.where.namespace, c.where.selector)
 	if err != nil {
-		return nil, target{}, granting(err)
+		return nil, nil, target{}, granting(err)
 	}
 	var of target
 	if len(args) > 0 {
 		if of, err = findTarget(ctx, args[0], settings.set, names); err != nil {
-			return nil, of, err
+			return nil, nil, of, err
 		}
 	}
 	report, err := podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}.read(ctx, of)
-	return &report, of, err
+	return &report, settings.set, of, err
 }
 
 // writeJSON prints everything as one object.
-func (c *statusCommand) writeJSON(ctx context.Context, w io.Writer, client clientset.Interface, replicas []replica, notRunning []string, of target, pods *podsReport, podsErr error) error {
+func (c *statusCommand) writeJSON(ctx context.Context, w io.Writer, client clientset.Interface, replicas []replica, notRunning []string, of target, pods *podsReport, set *templates.Set, podsErr error) error {
 	all := askAll(ctx, replicas)
 	r := statusReport{Target: of.String(), Warnings: warningsOf(all), Problems: problemsOf(c.where.namespace, all), Pods: pods, Replicas: []replicaReport{}, Next: []string{}}
 	r.Sound = len(r.Problems) == 0
@@ -181,7 +206,7 @@ func (c *statusCommand) writeJSON(ctx context.Context, w io.Writer, client clien
 	if podsErr != nil {
 		r.Pods, r.PodsUnknown = nil, podsErr.Error()
 	} else {
-		r.Next = append(r.Next, nextCommands(*pods, of)...)
+		r.Next, r.Notes = append(r.Next, nextCommands(*pods, of)...), skew(all, set)
 	}
 	if r.Problems == nil {
 		r.Problems = []string{}
@@ -216,7 +241,9 @@ func (a answers) report() replicaReport {
 		if r.CacheAgeSeconds == nil {
 			r.CacheAgeSeconds = map[string]float64{}
 		}
-		r.CacheAgeSeconds[labelsOf(m)["cache"]] = numberOf(m)
+		if age := numberOf(m); age >= 0 && age < mostSeconds {
+			r.CacheAgeSeconds[labelsOf(m)["cache"]] = age
+		}
 	}
 	if proven, ok := a.value("pillion_enforcement_proven"); ok {
 		r.EnforcementProven = new(proven > 0)
@@ -226,10 +253,13 @@ func (a answers) report() replicaReport {
 	return r
 }
 
-// moment returns the time in a metric, nil for none.
+// mostSeconds is the end of the year 9999: JSON has no later time.
+const mostSeconds = 253402300800
+
+// moment returns the time in a metric, nil for none that can be.
 func (a answers) moment(name string) *time.Time {
 	seconds, ok := a.value(name)
-	if !ok || seconds == 0 {
+	if !ok || !(seconds > 0 && seconds < mostSeconds) {
 		return nil
 	}
 	return new(time.UnixMilli(int64(seconds * 1000)).UTC())

@@ -80,7 +80,7 @@ func naming(name string, configurations map[string]int) replica {
 func TestStatusNamesAMissingPermissionAndFails(t *testing.T) {
 	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion"`
 	var out bytes.Buffer
-	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", []replica{newReplica(t, missing, 0)})
+	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", askAll(t.Context(), []replica{newReplica(t, missing, 0)}))
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v, want errRefused", err)
 	}
@@ -102,7 +102,7 @@ func TestStatusNamesALabelThatCannotBeKept(t *testing.T) {
 			return body, err
 		}}
 		var out bytes.Buffer
-		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", []replica{r})
+		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", askAll(t.Context(), []replica{r}))
 		if said := strings.Contains(out.String(), "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so what it asks for is not done there; its log says why"); said != want || errors.Is(err, errRefused) != want {
 			t.Errorf("with %s failing: %v\n%s", failing, err, &out)
 		}
@@ -112,7 +112,7 @@ func TestStatusNamesALabelThatCannotBeKept(t *testing.T) {
 func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 	bundle := aBundle()
 	var out bytes.Buffer
-	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", []replica{newReplica(t, "", 1)}); err != nil {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", askAll(t.Context(), []replica{newReplica(t, "", 1)})); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	if !strings.Contains(out.String(), "mutatingwebhookconfiguration/pillion") || !strings.Contains(out.String(), "1 of 1 replicas") {
@@ -122,7 +122,7 @@ func TestStatusSucceedsIfNothingIsMissing(t *testing.T) {
 
 func TestStatusWithoutReplicasNamesTheNamespace(t *testing.T) {
 	var out bytes.Buffer
-	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset()), "own", nil); !errors.Is(err, errRefused) || !strings.Contains(out.String(), "namespace own") {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset()), "own", askAll(t.Context(), nil)); !errors.Is(err, errRefused) || !strings.Contains(out.String(), "namespace own") {
 		t.Errorf("got %v\n%s", err, &out)
 	}
 }
@@ -130,7 +130,7 @@ func TestStatusWithoutReplicasNamesTheNamespace(t *testing.T) {
 func TestAReplicaThatDoesNotAnswerIsNamed(t *testing.T) {
 	var out bytes.Buffer
 	gone := replica{name: "gone", get: getURL("http://127.0.0.1:1")}
-	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", []replica{gone}); !errors.Is(err, errRefused) {
+	if err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(nil))), "own", askAll(t.Context(), []replica{gone})); !errors.Is(err, errRefused) {
 		t.Errorf("got %v", err)
 	}
 	if !strings.Contains(out.String(), "not ready: gone: ") || !strings.Contains(out.String(), "unknown") {
@@ -191,7 +191,7 @@ func TestStatusShowsTheConfigurationsOfItsReplicas(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(test.objects...)), "own", test.replicas)
+			err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(test.objects...)), "own", askAll(t.Context(), test.replicas))
 			if (err == nil) != test.ok {
 				t.Errorf("got %v, want all well: %t", err, test.ok)
 			}
@@ -221,7 +221,7 @@ func TestStatusNamesTheProblemsOfAReadyReplica(t *testing.T) {
 		return body, err
 	}
 	var out bytes.Buffer
-	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", []replica{failing})
+	err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", askAll(t.Context(), []replica{failing}))
 	if want := "failing: one: secret: secret own/pillion-ca; its log says why\n"; !errors.Is(err, errRefused) || !strings.HasPrefix(out.String(), want) {
 		t.Errorf("got %v, want errRefused and an output that begins with\n%s\n%s", err, want, &out)
 	}

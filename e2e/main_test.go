@@ -33,11 +33,12 @@ const mirrored = "registry.example.com/mirrored/netshoot:1"
 
 // installed are the values that the chart is installed with: the whole library, and
 // another default for one image of it. One replica: what a test reads of it, no
-// neighbour has done.
+// neighbour has done. It looks often at the pods, so that a test of what it says is short.
 var installed = []string{
 	"--set", "library={" + strings.Join(library.Names(), ",") + "}",
 	"--set", "values.defaults.debug-toolbox.image=" + mirrored,
 	"--set", "replicas=1",
+	"--set", "coverage.every=10s",
 }
 
 func TestMain(m *testing.M) {

@@ -93,6 +93,7 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "get", resource: "pods", namespace: proofNamespace, name: "any"},
 		{verb: "delete", resource: "pods", namespace: proofNamespace, name: "any"},
 		{verb: "create", resource: "pods", subresource: "exec", namespace: proofNamespace, name: "any"},
+		{verb: "watch", resource: "pods"},
 		{verb: "patch", resource: "pods", namespace: "default", name: "any"},
 		{verb: "update", resource: "pods", namespace: "default", name: "any"},
 		{verb: "delete", resource: "pods", namespace: "default", name: "any"},

@@ -80,7 +80,7 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 		options.Sources = append(options.Sources, fixedSource{name: dir, files: files})
 	}
 	if v.GetBool("cluster-templates") {
-		options.Sources = append(options.Sources, live.Cluster(client, s.prefix))
+		options.Sources = append(options.Sources, live.Cluster(client, s.prefix, slog.New(slog.DiscardHandler)))
 	}
 	if s.set, err = readTemplates(ctx, options); err != nil {
 		return s, err

@@ -32,7 +32,11 @@ func byHand(ns *metav1.PartialObjectMetadata, labels []string) []string {
 
 // ownsLabel reports whether a label is among the fields.
 func ownsLabel(fields *metav1.FieldsV1, label string) bool {
-	if fields == nil || !bytes.Contains(fields.Raw, []byte(label)) { // most have none: it is not decoded
+	if fields == nil {
+		return false
+	}
+	raw := fields.GetRawBytes()
+	if !bytes.Contains(raw, []byte(label)) { // most have none: it is not decoded
 		return false
 	}
 	var owned struct {
@@ -40,7 +44,7 @@ func ownsLabel(fields *metav1.FieldsV1, label string) bool {
 			Labels map[string]json.RawMessage `json:"f:labels"`
 		} `json:"f:metadata"`
 	}
-	if json.Unmarshal(fields.Raw, &owned) != nil {
+	if json.Unmarshal(raw, &owned) != nil {
 		return false
 	}
 	_, ok := owned.Metadata.Labels["f:"+label]

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
 )
@@ -426,4 +428,35 @@ func TestUnknownLibraryTemplateIsAnErrorThatListsWhatThereIs(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"fluentd"`) || !strings.Contains(err.Error(), "cloud-sql-proxy, debug-toolbox, environment, fluent-bit") {
 		t.Errorf("Library() error = %v", err)
 	}
+}
+
+// cachedSource is a source whose cache is in a state.
+type cachedSource struct {
+	*scripted
+	state atomic.Pointer[follow.State]
+}
+
+func (c *cachedSource) State() follow.State { return *c.state.Load() }
+
+func TestASourceWhoseCacheIsWrongIsNotReadyAndOneThatCannotBeReadIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := &cachedSource{scripted: newScripted("cluster")}
+		source.state.Store(&follow.State{})
+		l, _ := running(t, source)
+		source.has("one.yaml", manifest("one", "1"))
+		if err := l.Ready(); err != nil {
+			t.Fatalf("Ready() = %v", err)
+		}
+		source.state.Store(&follow.State{Unreadable: errors.New("connection refused")})
+		if err := l.Ready(); err != nil {
+			t.Errorf("Ready() = %v while the API server cannot be read: replicas must not leave together", err)
+		}
+		source.state.Store(&follow.State{Wrong: errors.New("version 7 of fluent-bit")})
+		if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "version 7 of fluent-bit") {
+			t.Errorf("Ready() = %v while the cache is wrong", err)
+		}
+		if state, ok := l.State(); !ok || state.Wrong == nil {
+			t.Errorf("State() = %+v, %v", state, ok)
+		}
+	})
 }

@@ -168,7 +168,7 @@ func (m mounted) files(ctx context.Context, dir string) (map[string]string, erro
 			return read.Data, nil
 		}
 	}
-	return nil, fmt.Errorf("Deployment %s in namespace %s mounts no ConfigMap as %s, so what Pillion reads there is not known here; give --library, --templates, --values and --annotation-prefix",
+	return nil, fmt.Errorf("the Deployment %s in namespace %s mounts no ConfigMap as %s, so what Pillion reads there is not known here; give --library, --templates, --values and --annotation-prefix",
 		m.deployment.Name, m.deployment.Namespace, dir)
 }
 

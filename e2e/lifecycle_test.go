@@ -333,8 +333,9 @@ func heldUp(t *testing.T, n *namespace) {
 			return err
 		}
 		for _, pod := range pods.Items {
-			_, stderr, _ := run(t, "", "kubectl", "get", "--raw", "/api/v1/namespaces/"+ground.Namespace+"/pods/"+pod.Name+":8080/proxy/readyz")
-			if strings.Contains(stderr, "templates named by namespaces are missing: extra ("+n.name+")") {
+			// The body comes beside the error of a replica that is not ready.
+			said, _ := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/" + ground.Namespace + "/pods/" + pod.Name + ":8080/proxy/readyz").DoRaw(t.Context())
+			if strings.Contains(string(said), "templates named by namespaces are missing: extra ("+n.name+")") {
 				return nil
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -30,38 +31,34 @@ type Sidecar struct{ Name, From, To string }
 // String says which image becomes which.
 func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Name, s.From, s.To) }
 
-// InPlace computes what brings the pod of a request to what it would get now. The API lets
-// the images of a running pod's native sidecars change, and its annotations. If anything else
-// would be different in a new pod, there is no such change, and why says what.
+// InPlace computes what brings the pod of a request to what it would get now, which now
+// says. The API lets the images of a running pod's native sidecars change, and its
+// annotations. If anything else would be different in a new pod, there is no such change,
+// and why says what.
 //
-// The pod after the change is the one that a new injection makes of the same base pod: its
-// record says the same, byte for byte. So nothing stays behind that a template wanted once,
-// and no value that somebody changed since counts as Pillion's.
-func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r injector.Request) (change Change, why string, err error) {
+// The record of the pod after the change is that of the new pod, byte for byte. So nothing
+// stays behind that a template wanted once, and no value that somebody changed since counts
+// as Pillion's.
+func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r injector.Request, now standing.Standing) (change Change, why string, err error) {
 	rec, err := record.Parse(r.Pod, statusKey)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Change{}, fmt.Sprintf("its record cannot be read: %v", err), nil
-	}
-	if rec.Empty() {
+	case now.Message != "":
+		return Change{}, now.Message, nil
+	case rec.Empty():
 		return Change{}, "it has no sidecar yet, and a running pod takes no other containers", nil
 	}
+	r.Pod = asCreated(r.Pod, rec, now.Base)
 	out, err := p.Inject(ctx, r)
 	if err != nil {
 		return Change{}, "", err
 	}
-	anew := r
-	anew.Pod = rec.Base(r.Pod)
-	fresh, err := p.Inject(ctx, anew)
-	switch {
-	case err != nil:
-		return Change{}, "", err
-	case !out.Allowed:
+	if !out.Allowed {
 		return Change{}, out.Message, nil
-	case !fresh.Allowed:
-		return Change{}, fresh.Message, nil
 	}
 	for _, op := range out.Operations {
-		if why := change.add(r.Pod, rec, fresh.Pod, statusKey, op); why != "" {
+		if why := change.add(r.Pod, rec, now.New, statusKey, op); why != "" {
 			return Change{}, why, nil
 		}
 	}
@@ -69,7 +66,7 @@ func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r inje
 	if err != nil {
 		return Change{}, "", fmt.Errorf("reading the record that was just written: %w", err)
 	}
-	want, err := record.Parse(fresh.Pod, statusKey)
+	want, err := record.Parse(now.New, statusKey)
 	if err != nil {
 		return Change{}, "", fmt.Errorf("reading the record of a new pod: %w", err)
 	}
@@ -78,6 +75,42 @@ func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r inje
 	}
 	change.Operations = out.Operations
 	return change, "", nil
+}
+
+// asCreated returns a running pod without what its new base pod lacks because the cluster
+// made it of the pod since its creation. Templates see the same of both, and paths that lead
+// into one lead into the other.
+func asCreated(pod map[string]any, rec record.Record, base map[string]any) map[string]any {
+	pod = maps.Clone(pod)
+	delete(pod, "status")
+	was := rec.Base(pod)
+	for _, section := range []string{"metadata", "spec"} {
+		fields, _ := pod[section].(map[string]any)
+		before, _ := was[section].(map[string]any)
+		after, _ := base[section].(map[string]any)
+		fields = without(fields, before, after)
+		for _, keys := range []string{"labels", "annotations"} {
+			if object, ok := fields[keys].(map[string]any); ok && section == "metadata" {
+				b, _ := before[keys].(map[string]any)
+				a, _ := after[keys].(map[string]any)
+				fields[keys] = without(object, b, a)
+			}
+		}
+		pod[section] = fields
+	}
+	return pod
+}
+
+// without returns a copy of an object without the fields that are in before and not in
+// after. Labels and annotations are compared one by one.
+func without(object, before, after map[string]any) map[string]any {
+	object = maps.Clone(object)
+	for name := range before {
+		if _, ok := after[name]; !ok && name != "labels" && name != "annotations" {
+			delete(object, name)
+		}
+	}
+	return object
 }
 
 // add takes an operation into the change. Otherwise it says why the operation cannot be

@@ -139,7 +139,7 @@ func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any
 	if to == "" {
 		return fmt.Sprintf("its sidecar %s would have no image", name)
 	}
-	if policy := named(fresh, "initContainers", name)["imagePullPolicy"]; policy == nil && alwaysPulled(from) != alwaysPulled(to) {
+	if policy := containerNamed(fresh, "initContainers", name)["imagePullPolicy"]; policy == nil && alwaysPulled(from) != alwaysPulled(to) {
 		return fmt.Sprintf("its sidecar %s would change in imagePullPolicy, whose default comes from the image's tag (%s becomes %s)", name, from, to)
 	}
 	c.Sidecars = append(c.Sidecars, Sidecar{Name: name, From: from, To: to})
@@ -180,8 +180,8 @@ func containerAt(pod map[string]any, path []string) (container map[string]any, f
 	return container, path[3]
 }
 
-// named returns a container of a pod by its list and its name.
-func named(pod map[string]any, list, name string) map[string]any {
+// containerNamed returns a container of a pod by its list and its name.
+func containerNamed(pod map[string]any, list, name string) map[string]any {
 	spec, _ := pod["spec"].(map[string]any)
 	items, _ := spec[list].([]any)
 	for _, item := range items {

@@ -16,8 +16,8 @@ type Owner struct {
 // String returns the owner as kubectl takes it, such as deployment/web.
 func (o Owner) String() string { return strings.ToLower(o.Kind) + "/" + o.Name }
 
-// is reports whether the owner is of one of the kinds of Kubernetes itself, in lower case
-// and plural: the name of the resource.
+// resource returns the API resource of the owner, known if it is a kind of Kubernetes itself
+// that replaces pods.
 func (o Owner) resource() (group, version, resource string, known bool) {
 	group, version, ok := strings.Cut(o.APIVersion, "/")
 	if !ok {
@@ -47,6 +47,8 @@ type Pod struct {
 	// Behind says how the pod differs from one that is created now. It is empty for a pod
 	// that is up to date.
 	Behind string
+	// Cannot says why this mode cannot bring it up to date, empty if it can.
+	Cannot string
 	// Free: the pod stays available while it is brought up to date.
 	Free bool
 }
@@ -76,7 +78,7 @@ func (w Workload) ready() (n int) {
 // behind returns the pods that are to be brought up to date.
 func (w Workload) behind() (pods []Pod) {
 	for _, p := range w.Pods {
-		if p.Behind != "" && !p.Going {
+		if p.Behind != "" && p.Cannot == "" && !p.Going {
 			pods = append(pods, p)
 		}
 	}

@@ -1,0 +1,462 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Mode is how pods are brought up to date.
+type Mode string
+
+// The modes, as the flags have them.
+const (
+	// Evict: pods are evicted, and their owners make new ones. No object that somebody
+	// wrote changes.
+	Evict Mode = "evict"
+	// Restart: owners replace their pods, as by kubectl rollout restart.
+	Restart Mode = "restart"
+	// InPlaceMode: running pods get other images for their native sidecars.
+	InPlaceMode Mode = "in-place"
+)
+
+// Options say what [Run] is to do. All fields are required but those that say otherwise.
+type Options struct {
+	Cluster Cluster
+	Judge   Judge
+	Mode    Mode
+	// Namespaces are those whose pods count; all for nil.
+	Namespaces []string
+	// Selector selects pods by their labels; all for nil.
+	Selector labels.Selector
+	Wave     Wave
+	// Timeout bounds how long a wave may take until everything is ready again.
+	Timeout time.Duration
+	// Poll is how often the cluster is read while a wave is waited for.
+	Poll time.Duration
+	// DryRun: nothing is written.
+	DryRun bool
+	// Out gets a line for each thing that is done.
+	Out io.Writer
+}
+
+// ErrLeft is the error of a rollout that did what it could, and left pods of workloads as
+// they are.
+var ErrLeft = errors.New("pods are left that are not up to date")
+
+// StoppedError says why a rollout stopped before its end.
+type StoppedError struct {
+	// Why has all reasons.
+	Why []string
+	// Touched reports whether anything was written before.
+	Touched bool
+}
+
+func (e *StoppedError) Error() string {
+	if !e.Touched {
+		return "nothing was touched: " + strings.Join(e.Why, "; ")
+	}
+	return "stopped: " + strings.Join(e.Why, "; ") + "; the same command goes on from here"
+}
+
+// Run brings pods to what they would get now, wave by wave. It stops at the first thing that
+// goes wrong: with a [*StoppedError], or with the error of the API server.
+func Run(ctx context.Context, o Options) error {
+	if o.Selector == nil {
+		o.Selector = labels.Everything()
+	}
+	if o.Namespaces == nil {
+		o.Namespaces = []string{""}
+	}
+	r := &run{Options: o, looker: looker{
+		cluster: o.Cluster, judge: o.Judge, mode: o.Mode, selector: o.Selector,
+		namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{},
+	}}
+	v, err := r.look(ctx, o.Namespaces)
+	if err != nil {
+		return err
+	}
+	r.describe(v)
+	if problems, err := r.check(ctx, v); err != nil || len(problems) > 0 {
+		return cmp.Or(err, error(&StoppedError{Why: problems}))
+	}
+	if o.DryRun {
+		r.say("dry run: nothing was touched")
+		return r.leaves(v)
+	}
+	return r.waves(ctx, v)
+}
+
+// run is one rollout.
+type run struct {
+	Options
+	looker
+	touched bool
+	// done counts pods, or with Restart owners.
+	done, wave int
+}
+
+func (r *run) say(format string, args ...any) { fmt.Fprintf(r.Out, format+"\n", args...) }
+
+func (r *run) stop(format string, args ...any) error {
+	return &StoppedError{Why: []string{fmt.Sprintf(format, args...)}, Touched: r.touched}
+}
+
+// describe says what there is to do.
+func (r *run) describe(v view) {
+	r.say("%d pods are up to date, %d are not", v.current, v.behind)
+	for _, w := range v.workloads {
+		behind := w.behind()
+		what := map[Mode]string{Evict: "evict", Restart: "restart it for", InPlaceMode: "change in place"}[r.Mode]
+		r.say("  %s in namespace %s: %s %d of %d pods (%s)", w.Owner, w.Namespace, what, len(behind), len(w.Pods), behind[0].Behind)
+		if r.Mode == Evict && w.Desired == 1 {
+			r.say("    it has one pod, and none while that is replaced; --restart makes the new one first, if its strategy does")
+		}
+	}
+	for _, l := range v.left {
+		r.say("  not touched: %s", l)
+	}
+}
+
+// leaves is the end of a rollout that did all that it can.
+func (r *run) leaves(v view) error {
+	if v.cannot == 0 {
+		return nil
+	}
+	r.say("%d pods cannot be changed in place: --evict or --restart bring them up to date", v.cannot)
+	return ErrLeft
+}
+
+// waves is the loop.
+func (r *run) waves(ctx context.Context, v view) error {
+	total := r.size(v)
+	for {
+		if r.size(v) == 0 {
+			r.say("done: %d %s in %d waves; %d pods are up to date, %d are not", r.done, r.verb(r.done), r.wave, v.current, v.behind)
+			return r.leaves(v)
+		}
+		size := r.Wave.Of(total)
+		if r.wave == 0 {
+			size = 1 // what goes wrong goes wrong once
+		}
+		if err := r.one(ctx, v, size); err != nil {
+			return err
+		}
+		var err error
+		if v, err = r.look(ctx, r.Namespaces); err != nil {
+			return err
+		}
+		if len(v.refused) > 0 {
+			return r.stop("%s would be refused now", v.refused[0])
+		}
+	}
+}
+
+// size returns how many are to go: pods, or with Restart owners.
+func (r *run) size(v view) (n int) {
+	for _, w := range v.workloads {
+		switch behind := len(w.behind()); {
+		case r.Mode == Restart && behind > 0:
+			n++
+		case r.Mode != Restart:
+			n += behind
+		}
+	}
+	return n
+}
+
+func (r *run) verb(n int) string {
+	one, many := "pod was evicted and replaced", "pods were evicted and replaced"
+	switch r.Mode {
+	case Restart:
+		one, many = "workload was restarted", "workloads were restarted"
+	case InPlaceMode:
+		one, many = "pod was changed in place", "pods were changed in place"
+	}
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// one does one wave, and waits until everything is ready again.
+func (r *run) one(ctx context.Context, v view, size int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, errLate)
+	defer cancel()
+	if r.Mode == Restart {
+		return r.restart(ctx, v, size)
+	}
+	wave := Next(v.workloads, size)
+	for waits := ""; len(wave) == 0; {
+		if why := blocked(v.workloads); why != waits {
+			r.say("waiting: %s", why)
+			waits = why
+		}
+		if !r.pause(ctx) {
+			return r.late(ctx, waits)
+		}
+		var err error
+		if v, err = r.look(ctx, r.Namespaces); err != nil {
+			return r.failed(ctx, err, waits)
+		}
+		if r.size(v) == 0 {
+			return nil
+		}
+		wave = Next(v.workloads, size)
+	}
+	r.wave++
+	began := time.Now()
+	r.say("wave %d: %s", r.wave, names(wave))
+	var err error
+	if r.Mode == Evict {
+		err = r.evict(ctx, v, wave)
+	} else {
+		err = r.inPlaceWave(ctx, wave)
+	}
+	if err == nil {
+		r.say("  ready again after %s", time.Since(began).Round(time.Second))
+	}
+	return err
+}
+
+// errLate is the cause of a wave's end by its timeout.
+var errLate = errors.New("it took longer than --timeout")
+
+// late says why the wave has ended before it was done.
+func (r *run) late(ctx context.Context, why string) error {
+	if errors.Is(context.Cause(ctx), errLate) {
+		return r.stop("not within %s: %s", r.Timeout, why)
+	}
+	return r.stop("interrupted: %s", why)
+}
+
+// pause waits for the next look. It returns false if there is none.
+func (r *run) pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(r.Poll):
+		return true
+	}
+}
+
+func names(pods []Pod) string {
+	all := make([]string, len(pods))
+	for i, p := range pods {
+		all[i] = p.String()
+	}
+	return strings.Join(all, ", ")
+}
+
+// evict evicts the pods of a wave, and waits for those that take their places.
+func (r *run) evict(ctx context.Context, v view, wave []Pod) error {
+	gone, owners := map[string]bool{}, map[string]Owner{}
+	for _, w := range v.workloads {
+		for _, p := range w.Pods {
+			owners[p.UID] = w.Owner
+		}
+	}
+	var touched []Owner
+	for _, p := range wave {
+		if err := r.evictOne(ctx, p); err != nil {
+			return err
+		}
+		gone[p.UID] = true
+		touched = append(touched, owners[p.UID])
+		r.done++
+	}
+	return r.untilReady(ctx, v, touched, gone)
+}
+
+// evictOne evicts a pod. While a disruption budget refuses that, it tries again.
+func (r *run) evictOne(ctx context.Context, p Pod) error {
+	for waits := ""; ; {
+		err := r.Cluster.Evict(ctx, p, false)
+		switch {
+		case err == nil:
+			r.touched = true
+			return nil
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+			return nil // another pod has its name, or none
+		case !apierrors.IsTooManyRequests(err):
+			return r.failed(ctx, err, waits)
+		}
+		if why := err.Error(); why != waits {
+			r.say("  waiting: %s", why)
+			waits = why
+		}
+		if !r.pause(ctx) {
+			return r.late(ctx, waits)
+		}
+	}
+}
+
+// failed is a request that failed because of the request, or because the wave has ended
+// while it waited.
+func (r *run) failed(ctx context.Context, err error, waits string) error {
+	if ctx.Err() != nil {
+		return r.late(ctx, cmp.Or(waits, err.Error()))
+	}
+	return r.stop("%v", err)
+}
+
+// untilReady waits until the workloads have as many ready pods as before the wave, and every
+// new pod is ready and up to date.
+func (r *run) untilReady(ctx context.Context, before view, touched []Owner, gone map[string]bool) error {
+	known, namespaces := map[string]bool{}, []string(nil)
+	for _, w := range before.workloads {
+		for _, p := range w.Pods {
+			known[p.UID] = true
+		}
+	}
+	asked := map[Owner]bool{}
+	for _, o := range touched {
+		if !asked[o] {
+			namespaces = append(namespaces, o.Namespace)
+		}
+		asked[o] = true
+	}
+	namespaces = distinct(namespaces)
+	for why := ""; ; {
+		v, err := r.look(ctx, namespaces, touched...)
+		if err != nil {
+			return r.failed(ctx, err, why)
+		}
+		why = ""
+		for o := range asked {
+			now, _ := v.workload(o)
+			was, _ := before.workload(o)
+			w, err := r.notReady(was, now, known, gone)
+			if err != nil {
+				return err
+			}
+			why = cmp.Or(why, w)
+		}
+		if why == "" {
+			return nil
+		}
+		if !r.pause(ctx) {
+			return r.late(ctx, why)
+		}
+	}
+}
+
+// notReady says what a workload waits for, "" for nothing. A new pod that is not up to date
+// is an error: the next one would not be, either.
+func (r *run) notReady(was, now Workload, known, gone map[string]bool) (string, error) {
+	why := ""
+	for _, p := range now.Pods {
+		switch {
+		case p.Going:
+		case gone[p.UID]:
+			why = cmp.Or(why, fmt.Sprintf("pod %s has not ended yet", p))
+		case known[p.UID]:
+		case p.Behind != "":
+			return "", r.stop("pod %s, which is new, is not up to date (%s): somebody else's change of the pod, the templates have changed since this command began, or API servers do not call Pillion; pillion status says more", p, p.Behind)
+		case !p.Ready:
+			why = cmp.Or(why, fmt.Sprintf("pod %s, which is new, is not ready; kubectl -n %s describe pod %s says why", p, p.Namespace, p.Name))
+		}
+	}
+	if want := min(was.ready(), now.Desired); now.ready() < want {
+		why = cmp.Or(why, fmt.Sprintf("%s in namespace %s has %d ready pods, and had %d", was.Owner, was.Namespace, now.ready(), want))
+	}
+	return why, nil
+}
+
+// restart restarts workloads, and waits until their rolling updates are at their end.
+func (r *run) restart(ctx context.Context, v view, size int) error {
+	var wave []Workload
+	for _, w := range v.workloads {
+		if len(w.behind()) > 0 && len(wave) < size {
+			wave = append(wave, w)
+		}
+	}
+	r.wave++
+	began := time.Now()
+	var all []string
+	known := map[string]bool{}
+	var owners []Owner
+	for _, w := range wave {
+		all, owners = append(all, w.Namespace+"/"+w.String()), append(owners, w.Owner)
+		for _, p := range w.Pods {
+			known[p.UID] = true
+		}
+	}
+	r.say("wave %d: %s", r.wave, strings.Join(all, ", "))
+	for _, w := range wave {
+		if err := r.Cluster.Restart(ctx, w.Owner, time.Now(), false); err != nil {
+			return r.failed(ctx, err, "")
+		}
+		r.touched = true
+		r.done++
+	}
+	for waits := ""; ; {
+		var err error
+		if waits, err = r.rolling(ctx, owners, known, waits); err != nil {
+			return err
+		}
+		if waits == "" {
+			r.say("  ready again after %s", time.Since(began).Round(time.Second))
+			return nil
+		}
+		if !r.pause(ctx) {
+			return r.late(ctx, waits)
+		}
+	}
+}
+
+// rolling says what rolling updates wait for, "" for nothing. Before is what it said last.
+func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool, before string) (string, error) {
+	var namespaces []string
+	for _, o := range owners {
+		namespaces = append(namespaces, o.Namespace)
+	}
+	v, err := r.look(ctx, distinct(namespaces), owners...)
+	if err != nil {
+		return "", r.failed(ctx, err, before)
+	}
+	waits := ""
+	for _, o := range owners {
+		w, _ := v.workload(o)
+		if _, err := r.notReady(Workload{Owner: o}, w, known, nil); err != nil {
+			return "", err
+		}
+		object, err := r.Cluster.Object(ctx, o)
+		if err != nil {
+			return "", r.failed(ctx, err, before)
+		}
+		why, stuck := RolledOut(o.Kind, object)
+		if why == "" && len(w.behind()) > 0 {
+			why = fmt.Sprintf("%d of its pods are as they were", len(w.behind()))
+		}
+		if why != "" {
+			why = fmt.Sprintf("%s in namespace %s: %s", o, o.Namespace, why)
+		}
+		if stuck {
+			return "", r.stop("%s", why)
+		}
+		waits = cmp.Or(waits, why)
+	}
+	return waits, nil
+}
+
+func distinct(all []string) []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -84,7 +84,7 @@ The commands that read files run the same functions, without a cluster.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCertsCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
 	return root
 }
 

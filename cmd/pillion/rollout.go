@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/rollout"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/live"
+)
+
+// rolloutPoll is how often the cluster is read while a wave is waited for.
+const rolloutPoll = time.Second
+
+// rolloutCommand has the flags of the command.
+type rolloutCommand struct {
+	where   installation
+	given   offline
+	modes   map[rollout.Mode]*bool
+	only    []string
+	pods    string
+	wave    string
+	timeout time.Duration
+	dryRun  bool
+}
+
+func newRolloutCommand() *cobra.Command {
+	r := rolloutCommand{modes: map[rollout.Mode]*bool{}}
+	cmd := &cobra.Command{
+		Use:   "rollout TEMPLATE|NAMESPACE",
+		Short: "Bring running pods to what they would get now",
+		Long: `Rollout finds the running pods that lack their sidecar, or have another version of it
+than they would get now, and brings them up to date in waves: after each wave it
+waits until everything is ready again. It stops at the first thing that goes wrong.
+It remembers nothing: the same command goes on where it stopped.
+
+  --evict     evicts pods (the default). Disruption budgets are honoured, and no
+              Deployment or other object changes.
+  --restart   restarts Deployments, StatefulSets and DaemonSets, as kubectl rollout
+              restart does.
+  --in-place  gives running pods other images for their native sidecars, where nothing
+              else differs. The kubelet restarts these containers only.
+
+The first wave has one pod, the others as many as --wave says; of a workload never more
+than its own rolling update takes away at once. Jobs and pods that nothing replaces are
+listed, and stay as they are.
+
+Before anything is touched, rollout creates a pod of each workload by dry run. If the
+API server refuses it, or returns it without the sidecar, nothing is touched. Templates,
+values and prefix are read from Pillion's Deployment, its ConfigMaps and the cluster,
+unless one of --library, --templates, --values and --annotation-prefix is given: then
+they say it all, but for the SidecarTemplates of the cluster.
+
+The exit code is 0 if every pod that a workload replaces is up to date, 1 if not.`,
+		Example: `  pillion rollout shop --dry-run
+  pillion rollout fluent-bit --in-place
+  pillion rollout fluent-bit --restart --only-in shop --wave 2 --timeout 10m`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("rollout takes one template or namespace, got %d", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
+	}
+	f := cmd.Flags()
+	for mode, usage := range map[rollout.Mode]string{
+		rollout.Evict:       "evict pods (the default)",
+		rollout.Restart:     "restart workloads, as kubectl rollout restart does",
+		rollout.InPlaceMode: "change the images of native sidecars in running pods, where nothing else differs",
+	} {
+		r.modes[mode] = f.Bool(string(mode), false, usage)
+	}
+	f.StringVar(&r.where.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVarP(&r.where.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
+	f.StringVarP(&r.where.selector, "selector", "l", "", "label selector of Pillion's Deployment, where a namespace has two")
+	f.StringSliceVar(&r.only, "only-in", nil, "only pods in these namespaces")
+	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
+	f.StringVar(&r.wave, "wave", "10%", "how many go at once, after the first: a number or a percentage; with --restart of workloads")
+	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long a wave may take until everything is ready again")
+	f.BoolVar(&r.dryRun, "dry-run", false, "say what would happen, and write nothing")
+	r.given.templateFlags(cmd)
+	return cmd
+}
+
+// options reads what needs no cluster.
+func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
+	o := rollout.Options{Mode: rollout.Evict, Timeout: r.timeout, Poll: rolloutPoll, DryRun: r.dryRun, Out: cmd.OutOrStdout()}
+	chosen := 0
+	for mode, is := range r.modes {
+		if *is {
+			o.Mode = mode
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return o, usageError{errors.New("--evict, --restart and --in-place: choose one")}
+	}
+	var err error
+	if o.Wave, err = rollout.ParseWave(r.wave); err != nil {
+		return o, usageError{fmt.Errorf("--wave is %q; %w", r.wave, err)}
+	}
+	if o.Selector, err = labels.Parse(r.pods); err != nil {
+		return o, usageError{fmt.Errorf("--pods is %q: %w", r.pods, err)}
+	}
+	if r.timeout <= 0 {
+		return o, usageError{fmt.Errorf("--timeout is %s; allowed are positive durations such as 5m", r.timeout)}
+	}
+	return o, nil
+}
+
+func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
+	o, err := r.options(cmd)
+	if err != nil {
+		return err
+	}
+	config, err := clusterConfig(r.where.kubeconfig)
+	if err != nil {
+		return err
+	}
+	// A rollout reads a few objects for each workload. The default of 5 requests a second
+	// would only delay that.
+	config.QPS, config.Burst = 50, 100
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	settings, err := r.settings(cmd, client)
+	if err != nil {
+		return err
+	}
+	of, err := r.target(cmd.Context(), config, arg, settings)
+	if err != nil {
+		return err
+	}
+	if o.Namespaces = r.only; of.namespace != "" {
+		if len(r.only) > 0 && !slices.Contains(r.only, of.namespace) {
+			return usageError{fmt.Errorf("--only-in leaves out the namespace %s that is asked for", of.namespace)}
+		}
+		o.Namespaces = []string{of.namespace}
+	}
+	pipeline := injector.NewPipeline(injector.Config{Prefix: settings.prefix, ExcludedNamespaces: settings.excluded})
+	o.Cluster = rollout.Connect(client)
+	o.Judge = rollout.Judge{
+		Comparer:  standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: settings.prefix, All: settings.all}},
+		Templates: settings.set, Template: of.template,
+	}
+	return rollout.Run(cmd.Context(), o)
+}
+
+// settings returns the server's settings, or those of the flags if one of them is given.
+func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) (serverSettings, error) {
+	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
+	if !slices.ContainsFunc([]string{"library", "templates", "values", "annotation-prefix"}, given) {
+		return readServerSettings(cmd.Context(), client, r.where.namespace, r.where.selector)
+	}
+	s := serverSettings{prefix: r.given.prefix, excluded: append(slices.Clone(defaultExcluded), r.where.namespace)}
+	compile, err := r.given.compileOptions(cmd)
+	if err != nil {
+		return s, err
+	}
+	entries, err := r.given.ownTemplates(compile)
+	if err != nil {
+		return s, err
+	}
+	for _, name := range r.given.library {
+		t, err := libraryTemplate(name, compile)
+		if err != nil {
+			return s, err
+		}
+		entries[name] = templates.Entry{Name: name, Template: t}
+	}
+	options := live.Options{Compile: compile, Logger: slog.New(slog.DiscardHandler), Sources: []live.Source{live.Cluster(client, s.prefix)}}
+	cluster, err := readTemplates(cmd.Context(), options)
+	if err != nil {
+		return s, err
+	}
+	for _, e := range cluster.All() {
+		if _, taken := entries[e.Name]; !taken {
+			entries[e.Name] = e
+		}
+	}
+	s.set = templates.NewSet(slices.Collect(maps.Values(entries)))
+	return s, nil
+}
+
+// target reads the argument.
+func (r *rolloutCommand) target(ctx context.Context, config *rest.Config, arg string, settings serverSettings) (target, error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return target{}, fmt.Errorf("making a client: %w", err)
+	}
+	return findTarget(ctx, arg, settings.set, client)
+}

@@ -12,12 +12,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -195,23 +190,7 @@ var servingLine = regexp.MustCompile(`msg=serving .*admin=(127\.0\.0\.1:[0-9]+)`
 func TestMissingRightsAreNamedWithTheChartsValues(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, nil)
-	account, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "powerless"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := client.CoreV1().ServiceAccounts(n.name).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	kubeconfig.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	kubeconfig.CurrentContext = "x"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-		t.Fatal(err)
-	}
+	path := n.kubeconfig(t, "powerless")
 	for _, c := range []struct {
 		args []string
 		want []string

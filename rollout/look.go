@@ -142,11 +142,16 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 	byWhat := func(a, b left) int { return strings.Compare(a.what, b.what) }
 	slices.SortFunc(v.left, byWhat)
 	slices.SortFunc(v.refused, byWhat)
-	for i := range v.workloads {
-		if err := l.size(ctx, &v.workloads[i]); err != nil {
+	there := v.workloads[:0]
+	for _, w := range v.workloads {
+		switch err := l.size(ctx, &w); {
+		case err == nil:
+			there = append(there, w)
+		case !apierrors.IsNotFound(err): // else it was deleted, and its pods will be
 			return view{}, err
 		}
 	}
+	v.workloads = there
 	return v, nil
 }
 
@@ -182,6 +187,9 @@ func (l *looker) see(ctx context.Context, object map[string]any) (seen, error) {
 		return s, nil
 	}
 	ns, err := l.namespace(ctx, s.Namespace)
+	if apierrors.IsNotFound(err) {
+		return s, nil // it is being deleted with all that is in it
+	}
 	if err != nil {
 		return s, err
 	}

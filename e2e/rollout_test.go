@@ -1,0 +1,346 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const injectionLabel = "pillion.dev/injection"
+
+// rolledSpec is a required template for the namespaces of a team, which has the template's
+// name. IMAGE and LEVEL differ from version to version.
+const rolledSpec = `
+match: {namespaceSelector: {matchLabels: {team: NAME}}}
+required: true
+parameters:
+- {name: logLevel, type: string, enum: [error, info, debug], default: LEVEL}
+inject:
+  spec:
+    initContainers:
+    - {name: NAME, restartPolicy: Always, image: "IMAGE", env: [{name: LOG_LEVEL, value: "${params.logLevel}"}]}
+`
+
+// version applies a version of the template, and waits until a pod of the namespace gets it.
+func (m manifest) version(t *testing.T, n *namespace, image, level string) {
+	t.Helper()
+	m.spec = strings.NewReplacer("IMAGE", image, "LEVEL", level).Replace(rolledSpec)
+	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
+	eventually(t, inForce, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err != nil {
+			return err
+		}
+		if c := sidecar(pod, m.name); c == nil || c.Image != image || environment(c, "LOG_LEVEL") != level {
+			return fmt.Errorf("the sidecar is %s", pretty(c))
+		}
+		return nil
+	})
+}
+
+// deploy makes a Deployment whose pods no scheduler looks for, unless it is on a node.
+func (n *namespace) deploy(t *testing.T, name string, replicas int32, spec corev1.PodSpec) {
+	t.Helper()
+	own := map[string]string{"app": name}
+	_, err := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: own},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// standInForAKubelet makes the pods of the namespace ready, and says of each native sidecar
+// that it runs with the image that the pod has.
+func (n *namespace) standInForAKubelet(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	t.Cleanup(func() { stop(); <-ended })
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			pods, err := client.CoreV1().Pods(n.name).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				continue
+			}
+			for _, pod := range pods.Items {
+				before := pretty(pod.Status)
+				pod.Status.Phase = corev1.PodRunning
+				pod.Status.ObservedGeneration = pod.Generation
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+				pod.Status.InitContainerStatuses = nil
+				for _, c := range pod.Spec.InitContainers {
+					pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, corev1.ContainerStatus{
+						Name: c.Name, Image: c.Image, ContainerID: "test://" + c.Image, Ready: true, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+				}
+				if pretty(pod.Status) != before {
+					_, _ = client.CoreV1().Pods(n.name).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}) // or at the next look
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+}
+
+// images returns the sidecar's image and the UID of each pod, by the pod's name.
+func (n *namespace) images(t *testing.T, container string) (images, uids map[string]string) {
+	t.Helper()
+	pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, uids = map[string]string{}, map[string]string{}
+	for _, pod := range pods.Items {
+		if c := sidecar(&pod, container); c != nil {
+			images[pod.Name] = c.Image
+		}
+		uids[pod.Name] = string(pod.UID)
+	}
+	return images, uids
+}
+
+// has returns how many of the values are want.
+func has(all map[string]string, want string) (n int) {
+	for _, v := range all {
+		if v == want {
+			n++
+		}
+	}
+	return n
+}
+
+// A Deployment of two pods with a disruption budget, a Job and a bare pod, in a namespace
+// with a required template, go through three versions of the template.
+func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "LEVEL", "info").Replace(rolledSpec)}
+	m.apply(t)
+	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
+	m.version(t, n, "registry.example.com/ship:1", "info")
+	n.standInForAKubelet(t)
+	spec := newPod("", nil).Spec
+	spec.SchedulerName = "nobody"
+	n.deploy(t, "web", 2, spec)
+	bare := newPod("bare", nil)
+	bare.Spec.SchedulerName = "nobody"
+	n.mustCreate(t, bare)
+	ending := spec
+	ending.RestartPolicy = corev1.RestartPolicyNever
+	if _, err := client.BatchV1().Jobs(n.name).Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "import"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: ending}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	budget := intstr.FromInt32(1)
+	if _, err := client.PolicyV1().PodDisruptionBudgets(n.name).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &budget, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
+		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || has(images, "registry.example.com/ship:1") != 4) {
+			err = fmt.Errorf("%d pods are ready, and the images are %v", d.Status.ReadyReplicas, images)
+		}
+		return err
+	})
+	generation := func() int64 {
+		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Generation
+	}
+	rollout := func(args ...string) string {
+		t.Helper()
+		return must(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=60s", "--wave=1"}, args...)...)
+	}
+
+	// Evict.
+	m.version(t, n, "registry.example.com/ship:2", "info")
+	_, before := n.images(t, m.name)
+	out := rollout("--dry-run")
+	for _, want := range []string{"0 pods are up to date, 4 are not", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
+		"not touched: pod/bare in namespace " + n.name, "it belongs to job/import", "dry run: nothing was touched"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("rollout --dry-run says\n%s\nwant %q", out, want)
+		}
+	}
+	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
+		t.Errorf("a dry run makes of the pods %v %v", before, after)
+	}
+	gen := generation()
+	out = rollout()
+	images, after := n.images(t, m.name)
+	if has(images, "registry.example.com/ship:2") != 2 || has(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
+		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
+	}
+	if out := rollout(); !strings.Contains(out, "2 pods are up to date, 2 are not") || strings.Contains(out, "wave") {
+		t.Errorf("once more it says\n%s", out)
+	}
+
+	// In place: the same pods, and the next look says that they are up to date.
+	m.version(t, n, "registry.example.com/ship:3", "info")
+	_, before = n.images(t, m.name)
+	out = rollout("--in-place")
+	images, after = n.images(t, m.name)
+	if has(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
+		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
+	}
+	if out := rollout("--dry-run"); !strings.Contains(out, "2 pods are up to date, 2 are not") {
+		t.Errorf("after the change in place it says\n%s", out)
+	}
+
+	// What differs in more is not changed in place, and restarted.
+	m.version(t, n, "registry.example.com/ship:4", "debug")
+	if out, _, err := run(t, "", "pillion", "rollout", n.name, "--in-place"); err == nil || !strings.Contains(out, "its sidecar "+m.name+" would change in env") {
+		t.Errorf("--in-place (%v) says\n%s", err, out)
+	}
+	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:3") != 2 {
+		t.Errorf("--in-place leaves the images %v", images)
+	}
+	out = rollout("--restart")
+	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in 1 waves") {
+		t.Errorf("images %v, generation %d, was %d, and it says\n%s", images, generation(), gen, out)
+	}
+
+	// A parameter that is not allowed would leave the Deployment without pods.
+	m.version(t, n, "registry.example.com/ship:5", "debug")
+	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=info")
+	_, before = n.images(t, m.name)
+	for _, mode := range []string{"--evict", "--restart", "--in-place"} {
+		eventually(t, soon, func() error {
+			_, stderr, err := run(t, "", "pillion", "rollout", n.name, mode)
+			if err == nil || !strings.Contains(stderr, "nothing was touched: a new pod of deployment/web in namespace "+n.name+" would be refused: ") || !strings.Contains(stderr, "log-level") {
+				return fmt.Errorf("%s says %w\n%s", mode, err, stderr)
+			}
+			return nil
+		})
+	}
+	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
+		t.Errorf("where new pods would be refused, it makes of the pods %v %v", before, after)
+	}
+}
+
+// A user without the right to evict is told which right is missing, and how to get it.
+func TestARolloutNamesTheRightThatIsMissing(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, nil, map[string]string{injectionLabel: "enabled"})
+	spec := newPod("", nil).Spec
+	spec.SchedulerName = "nobody"
+	n.deploy(t, "web", 1, spec)
+	eventually(t, soon, func() error {
+		if _, uids := n.images(t, name); len(uids) != 1 {
+			return fmt.Errorf("%d pods", len(uids))
+		}
+		return nil
+	})
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"="+name)
+	kubeconfig := n.kubeconfig(t, "viewer")
+	must(t, "", "kubectl", "create", "clusterrole", n.name, "--verb=get,list,watch",
+		"--resource=namespaces,pods,configmaps,replicasets.apps,deployments.apps,sidecartemplates.pillion.dev,mutatingwebhookconfigurations.admissionregistration.k8s.io")
+	must(t, "", "kubectl", "create", "clusterrolebinding", n.name, "--clusterrole="+n.name, "--serviceaccount="+n.name+":viewer")
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = client.RbacV1().ClusterRoleBindings().Delete(ctx, n.name, metav1.DeleteOptions{})
+		_ = client.RbacV1().ClusterRoles().Delete(ctx, n.name, metav1.DeleteOptions{})
+	})
+	for mode, want := range map[string]string{
+		"--evict":   "you lack the right to create pods/eviction in namespace " + n.name + " (kubectl -n " + n.name + " create role pillion-rollout --verb=create --resource=pods/eviction, and a RoleBinding to it)",
+		"--restart": "you lack the right to patch deployments.apps in namespace " + n.name,
+	} {
+		out, stderr, err := run(t, "", "pillion", "rollout", n.name, mode, "--kubeconfig", kubeconfig)
+		if err == nil || !strings.Contains(stderr, want) || !strings.Contains(out, "missing: "+name) {
+			t.Errorf("%s (%v) says\n%s%s\nwant %q", mode, err, out, stderr, want)
+		}
+	}
+}
+
+// kubeconfig returns a file for a new service account of the namespace.
+func (n *namespace) kubeconfig(t *testing.T, account string) string {
+	t.Helper()
+	if _, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := client.CoreV1().ServiceAccounts(n.name).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clientcmdapi.NewConfig()
+	c.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	c.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// The sidecar's new version reaches pods that run, and the app does not notice.
+func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "LEVEL", "info").Replace(rolledSpec)}
+	m.apply(t)
+	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
+	m.version(t, n, "ship.example.com/shipper:1", "info")
+	n.deploy(t, "web", 2, newRunningPod("", nil).Spec)
+	must(t, "", "kubectl", "-n", n.name, "rollout", "status", "deployment/web", "--timeout=90s")
+	pods := func() map[string]corev1.Pod {
+		list, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 2 {
+			t.Fatalf("%d pods (%v), want 2", len(list.Items), err)
+		}
+		all := map[string]corev1.Pod{}
+		for _, pod := range list.Items {
+			all[string(pod.UID)] = pod
+		}
+		return all
+	}
+	before := pods()
+	m.version(t, n, "ship.example.com/shipper:2", "info")
+	began := time.Now()
+	out := must(t, "", "pillion", "rollout", m.name, "--in-place", "--wave=2", "--timeout=90s")
+	t.Attr("rollout-in-place-of-two-pods", time.Since(began).Round(100*time.Millisecond).String())
+	if !strings.Contains(out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2") || !strings.Contains(out, "done: 2 pods were changed in place") {
+		t.Errorf("it says\n%s", out)
+	}
+	for uid, pod := range pods() {
+		was := before[uid]
+		if was.Name == "" {
+			t.Fatalf("pod %s is new", pod.Name)
+		}
+		app, appWas, side, sideWas := statusOf(&pod, "app"), statusOf(&was, "app"), statusOf(&pod, m.name), statusOf(&was, m.name)
+		if app.ContainerID != appWas.ContainerID || app.RestartCount != appWas.RestartCount || app.State.Running == nil || !app.State.Running.StartedAt.Equal(&appWas.State.Running.StartedAt) {
+			t.Errorf("the app's container was\n%s\nand is\n%s", pretty(appWas), pretty(app))
+		}
+		if side.ContainerID == sideWas.ContainerID || side.State.Running == nil || sidecar(&pod, m.name).Image != "ship.example.com/shipper:2" || ready(&pod) != nil {
+			t.Errorf("the sidecar's container was\n%s\nand is\n%s", pretty(sideWas), pretty(side))
+		}
+		if pod.Annotations[statusAnnotation] == was.Annotations[statusAnnotation] {
+			t.Errorf("the record of pod %s is as it was: %s", pod.Name, pod.Annotations[statusAnnotation])
+		}
+		t.Attr("app-started", fmt.Sprintf("%s before, %s after; restarts %d and %d; sidecar restarts %d and %d", appWas.State.Running.StartedAt.UTC().Format(time.TimeOnly), app.State.Running.StartedAt.UTC().Format(time.TimeOnly),
+			appWas.RestartCount, app.RestartCount, sideWas.RestartCount, side.RestartCount))
+	}
+	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "2 pods are up to date, 0 are not") {
+		t.Errorf("a second look says\n%s", out)
+	}
+}

@@ -23,12 +23,12 @@ import (
 const injectionLabel = "pillion.dev/injection"
 
 // rolledSpec is a required template for the namespaces of a team, which has the template's
-// name. IMAGE and LEVEL differ from version to version.
+// name. IMAGE and USUAL differ from version to version.
 const rolledSpec = `
 match: {namespaceSelector: {matchLabels: {team: NAME}}}
 required: true
 parameters:
-- {name: logLevel, type: string, enum: [error, info, debug], default: LEVEL}
+- {name: logLevel, type: string, enum: [error, info, debug], default: USUAL}
 inject:
   spec:
     initContainers:
@@ -38,7 +38,7 @@ inject:
 // version applies a version of the template, and waits until a pod of the namespace gets it.
 func (m manifest) version(t *testing.T, n *namespace, image, level string) {
 	t.Helper()
-	m.spec = strings.NewReplacer("IMAGE", image, "LEVEL", level).Replace(rolledSpec)
+	m.spec = strings.NewReplacer("IMAGE", image, "USUAL", level).Replace(rolledSpec)
 	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
 	eventually(t, inForce, func() error {
 		pod, err := n.preview(t, newPod("probe", nil))
@@ -131,7 +131,7 @@ func has(all map[string]string, want string) (n int) {
 // with a required template, go through three versions of the template.
 func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "LEVEL", "info").Replace(rolledSpec)}
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
 	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
 	m.version(t, n, "registry.example.com/ship:1", "info")
@@ -190,7 +190,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if has(images, "registry.example.com/ship:2") != 2 || has(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
-	if out := rollout(); !strings.Contains(out, "2 pods are up to date, 2 are not") || strings.Contains(out, "wave") {
+	if out := rollout(); !strings.Contains(out, "2 pods are up to date, 2 are not") || !strings.Contains(out, "there is nothing to do") {
 		t.Errorf("once more it says\n%s", out)
 	}
 
@@ -215,7 +215,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 		t.Errorf("--in-place leaves the images %v", images)
 	}
 	out = rollout("--restart")
-	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in 1 waves") {
+	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in one wave") {
 		t.Errorf("images %v, generation %d, was %d, and it says\n%s", images, generation(), gen, out)
 	}
 
@@ -297,7 +297,7 @@ func (n *namespace) kubeconfig(t *testing.T, account string) string {
 // The sidecar's new version reaches pods that run, and the app does not notice.
 func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "LEVEL", "info").Replace(rolledSpec)}
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
 	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
 	m.version(t, n, "ship.example.com/shipper:1", "info")

@@ -141,7 +141,7 @@ func (r *run) waves(ctx context.Context, v view) error {
 	total := r.size(v)
 	for {
 		if r.size(v) == 0 {
-			r.say("done: %d %s in %d waves; %d pods are up to date, %d are not", r.done, r.verb(r.done), r.wave, v.current, v.behind)
+			r.conclude(v)
 			return r.leaves(v)
 		}
 		size := r.Wave.Of(total)
@@ -159,6 +159,19 @@ func (r *run) waves(ctx context.Context, v view) error {
 			return r.stop("%s would be refused now", v.refused[0])
 		}
 	}
+}
+
+// conclude says what was done.
+func (r *run) conclude(v view) {
+	if r.wave == 0 {
+		r.say("there is nothing to do")
+		return
+	}
+	in := "one wave"
+	if r.wave > 1 {
+		in = fmt.Sprintf("%d waves", r.wave)
+	}
+	r.say("done: %d %s in %s; %d pods are up to date, %d are not", r.done, r.verb(r.done), in, v.current, v.behind)
 }
 
 // size returns how many are to go: pods, or with Restart owners.

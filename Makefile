@@ -34,9 +34,9 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 	$(E2E) go run ./cmd/tally .. -race ./...
 
 # The tests about certificates start clusters of their own, and those about memory, about how
-# replicas keep to their templates and about what is recorded of Kubernetes look at processes
+# replicas keep to their templates, about rollouts and about what is recorded of Kubernetes look at processes
 # and an API server alone: once is enough.
-ONCE := ^Test(Certificates|NoLoadTakesTheProcessPastItsMemory|AChangeOfATemplateIsInForceOnEveryReplicaWithinASecond|ReplicasWriteOneStatusForEachChange|ADeletedConfigurationCostsNoPodThatAnotherOneBrings|AReplicaThatLacksATemplateThatNamespacesNameIsNotReady|ADeletedCRDTakesNoTemplateOutOfForce|WhatTheWebhookForNamespacesMissesIsMadeUpFor|TheRecordedDefaultsAreThoseOfEachKubernetes)$$
+ONCE := ^Test(Certificates|NoLoadTakesTheProcessPastItsMemory|AChangeOfATemplateIsInForceOnEveryReplicaWithinASecond|ReplicasWriteOneStatusForEachChange|ADeletedConfigurationCostsNoPodThatAnotherOneBrings|AReplicaThatLacksATemplateThatNamespacesNameIsNotReady|ADeletedCRDTakesNoTemplateOutOfForce|ARollout[A-Za-z]*|WhatTheWebhookForNamespacesMissesIsMadeUpFor|TheRecordedDefaultsAreThoseOfEachKubernetes)$$
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \

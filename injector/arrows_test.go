@@ -56,6 +56,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/handover":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
+		"rollout":             {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "injector/webhook", module + "injector/keeper", module + "certs"},
 		"certs":               {module + "injector", module + "templates"},
 		"clientset/follow":    append(clients, module),
 		"clientset":           {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
@@ -116,6 +117,7 @@ func TestTheTreesAreLayers(t *testing.T) {
 			switch {
 			case into("cmd"),
 				within(pkg, "templates") && (into("injector") || into("offline")),
+				into("rollout") && !within(pkg, "rollout") && !within(pkg, "cmd"),
 				into("offline") && !within(pkg, "offline") && !within(pkg, "cmd"):
 				t.Errorf("%s imports %s", pkg, imported)
 			}

@@ -4,10 +4,10 @@
 // evicted, workloads restarted, or images of native sidecars changed in place, in waves.
 // Nothing is remembered between two runs: what is left to do is read from the cluster.
 //
-// The parts are pure but for two: [Next] chooses a wave, [InPlace] computes a patch, [Owner]
-// and [Size] read workloads. [Run] is the loop around them, and [Cluster] all that it asks of
-// a cluster; [Connect] makes one with the rights of the person who runs the command.
+// [Next] chooses a wave, [InPlace] computes a patch, [Size] and [RolledOut] read workloads: all
+// of them are pure. [Run] is the loop around them, and [Cluster] all that it asks of a cluster;
+// [Connect] makes one with the rights of the person who runs the command.
 //
-// May import: injector and the steps of its pipeline, templates, clientset, client-go's
-// dynamic client. Nothing but cmd imports it.
+// May import: injector with its record, patch and standing, templates, client-go's dynamic
+// client. Nothing but cmd imports it.
 package rollout

@@ -28,6 +28,8 @@ type verdict struct {
 	// behind and refused are sentences: what of a new pod the pod lacks, and why there
 	// would be no new pod.
 	behind, refused string
+	// current: the pod has a template that counts as a new pod would.
+	current bool
 }
 
 func (j Judge) statusKey() string {
@@ -48,6 +50,7 @@ func (j Judge) judge(ctx context.Context, pod map[string]any, ns templates.Names
 		}
 	}
 	v.behind = strings.Join(parts, "; ")
+	v.current = v.behind == "" && len(j.named(s, standing.Current)) > 0
 	if s.Message != "" && (j.Template == "" || len(j.named(s, standing.Refused)) > 0) {
 		v.refused = s.Message
 	}

@@ -22,7 +22,8 @@ type view struct {
 	// refused are the workloads of which no new pod could be created.
 	refused []left
 	// current counts the pods that are up to date, behind those that are not, and cannot
-	// those of workloads that the mode cannot bring up to date.
+	// those of workloads that the mode cannot bring up to date. Pods that get nothing are
+	// neither.
 	current, behind, cannot int
 }
 
@@ -57,6 +58,7 @@ type looker struct {
 type seen struct {
 	Pod
 	refused string
+	current bool
 }
 
 // found is a pod on the way into a view.
@@ -105,10 +107,11 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 	}
 	refused := map[Owner]string{}
 	for _, f := range pods {
-		if f.Behind == "" && f.refused == "" {
-			v.current++
-		} else {
+		switch {
+		case f.Behind != "" || f.refused != "":
 			v.behind++
+		case f.current:
+			v.current++
 		}
 		if !interesting[f.Namespace] {
 			continue
@@ -197,7 +200,7 @@ func (l *looker) see(ctx context.Context, object map[string]any) (seen, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Behind, s.refused = v.behind, v.refused
+	s.Behind, s.refused, s.current = v.behind, v.refused, v.current
 	if s.Behind != "" && l.mode == InPlaceMode {
 		change, why, err := l.judge.inPlace(ctx, object, ns, v)
 		if err != nil {

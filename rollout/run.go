@@ -125,6 +125,13 @@ func (r *run) describe(v view) {
 	for _, l := range v.left {
 		r.say("  not touched: %s", l)
 	}
+	if all := r.size(v); all > 0 {
+		what := "pods"
+		if r.Mode == Restart {
+			what = "workloads"
+		}
+		r.say("in waves: one, then up to %d %s at once", r.Wave.Of(all), what)
+	}
 }
 
 // leaves is the end of a rollout that did all that it can.

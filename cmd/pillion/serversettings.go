@@ -168,8 +168,8 @@ func (m mounted) files(ctx context.Context, dir string) (map[string]string, erro
 			return read.Data, nil
 		}
 	}
-	return nil, fmt.Errorf("the Deployment %s in namespace %s mounts no ConfigMap as %s, so what Pillion reads there is not known here; give --library, --templates, --values and --annotation-prefix",
-		m.deployment.Name, m.deployment.Namespace, dir)
+	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there; give --library, --templates, --values and --annotation-prefix",
+		dir, m.deployment.Name, m.deployment.Namespace)
 }
 
 // values returns the installer's values.

@@ -106,7 +106,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		"no ConfigMap":      {[]string{servingDeployment}, `reading ConfigMap own-values in namespace sidecars, which Pillion reads as /etc/pillion/values`},
 		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which cannot be read from here; give --library"},
 		"values in no ConfigMap": {[]string{strings.Replace(servingDeployment, "{name: values, mountPath: /etc/pillion/values}", "{name: values, mountPath: /elsewhere}", 1), servingFiles},
-			"Deployment pillion in namespace sidecars mounts no ConfigMap as /etc/pillion/values, so what Pillion reads there is not known here"},
+			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; give --library"},
 		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},
 	} {
 		_, err := readServerSettings(t.Context(), fakeCluster(t, test.manifests...), "sidecars", "")

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,16 +88,24 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 	return s, err
 }
 
+// deployed is what counts of a Deployment. The types of apps/v1 would make the binary larger.
+type deployed struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Template corev1.PodTemplateSpec `json:"template"`
+	} `json:"spec"`
+}
+
 // ownDeployment returns the Deployment of Pillion, and Pillion's container in it.
-func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, selector string) (appsv1.Deployment, corev1.Container, error) {
-	found, err := client.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, selector string) (deployed, corev1.Container, error) {
+	found, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return appsv1.Deployment{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w; -n names Pillion's namespace, or give --library, --templates, --values and --annotation-prefix", namespace, err)
+		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w; -n names Pillion's namespace, or give --library, --templates, --values and --annotation-prefix", namespace, err)
 	}
-	var all []appsv1.Deployment
+	var all []deployed
 	var containers []corev1.Container
 	for _, item := range found.Items {
-		var d appsv1.Deployment
+		var d deployed
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &d); err != nil {
 			return d, corev1.Container{}, fmt.Errorf("reading Deployment %s in namespace %s: %w", item.GetName(), namespace, err)
 		}
@@ -109,7 +116,7 @@ func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, sel
 		}
 	}
 	if len(all) != 1 {
-		return appsv1.Deployment{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment: %d in namespace %s have a container called %s that serves, want one; -n names Pillion's namespace, and -l tells two releases apart",
+		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment: %d in namespace %s have a container called %s that serves, want one; -n names Pillion's namespace, and -l tells two releases apart",
 			len(all), namespace, ownContainer)
 	}
 	return all[0], containers[0], nil
@@ -142,7 +149,7 @@ func servedFlags(c corev1.Container) (*viper.Viper, error) {
 // mounted reads the ConfigMaps that are mounted into Pillion's container.
 type mounted struct {
 	client     dynamic.Interface
-	deployment appsv1.Deployment
+	deployment deployed
 	container  corev1.Container
 }
 

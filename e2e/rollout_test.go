@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-)
 
-const injectionLabel = "pillion.dev/injection"
+	"github.com/pillion-dev/pillion/templates"
+)
 
 // rolledSpec is a required template for the namespaces of a team, which has the template's
 // name. IMAGE and USUAL differ from version to version.
@@ -117,8 +117,8 @@ func (n *namespace) images(t *testing.T, container string) (images, uids map[str
 	return images, uids
 }
 
-// has returns how many of the values are want.
-func has(all map[string]string, want string) (n int) {
+// howMany returns how many of the values are want.
+func howMany(all map[string]string, want string) (n int) {
 	for _, v := range all {
 		if v == want {
 			n++
@@ -133,7 +133,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
+	n := newNamespace(t, nil, map[string]string{"team": m.name, templates.InjectionLabel(""): templates.InjectionEnabled})
 	m.version(t, n, "registry.example.com/ship:1", "info")
 	n.standInForAKubelet(t)
 	spec := newPod("", nil).Spec
@@ -154,7 +154,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	}
 	eventually(t, soon, func() error {
 		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
-		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || has(images, "registry.example.com/ship:1") != 4) {
+		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || howMany(images, "registry.example.com/ship:1") != 4) {
 			err = fmt.Errorf("%d pods are ready, and the images are %v", d.Status.ReadyReplicas, images)
 		}
 		return err
@@ -187,7 +187,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	gen := generation()
 	out = rollout()
 	images, after := n.images(t, m.name)
-	if has(images, "registry.example.com/ship:2") != 2 || has(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
+	if howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
 	if out := rollout(); !strings.Contains(out, "2 pods are up to date, 2 are not") || !strings.Contains(out, "there is nothing to do") {
@@ -199,7 +199,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	_, before = n.images(t, m.name)
 	out = rollout("--in-place")
 	images, after = n.images(t, m.name)
-	if has(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
+	if howMany(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
 	if out := rollout("--dry-run"); !strings.Contains(out, "2 pods are up to date, 2 are not") {
@@ -211,11 +211,11 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if out, _, err := run(t, "", "pillion", "rollout", n.name, "--in-place"); err == nil || !strings.Contains(out, "its sidecar "+m.name+" would change in env") {
 		t.Errorf("--in-place (%v) says\n%s", err, out)
 	}
-	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:3") != 2 {
+	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:3") != 2 {
 		t.Errorf("--in-place leaves the images %v", images)
 	}
 	out = rollout("--restart")
-	if images, _ := n.images(t, m.name); has(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in one wave") {
+	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in one wave") {
 		t.Errorf("images %v, generation %d, was %d, and it says\n%s", images, generation(), gen, out)
 	}
 
@@ -241,7 +241,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 func TestARolloutNamesTheRightThatIsMissing(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
-	n := newNamespace(t, nil, map[string]string{injectionLabel: "enabled"})
+	n := newNamespace(t, nil, map[string]string{templates.InjectionLabel(""): templates.InjectionEnabled})
 	spec := newPod("", nil).Spec
 	spec.SchedulerName = "nobody"
 	n.deploy(t, "web", 1, spec)
@@ -299,7 +299,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, injectionLabel: "enabled"})
+	n := newNamespace(t, nil, map[string]string{"team": m.name, templates.InjectionLabel(""): templates.InjectionEnabled})
 	m.version(t, n, "ship.example.com/shipper:1", "info")
 	n.deploy(t, "web", 2, newRunningPod("", nil).Spec)
 	must(t, "", "kubectl", "-n", n.name, "rollout", "status", "deployment/web", "--timeout=90s")

@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/pillion-dev/pillion/templates"
 )
+
+// calledFor is the label of namespaces that Pillion is called for. These tests set it by
+// hand: they are about pods that are there already.
+const calledFor = "pillion.dev/injection"
 
 // rolledSpec is a required template for the namespaces of a team, which has the template's
 // name. IMAGE and USUAL differ from version to version.
@@ -133,7 +135,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, templates.InjectionLabel(""): templates.InjectionEnabled})
+	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
 	m.version(t, n, "registry.example.com/ship:1", "info")
 	n.standInForAKubelet(t)
 	spec := newPod("", nil).Spec
@@ -241,7 +243,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 func TestARolloutNamesTheRightThatIsMissing(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
-	n := newNamespace(t, nil, map[string]string{templates.InjectionLabel(""): templates.InjectionEnabled})
+	n := newNamespace(t, nil, map[string]string{calledFor: "enabled"})
 	spec := newPod("", nil).Spec
 	spec.SchedulerName = "nobody"
 	n.deploy(t, "web", 1, spec)
@@ -299,7 +301,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "USUAL", "info").Replace(rolledSpec)}
 	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, templates.InjectionLabel(""): templates.InjectionEnabled})
+	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
 	m.version(t, n, "ship.example.com/shipper:1", "info")
 	n.deploy(t, "web", 2, newRunningPod("", nil).Spec)
 	must(t, "", "kubectl", "-n", n.name, "rollout", "status", "deployment/web", "--timeout=90s")

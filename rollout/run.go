@@ -386,6 +386,9 @@ func (r *run) notReady(was, now Workload, known, gone map[string]bool) (string, 
 			why = cmp.Or(why, fmt.Sprintf("pod %s, which is new, is not ready; kubectl -n %s describe pod %s says why", p, p.Namespace, p.Name))
 		}
 	}
+	if want := min(was.there(), now.Desired); now.there() < want {
+		why = cmp.Or(why, fmt.Sprintf("%s in namespace %s has %d pods, and had %d", was.Owner, was.Namespace, now.there(), want))
+	}
 	if want := min(was.ready(), now.Desired); now.ready() < want {
 		why = cmp.Or(why, fmt.Sprintf("%s in namespace %s has %d ready pods, and had %d", was.Owner, was.Namespace, now.ready(), want))
 	}

@@ -343,6 +343,24 @@ func TestARolloutGoesOnWhereItStopped(t *testing.T) {
 	})
 }
 
+// A pod that never was ready is no loss, but what takes its place has to be there, and ready.
+func TestAPodThatIsNotReadyGoesFirstAndItsSuccessorIsWaitedFor(t *testing.T) {
+	onCluster(t, one, two, func(t *testing.T, c *cluster) {
+		for _, p := range c.pods {
+			if meta(p)["name"] == "web-6" || meta(p)["name"] == "web-5" {
+				delete(p["status"].(map[string]any), "conditions")
+				p["status"].(map[string]any)["made"] = false
+				c.touch(p)
+			}
+		}
+		c.unready = true
+		out, err := c.roll(rollout.Evict)
+		if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "which is new, is not ready") || !strings.Contains("evict web-5 evict web-6", c.writes[0]) {
+			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
+		}
+	})
+}
+
 func TestABudgetIsWaitedFor(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.budget, c.budgetEnds = 9, time.Now().Add(30*time.Second)

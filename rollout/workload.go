@@ -75,6 +75,16 @@ func (w Workload) ready() (n int) {
 	return n
 }
 
+// there returns how many pods there are, but for those that are going.
+func (w Workload) there() (n int) {
+	for _, p := range w.Pods {
+		if !p.Going {
+			n++
+		}
+	}
+	return n
+}
+
 // behind returns the pods that are to be brought up to date.
 func (w Workload) behind() (pods []Pod) {
 	for _, p := range w.Pods {

@@ -36,7 +36,9 @@ type cluster struct {
 	pods   []map[string]any
 
 	// uncalled: API servers do not call Pillion. unready: new pods never become ready.
+	// Slow is how many steps a controller takes to make a new pod.
 	uncalled, unready bool
+	slow              int
 	// budget is how many pods of an owner have to be ready; budgetEnds is when nobody
 	// refuses evictions any more.
 	budget     int
@@ -56,6 +58,7 @@ type owner struct {
 	replicas   int
 	generation int
 	template   string
+	waited     int // steps without a pod
 }
 
 func newCluster(t *testing.T, before, now shipper) *cluster {
@@ -97,7 +100,9 @@ func (c *cluster) step() {
 				break
 			}
 		}
-		if len(own) < o.replicas {
+		if len(own) == o.replicas {
+			o.waited = 0
+		} else if o.waited++; o.waited > c.slow {
 			c.make(o)
 		}
 		c.leastOf[name] = min(c.leastOf[name], c.ready(name))
@@ -353,10 +358,21 @@ func TestAPodThatIsNotReadyGoesFirstAndItsSuccessorIsWaitedFor(t *testing.T) {
 				c.touch(p)
 			}
 		}
-		c.unready = true
+		c.unready, c.slow = true, 5
 		out, err := c.roll(rollout.Evict)
 		if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "which is new, is not ready") || !strings.Contains("evict web-5 evict web-6", c.writes[0]) {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
+		}
+	})
+}
+
+func TestAWorkloadWithoutAnyPodForAMomentIsWaitedFor(t *testing.T) {
+	onCluster(t, one, two, func(t *testing.T, c *cluster) {
+		c.owners["web"].replicas, c.owners["db"].replicas, c.slow = 0, 1, 5
+		c.pods = slices.DeleteFunc(c.pods, func(p map[string]any) bool { return meta(p)["name"] != "db-1" })
+		out, err := c.roll(rollout.Evict)
+		if err != nil || len(c.writes) != 1 || c.ready("db") != 1 || !strings.Contains(out, "1 pods are up to date, 0 are not") {
+			t.Errorf("it writes %v and says (%v), and %d pods are ready\n%s", c.writes, err, c.ready("db"), out)
 		}
 	})
 }

@@ -177,7 +177,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	m.version(t, n, "registry.example.com/ship:2", "info")
 	_, before := n.images(t, m.name)
 	out := rollout("--dry-run")
-	for _, want := range []string{"0 pods are up to date, 4 are not", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
+	for _, want := range []string{"pods up to date: 0, not: 4", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
 		"not touched: pod/bare in namespace " + n.name, "it belongs to job/import", "dry run: nothing was touched"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("rollout --dry-run says\n%s\nwant %q", out, want)
@@ -192,7 +192,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
-	if out := rollout(); !strings.Contains(out, "2 pods are up to date, 2 are not") || !strings.Contains(out, "there is nothing to do") {
+	if out := rollout(); !strings.Contains(out, "pods up to date: 2, not: 2") || !strings.Contains(out, "there is nothing to do") {
 		t.Errorf("once more it says\n%s", out)
 	}
 
@@ -204,7 +204,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if howMany(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
-	if out := rollout("--dry-run"); !strings.Contains(out, "2 pods are up to date, 2 are not") {
+	if out := rollout("--dry-run"); !strings.Contains(out, "pods up to date: 2, not: 2") {
 		t.Errorf("after the change in place it says\n%s", out)
 	}
 
@@ -342,7 +342,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 		t.Attr("app-started", fmt.Sprintf("%s before, %s after; restarts %d and %d; sidecar restarts %d and %d", appWas.State.Running.StartedAt.UTC().Format(time.TimeOnly), app.State.Running.StartedAt.UTC().Format(time.TimeOnly),
 			appWas.RestartCount, app.RestartCount, sideWas.RestartCount, side.RestartCount))
 	}
-	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "2 pods are up to date, 0 are not") {
+	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "pods up to date: 2, not: 0") {
 		t.Errorf("a second look says\n%s", out)
 	}
 }

@@ -113,13 +113,13 @@ func (r *run) stop(format string, args ...any) error {
 
 // describe says what there is to do.
 func (r *run) describe(v view) {
-	r.say("%d pods are up to date, %d are not", v.current, v.behind)
+	r.say("pods up to date: %d, not: %d", v.current, v.behind)
 	for _, w := range v.workloads {
 		behind := w.behind()
 		what := map[Mode]string{Evict: "evict", Restart: "restart it for", InPlaceMode: "change in place"}[r.Mode]
 		r.say("  %s in namespace %s: %s %d of %d pods (%s)", w.Owner, w.Namespace, what, len(behind), len(w.Pods), behind[0].Behind)
-		if r.Mode == Evict && w.Desired == 1 {
-			r.say("    it has one pod, and none while that is replaced; --restart makes the new one first, if its strategy does")
+		if r.Mode == Evict && w.Desired == 1 && w.Kind == "Deployment" {
+			r.say("    it has no other pod while that is replaced; --restart makes the new one first")
 		}
 	}
 	for _, l := range v.left {
@@ -178,7 +178,7 @@ func (r *run) conclude(v view) {
 	if r.wave > 1 {
 		in = fmt.Sprintf("%d waves", r.wave)
 	}
-	r.say("done: %d %s in %s; %d pods are up to date, %d are not", r.done, r.verb(r.done), in, v.current, v.behind)
+	r.say("done: %d %s in %s; pods up to date: %d, not: %d", r.done, r.verb(r.done), in, v.current, v.behind)
 }
 
 // size returns how many are to go: pods, or with Restart owners.

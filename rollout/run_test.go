@@ -314,7 +314,7 @@ func TestEveryModeBringsAllPodsUpToDateAndASecondRunDoesNothing(t *testing.T) {
 				t.Errorf("%s: a dry run writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 			out, err := c.roll(mode)
-			if err != nil || len(c.writes) != writes || !strings.Contains(out, "6 pods are up to date, 0 are not") {
+			if err != nil || len(c.writes) != writes || !strings.Contains(out, "pods up to date: 6, not: 0") {
 				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 			if !strings.Contains(out, "wave 1: ") || strings.Contains(strings.SplitN(strings.SplitAfter(out+"wave 1: ", "wave 1: ")[1], "\n", 2)[0], ",") {
@@ -326,7 +326,7 @@ func TestEveryModeBringsAllPodsUpToDateAndASecondRunDoesNothing(t *testing.T) {
 				}
 			}
 			c.writes = nil
-			if out, err := c.roll(mode); err != nil || len(c.writes) > 0 || !strings.Contains(out, "6 pods are up to date, 0 are not") {
+			if out, err := c.roll(mode); err != nil || len(c.writes) > 0 || !strings.Contains(out, "pods up to date: 6, not: 0") {
 				t.Errorf("%s once more writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 		})
@@ -371,7 +371,7 @@ func TestAWorkloadWithoutAnyPodForAMomentIsWaitedFor(t *testing.T) {
 		c.owners["web"].replicas, c.owners["db"].replicas, c.slow = 0, 1, 5
 		c.pods = slices.DeleteFunc(c.pods, func(p map[string]any) bool { return meta(p)["name"] != "db-1" })
 		out, err := c.roll(rollout.Evict)
-		if err != nil || len(c.writes) != 1 || c.ready("db") != 1 || !strings.Contains(out, "1 pods are up to date, 0 are not") {
+		if err != nil || len(c.writes) != 1 || c.ready("db") != 1 || !strings.Contains(out, "pods up to date: 1, not: 0") {
 			t.Errorf("it writes %v and says (%v), and %d pods are ready\n%s", c.writes, err, c.ready("db"), out)
 		}
 	})
@@ -453,7 +453,7 @@ func TestPodsThatNothingReplacesAreListedAndLeftAlone(t *testing.T) {
 		if err != nil || len(c.writes) != 6 || slices.Contains(c.writes, "evict bare") || slices.Contains(c.writes, "evict job") {
 			t.Errorf("it writes %v (%v)", c.writes, err)
 		}
-		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; nothing makes a new pod in its place", "not touched: pod/job in namespace shop: outdated: shipper; it belongs to job/import", "6 pods are up to date, 2 are not"} {
+		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; nothing makes a new pod in its place", "not touched: pod/job in namespace shop: outdated: shipper; it belongs to job/import", "pods up to date: 6, not: 2"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it says\n%s\nwant %q", out, want)
 			}

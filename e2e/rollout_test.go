@@ -178,7 +178,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	_, before := n.images(t, m.name)
 	out := rollout("--dry-run")
 	for _, want := range []string{"pods up to date: 0, not: 4", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
-		"not touched: pod/bare in namespace " + n.name, "it belongs to job/import", "dry run: nothing was touched"} {
+		"not touched: pod/bare in namespace " + n.name, "not touched: job/import in namespace " + n.name, "dry run: nothing was touched"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("rollout --dry-run says\n%s\nwant %q", out, want)
 		}

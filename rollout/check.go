@@ -15,9 +15,7 @@ import (
 // check finds, before anything is touched, what would go wrong: rights that are missing,
 // pods that would be refused, new pods that would come without their sidecar.
 func (r *run) check(ctx context.Context, v view) (problems []string, err error) {
-	for _, l := range v.refused {
-		problems = append(problems, fmt.Sprintf("a new pod of %s would be refused: %s", l.what, l.why))
-	}
+	problems = refusals(v.refused)
 	missing, creates, err := r.rights(ctx, v)
 	if err != nil {
 		return nil, err
@@ -36,6 +34,22 @@ func (r *run) check(ctx context.Context, v view) (problems []string, err error) 
 		}
 	}
 	return problems, nil
+}
+
+// refusals says of which workloads new pods would be refused, each reason once.
+func refusals(refused []left) (problems []string) {
+	of := map[string][]string{}
+	var reasons []string
+	for _, l := range refused {
+		if of[l.why] == nil {
+			reasons = append(reasons, l.why)
+		}
+		of[l.why] = append(of[l.why], l.what)
+	}
+	for _, why := range reasons {
+		problems = append(problems, fmt.Sprintf("a new pod of %s would be refused: %s", strings.Join(of[why], ", or of "), why))
+	}
+	return problems
 }
 
 // rights returns the rights that are missing, and the namespaces in which the user may

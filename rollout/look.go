@@ -27,8 +27,22 @@ type view struct {
 	current, behind, cannot int
 }
 
-// left is a pod, or an owner, that stays as it is.
-type left struct{ what, why string }
+// left is a pod, or the pods of an owner, that stay as they are for one reason.
+type left struct {
+	what, why string
+	pods      int
+}
+
+// leave adds pods to those that stay as they are.
+func (v *view) leave(what, why string) {
+	for i := range v.left {
+		if v.left[i].what == what && v.left[i].why == why {
+			v.left[i].pods++
+			return
+		}
+	}
+	v.left = append(v.left, left{what, why, 1})
+}
 
 // workload returns the workload of an owner.
 func (v view) workload(o Owner) (Workload, bool) {
@@ -122,7 +136,11 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 		}
 		if why != "" {
 			if f.Behind != "" {
-				v.left = append(v.left, left{"pod/" + f.Name + " in namespace " + f.Namespace, f.Behind + "; " + why})
+				what := "pod/" + f.Name
+				if f.owned {
+					what = f.owner.String()
+				}
+				v.leave(what+" in namespace "+f.Namespace, f.Behind+"; "+why)
 			}
 			continue
 		}
@@ -164,11 +182,11 @@ func (v *view) take(w *Workload, refused string, asked bool) {
 	for _, p := range w.Pods {
 		if p.Behind != "" && p.Cannot != "" && !p.Going {
 			v.cannot++
-			v.left = append(v.left, left{"pod/" + p.Name + " in namespace " + p.Namespace, p.Behind + "; " + p.Cannot})
+			v.leave(w.Owner.String()+" in namespace "+p.Namespace, p.Behind+"; "+p.Cannot)
 		}
 	}
 	if refused != "" {
-		v.refused = append(v.refused, left{w.Owner.String() + " in namespace " + w.Namespace, refused})
+		v.refused = append(v.refused, left{what: w.Owner.String() + " in namespace " + w.Namespace, why: refused})
 	}
 	if len(w.behind()) > 0 || asked {
 		v.workloads = append(v.workloads, *w)
@@ -231,7 +249,7 @@ func (l *looker) ownerOf(ctx context.Context, f found) (Owner, string, error) {
 	case !f.owned:
 		return Owner{}, "nothing makes a new pod in its place: delete it and create it again", nil
 	case f.owner.Kind == "Job":
-		return Owner{}, "it belongs to " + f.owner.String() + ", whose work would begin again: its next run gets what is in force then", nil
+		return Owner{}, "the work of a Job would begin again: its next run gets what is in force then", nil
 	case f.owner.Kind == "Node":
 		return Owner{}, "the node runs it by itself", nil
 	case f.owner.Kind != "ReplicaSet":
@@ -274,4 +292,9 @@ func (l *looker) size(ctx context.Context, w *Workload) error {
 }
 
 // String says what of a pod or owner stays as it is, and why.
-func (l left) String() string { return fmt.Sprintf("%s: %s", l.what, l.why) }
+func (l left) String() string {
+	if l.pods > 1 {
+		return fmt.Sprintf("%d pods of %s: %s", l.pods, l.what, l.why)
+	}
+	return fmt.Sprintf("%s: %s", l.what, l.why)
+}

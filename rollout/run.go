@@ -116,7 +116,7 @@ func (r *run) describe(v view) {
 	r.say("pods up to date: %d, not: %d", v.current, v.behind)
 	for _, w := range v.workloads {
 		behind := w.behind()
-		what := map[Mode]string{Evict: "evict", Restart: "restart it for", InPlaceMode: "change in place"}[r.Mode]
+		what := map[Mode]string{Evict: "evict", Restart: "restart, for", InPlaceMode: "change in place"}[r.Mode]
 		r.say("  %s in namespace %s: %s %d of %d pods (%s)", w.Owner, w.Namespace, what, len(behind), len(w.Pods), behind[0].Behind)
 		if r.Mode == Evict && w.Desired == 1 && w.Kind == "Deployment" {
 			r.say("    it has no other pod while that is replaced; --restart makes the new one first")
@@ -130,7 +130,11 @@ func (r *run) describe(v view) {
 		if r.Mode == Restart {
 			what = "workloads"
 		}
-		r.say("in waves: one, then up to %d %s at once", r.Wave.Of(all), what)
+		if n := r.Wave.Of(all); n == 1 {
+			r.say("one at a time")
+		} else {
+			r.say("in waves: one, then up to %d %s at once", n, what)
+		}
 	}
 }
 
@@ -162,8 +166,8 @@ func (r *run) waves(ctx context.Context, v view) error {
 		if v, err = r.look(ctx, r.Namespaces); err != nil {
 			return err
 		}
-		if len(v.refused) > 0 {
-			return r.stop("%s would be refused now", v.refused[0])
+		if problems := refusals(v.refused); len(problems) > 0 {
+			return &StoppedError{Why: problems, Touched: r.touched}
 		}
 	}
 }
@@ -171,7 +175,9 @@ func (r *run) waves(ctx context.Context, v view) error {
 // conclude says what was done.
 func (r *run) conclude(v view) {
 	if r.wave == 0 {
-		r.say("there is nothing to do")
+		if v.cannot == 0 {
+			r.say("there is nothing to do")
+		}
 		return
 	}
 	in := "one wave"

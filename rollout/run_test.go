@@ -402,7 +402,7 @@ func TestNothingIsTouchedWhereNewPodsWouldBeWorse(t *testing.T) {
 			c.ns.Annotations["shipper.pillion.dev/level"] = "x"
 			c.ns.Annotations["pillion.dev/inject"] = "shipper,typo"
 		},
-			modes: []rollout.Mode{rollout.Evict, rollout.Restart, rollout.InPlaceMode}, want: "nothing was touched: a new pod of deployment/web in namespace shop would be refused: "},
+			modes: []rollout.Mode{rollout.Evict, rollout.Restart, rollout.InPlaceMode}, want: "nothing was touched: a new pod of deployment/web in namespace shop, or of statefulset/db in namespace shop would be refused: "},
 		"API servers do not call Pillion": {change: func(c *cluster) { c.uncalled = true },
 			modes: []rollout.Mode{rollout.Evict, rollout.Restart}, want: "a new pod of deployment/web in namespace shop would not be up to date: it comes without shipper"},
 		"the right to evict is missing": {change: func(c *cluster) { c.lacks["create pods/eviction"] = true },
@@ -453,7 +453,7 @@ func TestPodsThatNothingReplacesAreListedAndLeftAlone(t *testing.T) {
 		if err != nil || len(c.writes) != 6 || slices.Contains(c.writes, "evict bare") || slices.Contains(c.writes, "evict job") {
 			t.Errorf("it writes %v (%v)", c.writes, err)
 		}
-		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; nothing makes a new pod in its place", "not touched: pod/job in namespace shop: outdated: shipper; it belongs to job/import", "pods up to date: 6, not: 2"} {
+		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; nothing makes a new pod in its place", "not touched: job/import in namespace shop: outdated: shipper; the work of a Job would begin again", "pods up to date: 6, not: 2"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it says\n%s\nwant %q", out, want)
 			}
@@ -464,7 +464,7 @@ func TestPodsThatNothingReplacesAreListedAndLeftAlone(t *testing.T) {
 func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {
 	onCluster(t, one, shipper{image: "ship:2", level: "debug"}, func(t *testing.T, c *cluster) {
 		out, err := c.roll(rollout.InPlaceMode)
-		if !errors.Is(err, rollout.ErrLeft) || len(c.writes) > 0 || !strings.Contains(out, "outdated: shipper; not in place: its sidecar shipper would change in") || !strings.Contains(out, "6 pods cannot be changed in place: --evict or --restart") {
+		if !errors.Is(err, rollout.ErrLeft) || len(c.writes) > 0 || !strings.Contains(out, "not touched: 4 pods of deployment/web in namespace shop: outdated: shipper; not in place: its sidecar shipper would change in") || !strings.Contains(out, "6 pods cannot be changed in place: --evict or --restart") {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})

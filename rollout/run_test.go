@@ -39,6 +39,8 @@ type cluster struct {
 	// Slow is how many steps a controller takes to make a new pod.
 	uncalled, unready bool
 	slow              int
+	// unpullable is an image that a container with it waits for, with the reason waiting.
+	unpullable, waiting string
 	// budget is how many pods of an owner have to be ready; budgetEnds is when nobody
 	// refuses evictions any more.
 	budget     int
@@ -117,6 +119,10 @@ func (c *cluster) step() {
 		var statuses []any
 		for _, item := range p["spec"].(map[string]any)["initContainers"].([]any) {
 			s := item.(map[string]any)
+			if c.unpullable != "" && s["image"] == c.unpullable {
+				statuses = append(statuses, map[string]any{"name": s["name"], "ready": false, "state": map[string]any{"waiting": map[string]any{"reason": c.waiting, "message": "no such image"}}})
+				continue
+			}
 			statuses = append(statuses, map[string]any{"name": s["name"], "containerID": fmt.Sprint("of ", s["image"]), "ready": true, "state": map[string]any{"running": map[string]any{}}})
 		}
 		status["initContainerStatuses"] = statuses
@@ -284,6 +290,10 @@ func (c *cluster) May(_ context.Context, r rollout.Right) (bool, error) {
 
 // roll runs a rollout and returns what it said.
 func (c *cluster) roll(mode rollout.Mode, change ...func(*rollout.Options)) (string, error) {
+	return c.rollIn(context.Background(), mode, change...)
+}
+
+func (c *cluster) rollIn(ctx context.Context, mode rollout.Mode, change ...func(*rollout.Options)) (string, error) {
 	wave, err := rollout.ParseWave("100%")
 	if err != nil {
 		c.t.Fatal(err)
@@ -294,7 +304,7 @@ func (c *cluster) roll(mode rollout.Mode, change ...func(*rollout.Options)) (str
 	for _, f := range change {
 		f(&o)
 	}
-	err = rollout.Run(context.Background(), o)
+	err = rollout.Run(ctx, o)
 	return out.String(), err
 }
 
@@ -487,6 +497,39 @@ func TestAPodThatChangesInBetweenIsReadAgain(t *testing.T) {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
+}
+
+// An image that cannot be pulled keeps one pod's sidecar down. With the image mended, the same
+// command begins with that pod.
+func TestAnImageThatDoesNotComeStopsTheRolloutAndIsMendedByTheNext(t *testing.T) {
+	for waiting, within := range map[string]string{"ImagePullBackOff": "not within 1m0s: sidecar shipper of pod shop/web-2 does not run with the image ship:2: ImagePullBackOff",
+		"InvalidImageName": "sidecar shipper of pod shop/web-2 does not start with the image ship:2: InvalidImageName: no such image"} {
+		onCluster(t, one, two, func(t *testing.T, c *cluster) {
+			c.unpullable, c.waiting = "ship:2", waiting
+			out, err := c.roll(rollout.InPlaceMode)
+			if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "stopped: "+within) {
+				t.Fatalf("it writes %v and says (%v)\n%s\nwant %q", c.writes, err, out, within)
+			}
+			c.set = setOf(t, shipper{image: "ship:3", level: "info"}.manifest())
+			if out, err := c.roll(rollout.InPlaceMode); err != nil || len(c.writes) != 7 || c.writes[1] != "patch web-2" {
+				t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
+			}
+		})
+	}
+}
+
+func TestAnInterruptedRolloutSaysHowToGoOn(t *testing.T) {
+	for _, mode := range []rollout.Mode{rollout.Evict, rollout.Restart, rollout.InPlaceMode} {
+		onCluster(t, one, two, func(t *testing.T, c *cluster) {
+			c.unready, c.unpullable = true, "ship:2"
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(5*time.Second, stop)
+			out, err := c.rollIn(ctx, mode)
+			if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "stopped: interrupted: ") || !strings.Contains(err.Error(), "; the same command goes on from here") {
+				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
+			}
+		})
+	}
 }
 
 func TestASelectorAndATemplateLimitWhatIsRolled(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -55,16 +56,21 @@ func (s shipper) manifest() string {
 	return b.String()
 }
 
-func setOf(t interface{ Fatal(...any) }, manifests ...string) *templates.Set {
-	var entries []templates.Entry
-	for _, m := range manifests {
-		tmpl, _, err := templates.Compile([]byte(m), templates.Options{Source: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: tmpl.Name(), Template: tmpl})
+// compiled has the sets of earlier calls of setOf: to compile takes most of a test's time.
+var compiled sync.Map
+
+// setOf returns the set of one template.
+func setOf(t interface{ Fatal(...any) }, manifest string) *templates.Set {
+	if set, ok := compiled.Load(manifest); ok {
+		return set.(*templates.Set)
 	}
-	return templates.NewSet(entries)
+	tmpl, _, err := templates.Compile([]byte(manifest), templates.Options{Source: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := templates.NewSet([]templates.Entry{{Name: tmpl.Name(), Template: tmpl}})
+	compiled.Store(manifest, set)
+	return set
 }
 
 func decodePod(t interface{ Fatal(...any) }, text string) map[string]any {

@@ -32,7 +32,7 @@ func served(t *testing.T, answer func(r *http.Request, body string) (int, any)) 
 		_ = json.NewEncoder(w).Encode(object)
 	}))
 	t.Cleanup(server.Close)
-	client, err := dynamic.NewForConfig(&rest.Config{Host: server.URL})
+	client, err := dynamic.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

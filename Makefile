@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static vulnerabilities test older image up down demo rotate idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build check static vulnerabilities test older image up down demo rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -66,6 +66,10 @@ demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out,
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
 	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
 	@.cache/rotate
+
+faults: ground ## faults under load, on a node of its own: a line FAULT <name> tried=<n> refused=<n> wrong=<n> bare=<n> p99_ms=<x> recovered_ms=<x> each; FAULT=REGEXP chooses
+	@$(E2E) go build -o ../.cache/faults ./cmd/faults
+	@.cache/faults -only '$(FAULT)'
 
 NAMESPACES ?= 10000
 TEMPLATES ?= 1000

@@ -44,6 +44,8 @@ type cluster struct {
 	server   string // URL of kube-apiserver
 	client   kubernetes.Interface
 	programs []*process // in the order of their start
+	// apiServerArgs are those that the kube-apiserver of startAPIServer was started with.
+	apiServerArgs []string
 
 	life    context.Context // ends with Close, which interrupts what waits
 	endLife context.CancelCauseFunc
@@ -226,17 +228,34 @@ func (g *cluster) startAPIServer(ctx context.Context, etcdPort, port int, more .
 	if err := os.WriteFile(g.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	server, err := g.run("kube-apiserver", append(g.apiServerFlags(etcdPort, port),
-		append(slices.Clone(more), "--audit-policy-file="+g.path("audit-policy.yaml"), "--audit-log-path="+g.AuditLog())...)...)
-	if err != nil {
-		return err
-	}
+	g.apiServerArgs = append(g.apiServerFlags(etcdPort, port),
+		append(slices.Clone(more), "--audit-policy-file="+g.path("audit-policy.yaml"), "--audit-log-path="+g.AuditLog())...)
 	config, err := clientcmd.BuildConfigFromFlags("", g.Kubeconfig())
 	if err != nil {
 		return err
 	}
 	config.QPS = -1
 	if g.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	return g.StartAPIServer(ctx)
+}
+
+// StopAPIServer ends kube-apiserver, in order if it manages within grace. All else goes on.
+func (g *cluster) StopAPIServer(ctx context.Context, grace time.Duration) {
+	for i, p := range g.programs {
+		if p.name == "kube-apiserver" {
+			p.stop(ctx, grace)
+			g.programs = slices.Delete(g.programs, i, i+1)
+			return
+		}
+	}
+}
+
+// StartAPIServer starts kube-apiserver as it was started before, and returns when it is ready.
+func (g *cluster) StartAPIServer(ctx context.Context) error {
+	server, err := g.run("kube-apiserver", g.apiServerArgs...)
+	if err != nil {
 		return err
 	}
 	return server.until(ctx, apiServerLimit, func(ctx context.Context) error {

@@ -2,6 +2,7 @@ package ground
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -63,6 +64,8 @@ type Node struct {
 	images   *http.Server
 	registry netip.AddrPort
 	close    func() error
+
+	proxySync time.Duration // see Options
 }
 
 // needed are the programs of Debian that a node needs, with their packages.
@@ -105,7 +108,7 @@ func StartNode(ctx context.Context, c Checkout, o Options, out io.Writer) (_ *No
 	if err != nil {
 		return nil, err
 	}
-	g := &Node{}
+	g := &Node{proxySync: cmp.Or(o.ProxySync, 100*time.Millisecond)}
 	g.close = sync.OnceValue(g.stopAll)
 	if g.cluster, err = newCluster(ctx, c, builds, out); err != nil {
 		return nil, err
@@ -242,6 +245,7 @@ func (g *Node) configure() error {
 		"Node":            nodeName,
 		"ProxyKubeconfig": g.kubeconfigOf(proxy),
 		"ProxyHealth":     g.at(proxyHealthPort),
+		"ProxySync":       g.proxySync.String(),
 	}
 	for _, folder := range []string{g.StaticPods(), g.path("cni"), g.path("registries", "_default"), g.path("podlogs"), g.path("volumeplugins")} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {

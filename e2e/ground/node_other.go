@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
+	"time"
 )
 
 // Node needs Linux.
@@ -20,6 +22,21 @@ func StartNode(context.Context, Checkout, Options, io.Writer) (*Node, error) { r
 
 // StaticPods needs Linux.
 func (g *Node) StaticPods() string { return "" }
+
+// StopAPIServer needs Linux.
+func (g *Node) StopAPIServer(context.Context, time.Duration) {}
+
+// StartAPIServer needs Linux.
+func (g *Node) StartAPIServer(context.Context) error { return errNoNode }
+
+// CutOff needs Linux.
+func (g *Node) CutOff(context.Context, Replica) error { return errNoNode }
+
+// Reconnect needs Linux.
+func (g *Node) Reconnect(context.Context) error { return errNoNode }
+
+// Signal needs Linux.
+func (g *Node) Signal(Replica, syscall.Signal) error { return errNoNode }
 
 func removeCgroups(string) error { return nil }
 

@@ -44,6 +44,9 @@ type Options struct {
 	// connection goes to the next ready one, as on a node. Without it the first replica
 	// listens on the ClusterIP itself. ControlPlane.Replace needs it.
 	Balanced bool
+	// ProxySync is how long kube-proxy on a node gathers changes before it follows them
+	// (default 100ms). Kubernetes' own default is a second.
+	ProxySync time.Duration
 }
 
 // FromEnvironment are the options that GROUND, K8S and HELM ask for.

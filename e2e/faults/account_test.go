@@ -1,0 +1,138 @@
+package faults
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnOutcomeCountsByItsNamespace(t *testing.T) {
+	t.Parallel()
+	missing := []string{"side"}
+	for _, c := range []struct {
+		what string
+		o    Outcome
+		want verdict
+	}{
+		{"injected where it is enforced", Outcome{Kind: Enforced, Closed: true}, good},
+		{"refused where it is enforced", Outcome{Kind: Enforced, Closed: true, Refused: "no answer"}, refused},
+		{"bare where it is enforced", Outcome{Kind: Enforced, Closed: true, Missing: missing}, wrong},
+		{"bare where it is no longer enforced", Outcome{Kind: Enforced, Missing: missing}, bare},
+		{"with a suspended template", Outcome{Kind: Enforced, Closed: true, Unwanted: "side"}, wrong},
+		{"injected where it is asked for", Outcome{Kind: Requested}, good},
+		{"bare where it is asked for", Outcome{Kind: Requested, Missing: missing}, bare},
+		{"refused where it is asked for", Outcome{Kind: Requested, Refused: "no such template"}, refused},
+		{"untouched where nobody asked", Outcome{Kind: NeverAsked}, good},
+		{"refused where nobody asked", Outcome{Kind: NeverAsked, Refused: "no answer"}, wrong},
+		{"changed where nobody asked", Outcome{Kind: NeverAsked, Unwanted: "side"}, wrong},
+		{"refused for a quota", Outcome{Kind: NeverAsked, Otherwise: "quota"}, elsewhere},
+		{"no API server", Outcome{Kind: Enforced, Closed: true, Away: true, Missing: missing}, good},
+	} {
+		if got := c.o.verdict(); got != c.want {
+			t.Errorf("%s counts as %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// at is an outcome of a pod that was sent so many seconds after zero, and took 10 ms.
+func at(seconds float64, o Outcome) Outcome {
+	o.Began = zero.Add(time.Duration(seconds * float64(time.Second)))
+	o.Ended = o.Began.Add(10 * time.Millisecond)
+	return o
+}
+
+func TestPodsMayBeRefusedInTheWindowOnly(t *testing.T) {
+	t.Parallel()
+	denied := Outcome{Kind: Enforced, Closed: true, Refused: "no answer"}
+	left := Outcome{Kind: Requested, Missing: []string{"side"}}
+	healed, mended := Timeline{Began: zero}, Timeline{Began: zero, Mending: zero.Add(10 * time.Second)}
+	for _, c := range []struct {
+		what    string
+		o       Outcome
+		t       Timeline
+		w       Window
+		broken  string
+		recover time.Duration
+	}{
+		{"refused in time", at(4, denied), healed, Window{5 * time.Second, -1}, "", 4 * time.Second},
+		{"refused too late", at(6, denied), healed, Window{5 * time.Second, -1}, "1 pods were refused outside", 6 * time.Second},
+		{"refused, and never may be", at(0, denied), healed, Window{-1, -1}, "1 pods were refused outside", 0},
+		{"refused before it is mended", at(9, denied), mended, Window{0, -1}, "", 0},
+		{"refused after it is mended", at(12, denied), mended, Window{time.Second, -1}, "1 pods were refused outside", 2 * time.Second},
+		{"bare in time", at(4, left), healed, Window{-1, 5 * time.Second}, "", 4 * time.Second},
+		{"bare too late", at(6, left), healed, Window{-1, 5 * time.Second}, "1 pods were created without", 6 * time.Second},
+		{"bare, and never may be", at(1, left), healed, Window{time.Minute, -1}, "1 pods were created without", time.Second},
+	} {
+		r := Account("x", []Outcome{c.o, at(20, Outcome{Kind: Requested})}, 0, c.t, c.w)
+		if got := strings.Join(r.Broken, "; "); c.broken == "" && got != "" || !strings.HasPrefix(got, c.broken) {
+			t.Errorf("%s: broken is %q, want %q", c.what, got, c.broken)
+		}
+		if r.Recovered != c.recover || r.Tried != 2 {
+			t.Errorf("%s: recovered after %s of %d, want %s of 2", c.what, r.Recovered, r.Tried, c.recover)
+		}
+	}
+}
+
+func TestACallForANamespaceThatNeverAskedIsWrong(t *testing.T) {
+	t.Parallel()
+	r := Account("x", []Outcome{at(0, Outcome{Kind: NeverAsked})}, 3, Timeline{Began: zero}, Window{-1, -1})
+	if r.Wrong != 3 || len(r.Broken) != 1 {
+		t.Errorf("wrong=%d, broken %q; want 3 and one sentence", r.Wrong, r.Broken)
+	}
+}
+
+// Every pod that an API server answered counts once, and nothing but the windows decides
+// whether one that was refused or bare is as stated.
+func TestEveryAnsweredPodCountsOnce(t *testing.T) {
+	t.Parallel()
+	for range 500 {
+		var outcomes []Outcome
+		want := map[verdict]int{}
+		answered, outside := 0, false
+		w := Window{time.Duration(rand.IntN(3)-1) * 5 * time.Second, time.Duration(rand.IntN(3)-1) * 5 * time.Second}
+		for range rand.IntN(60) {
+			o := Outcome{Kind: []Kind{Enforced, Requested, NeverAsked}[rand.IntN(3)], Closed: rand.IntN(2) == 0, Away: rand.IntN(5) == 0}
+			switch rand.IntN(4) {
+			case 0:
+				o.Refused = "no answer"
+			case 1:
+				o.Otherwise = "quota"
+			case 2:
+				o.Missing = []string{"side"}
+			}
+			if o.Kind == NeverAsked {
+				o.Missing = nil
+			}
+			seconds := float64(rand.IntN(20))
+			outcomes = append(outcomes, at(seconds, o))
+			if o.Away {
+				continue
+			}
+			answered++
+			v := o.verdict()
+			want[v]++
+			limit := map[verdict]time.Duration{refused: w.Refused, bare: w.Bare}
+			if l, ok := limit[v]; v == wrong || ok && (l < 0 || seconds > l.Seconds()) {
+				outside = true
+			}
+		}
+		r := Account("x", outcomes, 0, Timeline{Began: zero}, w)
+		if r.Tried != answered || r.Refused != want[refused] || r.Bare != want[bare] || r.Wrong != want[wrong] || r.Elsewhere != want[elsewhere] {
+			t.Fatalf("%+v, want %d tried and %v", r, answered, want)
+		}
+		if outside != (len(r.Broken) > 0) {
+			t.Fatalf("outside of the windows is %v, and broken is %q", outside, r.Broken)
+		}
+	}
+}
+
+func TestTheLineOfAFault(t *testing.T) {
+	t.Parallel()
+	r := Result{Name: "kill-one", Tried: 900, Refused: 3, Bare: 2, P99: 12 * time.Millisecond, Recovered: 1500 * time.Millisecond}
+	if got, want := r.String(), "FAULT kill-one tried=900 refused=3 wrong=0 bare=2 p99_ms=12 recovered_ms=1500"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -1,0 +1,294 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// A fault is done to a node under load.
+type fault struct {
+	name string
+	// fresh has it begin with replicas that were never restarted.
+	fresh bool
+	// before is done before the pods count, and after when they do not count any more.
+	before, after func(context.Context, *run) error
+	// harm does the fault.
+	harm func(context.Context, *run) error
+	// mend is what an admin does about it, after hold. Without it, the fault ends by itself.
+	hold time.Duration
+	// lasts is how long pods count at least, from then on.
+	lasts time.Duration
+	mend  func(context.Context, *run) error
+}
+
+// burstSize is how many pods a burst has.
+const burstSize = 500
+
+// away is how long kube-apiserver is away.
+const away = 60 * time.Second
+
+// hung is longer than it takes until a replica that hangs is ended.
+const hung = 20 * time.Second
+
+// reuse has helm upgrade keep the values of the release.
+const reuse = "--reuse-values"
+
+// faults are done in this order. docs/faults.md has a row for each.
+var faults = []fault{
+	{name: "burst", harm: burst},
+	{name: "burst-after-none", before: scaledFromNone, harm: burst},
+	{name: "burst-cpu-200m", before: cpuLimit("200m"), harm: burst, after: noCPULimit},
+	{name: "burst-cpu-50m", before: cpuLimit("50m"), harm: burst, after: noCPULimit},
+	{name: "rolling-restart", harm: func(ctx context.Context, r *run) error { return r.restart(ctx) }},
+	{name: "upgrade", harm: func(ctx context.Context, r *run) error { return r.upgrade(ctx, reuse, "--set", "log.level=debug") }},
+	{name: "bad-upgrade", harm: failingUpgrade(reuse, "--set", "extraArgs={--no-such-flag}"), mend: rollback},
+	{name: "upgrade-without-values", harm: failingUpgrade("--reset-values", "--set", "log.level=info"), mend: rollback},
+	{name: "kill-one", fresh: true, harm: signal(syscall.SIGKILL, 1)},
+	{name: "kill-all", fresh: true, harm: signal(syscall.SIGKILL, 100)},
+	{name: "stop-one", fresh: true, harm: signal(syscall.SIGSTOP, 1), lasts: hung},
+	{name: "stop-all", fresh: true, harm: signal(syscall.SIGSTOP, 100), lasts: hung},
+	{name: "scale-to-none", harm: scale(0), hold: 5 * time.Second, mend: scale(2)},
+	{name: "api-server-restart", before: makeLate, harm: apiServerRestart, mend: annotateLate},
+	{name: "api-server-away", before: makeLate, harm: apiServerAway, mend: annotateLate},
+	{name: "cut-off-one", before: makeLate, harm: cutOffOne, hold: 45 * time.Second, mend: func(ctx context.Context, r *run) error { return r.g.Reconnect(ctx) }},
+	{name: "configuration-deleted", harm: deleteConfiguration, hold: 3 * time.Second, mend: func(ctx context.Context, r *run) error { return r.upgrade(ctx, reuse) }},
+	{name: "cabundle-emptied", harm: emptyBundles},
+	{name: "ca-secret-deleted", harm: func(ctx context.Context, r *run) error { return r.kubectl(ctx, "delete", "secret", "pillion-ca") }},
+	{name: "template-deleted", harm: deleteTemplate},
+	{name: "template-deleted-anyway", harm: deleteTemplateAnyway, hold: 3 * time.Second, mend: applyTemplate},
+	{name: "template-suspended", harm: suspend(true), hold: 3 * time.Second, mend: suspend(false)},
+	{name: "crd-deleted", harm: deleteCRD, hold: 3 * time.Second, mend: restoreCRD},
+	{name: "uninstall-reinstall", harm: uninstall, hold: 5 * time.Second, mend: install},
+	{name: "namespace-deleted", harm: deleteNamespace, hold: 3 * time.Second, mend: install},
+}
+
+func burst(ctx context.Context, r *run) error {
+	return r.load.burst(ctx, Requested, requestedNamespace, burstSize)
+}
+
+func scaledFromNone(ctx context.Context, r *run) error {
+	if err := r.g.Scale(ctx, ground.Namespace, 0); err != nil {
+		return err
+	}
+	if err := scale(2)(ctx, r); err != nil {
+		return err
+	}
+	return r.rolledOut(ctx)
+}
+
+func cpuLimit(limit string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if err := r.upgrade(ctx, reuse, "--set", "resources.limits.cpu="+limit); err != nil {
+			return err
+		}
+		return sleep(ctx, calm)
+	}
+}
+
+func noCPULimit(ctx context.Context, r *run) error {
+	return r.upgrade(ctx, reuse, "--set", "resources.limits.cpu=null")
+}
+
+// failingUpgrade is an upgrade that must not succeed.
+func failingUpgrade(args ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if err := r.upgrade(ctx, append(args, "--timeout=15s")...); err == nil {
+			fmt.Fprintln(r.out, "  the upgrade succeeds")
+		}
+		return nil
+	}
+}
+
+// signal sends a signal to n replicas, or to all.
+func signal(s syscall.Signal, n int) func(context.Context, *run) error {
+	return func(_ context.Context, r *run) error {
+		replicas := r.g.Replicas(ground.Namespace)
+		if len(replicas) < 2 {
+			return fmt.Errorf("%d replicas run, want 2", len(replicas))
+		}
+		for _, replica := range replicas[:min(n, len(replicas))] {
+			if err := r.g.Signal(replica, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func scale(n int) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		return r.kubectl(ctx, "scale", "deployment/pillion", fmt.Sprintf("--replicas=%d", n))
+	}
+}
+
+func apiServerRestart(ctx context.Context, r *run) error {
+	r.g.StopAPIServer(ctx, 20*time.Second)
+	return r.g.StartAPIServer(ctx)
+}
+
+func apiServerAway(ctx context.Context, r *run) error {
+	r.g.StopAPIServer(ctx, 0)
+	if err := sleep(ctx, away); err != nil {
+		return errors.Join(err, r.g.StartAPIServer(context.WithoutCancel(ctx)))
+	}
+	return r.g.StartAPIServer(ctx)
+}
+
+// cutOffOne has the late namespaces ask while one replica cannot see it.
+func cutOffOne(ctx context.Context, r *run) error {
+	replicas := r.g.Replicas(ground.Namespace)
+	if len(replicas) < 2 {
+		return fmt.Errorf("%d replicas run, want 2", len(replicas))
+	}
+	if err := r.g.CutOff(ctx, replicas[0]); err != nil {
+		return err
+	}
+	return annotateLate(ctx, r)
+}
+
+// makeLate makes two namespaces of which nobody asks anything yet.
+func makeLate(ctx context.Context, r *run) error {
+	suffix := fmt.Sprint(time.Now().UnixMilli() % 1_000_000)
+	for _, kind := range []Kind{Enforced, Requested} {
+		name := "faults-late-" + string(kind) + "-" + suffix
+		if err := makeNamespace(ctx, r.client, name, NeverAsked); err != nil {
+			return err
+		}
+		r.late = append(r.late, name)
+	}
+	return sleep(ctx, 2*settle)
+}
+
+// annotateLate has them ask, in one write each, and creates pods in them from then on.
+func annotateLate(ctx context.Context, r *run) error {
+	for i, kind := range []Kind{Enforced, Requested} {
+		annotations, labels := wish(kind)
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "labels": labels}})
+		if err != nil {
+			return err
+		}
+		if _, err := r.client.CoreV1().Namespaces().Patch(ctx, r.late[i], types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	for i, kind := range []Kind{Enforced, Requested} {
+		client, _, err := newClient(r.g.Kubeconfig())
+		if err != nil {
+			return err
+		}
+		namespace := r.late[i]
+		r.streams.Go(func() { r.load.stream(r.streamsEnd, client, kind, namespace) })
+	}
+	return nil
+}
+
+// removeLate deletes the late namespaces.
+func (r *run) removeLate(ctx context.Context) error {
+	for _, name := range r.late {
+		if err := r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+	}
+	r.late = nil
+	return nil
+}
+
+func deleteConfiguration(ctx context.Context, r *run) error {
+	return r.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, ground.Release, metav1.DeleteOptions{})
+}
+
+func emptyBundles(ctx context.Context, r *run) error {
+	configurations := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		c, err := configurations.Get(ctx, ground.Release, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range c.Webhooks {
+			c.Webhooks[i].ClientConfig.CABundle = nil
+		}
+		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// deleteTemplate has the template's deletion refused.
+func deleteTemplate(ctx context.Context, r *run) error {
+	err := r.kubectl(ctx, "delete", "sidecartemplate", clusterSidecar)
+	if err == nil {
+		return errors.New("a template that namespaces ask for is deleted without a word")
+	}
+	if !strings.Contains(err.Error(), "allow-delete") {
+		return err
+	}
+	return nil
+}
+
+func deleteTemplateAnyway(ctx context.Context, r *run) error {
+	if err := r.kubectl(ctx, "annotate", "sidecartemplate", clusterSidecar, "pillion.dev/allow-delete=true"); err != nil {
+		return err
+	}
+	return r.kubectl(ctx, "delete", "sidecartemplate", clusterSidecar)
+}
+
+func applyTemplate(ctx context.Context, r *run) error { return r.apply(ctx, clusterTemplate) }
+
+func suspend(value bool) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		err := r.kubectl(ctx, "patch", "sidecartemplate", clusterSidecar, "--type=merge", fmt.Sprintf(`--patch={"spec":{"suspend":%v}}`, value))
+		r.state.suspend(value)
+		return err
+	}
+}
+
+func deleteCRD(ctx context.Context, r *run) error {
+	return r.kubectl(ctx, "delete", "crd", "sidecartemplates.pillion.dev")
+}
+
+func restoreCRD(ctx context.Context, r *run) error {
+	if err := r.upgrade(ctx, reuse); err != nil {
+		return err
+	}
+	return r.apply(ctx, clusterTemplate)
+}
+
+func uninstall(ctx context.Context, r *run) error {
+	_, err := ground.Run(ctx, r.g, "helm", "uninstall", ground.Release, "-n", ground.Namespace, "--wait")
+	return err
+}
+
+func deleteNamespace(ctx context.Context, r *run) error {
+	return r.kubectl(ctx, "delete", "namespace", ground.Namespace, "--timeout=90s")
+}
+
+// apply applies a manifest.
+func (r *run) apply(ctx context.Context, manifest string) error {
+	var last error
+	for range 20 { // a CRD is served a moment after it was made
+		cmd := exec.CommandContext(ctx, r.g.Tool("kubectl"), "apply", "-f", "-")
+		cmd.Env, cmd.Stdin = r.g.Env(), strings.NewReader(manifest)
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if last = cmd.Run(); last == nil {
+			return nil
+		}
+		last = fmt.Errorf("kubectl apply: %w: %s", last, &said)
+		if err := sleep(ctx, 250*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return last
+}

@@ -1,0 +1,79 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
+)
+
+// The namespaces of the load.
+const (
+	enforcedNamespace  = "faults-enforced"
+	requestedNamespace = "faults-requested"
+	neverNamespace     = "faults-never"
+)
+
+// Names of Pillion's, as the chart has them by default.
+const (
+	injectAnnotation = "pillion.dev/inject"
+	statusAnnotation = "pillion.dev/status"
+	injectionLabel   = "pillion.dev/injection"
+	closedValue      = "enforced"
+)
+
+// The sidecars that pods are to get: one is a template of the library and so a part of the
+// replicas' arguments, one is an object of the cluster.
+const (
+	librarySidecar = "fluent-bit"
+	clusterSidecar = "faults-side"
+)
+
+// asks is what the namespaces ask for.
+const asks = librarySidecar + "," + clusterSidecar
+
+// clusterTemplate is the object.
+const clusterTemplate = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: ` + clusterSidecar + `}
+spec:
+  parameters:
+  - {name: logLevel, type: string, default: info}
+  inject:
+    spec:
+      initContainers:
+      - name: ` + clusterSidecar + `
+        restartPolicy: Always
+        image: registry.example.com/side:1
+        env: [{name: LOG_LEVEL, value: "${params.logLevel}"}]
+`
+
+// wish are the annotations and labels of a namespace of that kind. One that fails closed says
+// so by hand: Pillion does not take such a label away, so the hardest case stays.
+func wish(kind Kind) (annotations, labels map[string]string) {
+	switch kind {
+	case Enforced:
+		return map[string]string{injectAnnotation: asks}, map[string]string{injectionLabel: closedValue}
+	case Requested:
+		return map[string]string{injectAnnotation: asks}, nil
+	}
+	return nil, nil
+}
+
+// makeNamespace makes a namespace of that kind, and returns when pods can be created in it.
+func makeNamespace(ctx context.Context, client kubernetes.Interface, name string, kind Kind) error {
+	annotations, labels := wish(kind)
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("making namespace %s: %w", name, err)
+	}
+	return measure.Within(ctx, 30*time.Second, func() error {
+		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}

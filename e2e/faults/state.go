@@ -1,0 +1,131 @@
+package faults
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// settle is how long after a change a pod may be treated as before it: what is promised of a
+// change, and so what may still be under way.
+const settle = time.Second
+
+// A history is what something was at each time. Its zero value is false all the time.
+type history struct {
+	at     []time.Time
+	values []bool
+}
+
+func (h *history) set(at time.Time, value bool) {
+	if n := len(h.values); n > 0 && h.values[n-1] == value || n == 0 && !value {
+		return
+	}
+	h.at, h.values = append(h.at, at), append(h.values, value)
+}
+
+// always reports whether it was value from a moment before from until to.
+func (h *history) always(value bool, from, to time.Time) bool {
+	now := false // before the first change
+	for i, at := range h.at {
+		if at.After(to) {
+			break
+		}
+		if at.After(from.Add(-settle)) && (now != value || h.values[i] != value) {
+			return false
+		}
+		now = h.values[i]
+	}
+	return now == value
+}
+
+// state is what API servers know of the namespaces, of Pillion's entry for those that fail
+// closed, and what was last said of the template in the cluster.
+type state struct {
+	mu        sync.Mutex
+	labelled  map[string]*history // by namespace: it has the label of one that fails closed
+	entry     history             // API servers have an entry for such namespaces
+	suspended history             // the template in the cluster is suspended
+}
+
+func newState() *state { return &state{labelled: map[string]*history{}} }
+
+// closed reports whether the namespace failed closed all the time.
+func (s *state) closed(namespace string, from, to time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.labelled[namespace]
+	return h != nil && h.always(true, from, to) && s.entry.always(true, from, to)
+}
+
+// template reports whether pods have to have the template's sidecar, or must not have it;
+// neither while that changes.
+func (s *state) template(from, to time.Time) (must, mustNot bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.suspended.always(false, from, to), s.suspended.always(true, from, to)
+}
+
+func (s *state) suspend(value bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspended.set(time.Now(), value)
+}
+
+// follow keeps the state until ctx ends.
+func (s *state) follow(ctx context.Context, client kubernetes.Interface) {
+	var all sync.WaitGroup
+	all.Go(func() {
+		follow(ctx, client.CoreV1().Namespaces().Watch, func(e watch.Event) {
+			if ns, ok := e.Object.(*corev1.Namespace); ok {
+				s.seeNamespace(ns.Name, e.Type != watch.Deleted && ns.Labels[injectionLabel] == closedValue)
+			}
+		})
+	})
+	all.Go(func() {
+		follow(ctx, client.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch, func(e watch.Event) {
+			c, ok := e.Object.(*admissionregistrationv1.MutatingWebhookConfiguration)
+			if !ok || c.Name != ground.Release {
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.entry.set(time.Now(), e.Type != watch.Deleted && slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+				return w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail
+			}))
+		})
+	})
+	all.Wait()
+}
+
+func (s *state) seeNamespace(name string, closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.labelled[name] == nil {
+		s.labelled[name] = &history{}
+	}
+	s.labelled[name].set(time.Now(), closed)
+}
+
+// follow hands every event to see, until ctx ends.
+func follow(ctx context.Context, start func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
+	for ctx.Err() == nil {
+		w, err := start(ctx, metav1.ListOptions{})
+		if err != nil {
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		for e := range w.ResultChan() {
+			see(e)
+		}
+		w.Stop()
+	}
+}

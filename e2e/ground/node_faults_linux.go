@@ -1,0 +1,47 @@
+package ground
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+// cutTable is the table of nftables that holds what CutOff drops.
+const cutTable = "pillion_cut"
+
+// CutOff drops all that the replica sends to kube-apiserver, on connections that stand too.
+// What kube-apiserver sends to the replica, and the answers to that, pass. Reconnect ends it.
+func (g *Node) CutOff(ctx context.Context, r Replica) error {
+	rules := fmt.Sprintf(`table inet %s {
+	chain input {
+		type filter hook input priority -10;
+		ip saddr %s tcp dport %d drop
+	}
+}
+`, cutTable, r.Serve.Addr(), apiServerPort)
+	if err := command(ctx, g.space.fork, "sh", "-c", "nft -f - <<'END'\n"+rules+"END"); err != nil {
+		return fmt.Errorf("cutting %s off from kube-apiserver: %w", r.Name, err)
+	}
+	return nil
+}
+
+// Reconnect ends what CutOff did.
+func (g *Node) Reconnect(ctx context.Context) error {
+	err := command(ctx, g.space.fork, "nft", "delete", "table", "inet", cutTable)
+	if err != nil && !strings.Contains(err.Error(), "No such file") {
+		return fmt.Errorf("letting a replica reach kube-apiserver again: %w", err)
+	}
+	return nil
+}
+
+// Signal sends a signal to the replica's process.
+func (g *Node) Signal(r Replica, signal syscall.Signal) error {
+	if r.PID == 0 {
+		return fmt.Errorf("sending a signal to %s: its process is not known", r.Name)
+	}
+	if err := syscall.Kill(r.PID, signal); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", signal, r.Name, err)
+	}
+	return nil
+}

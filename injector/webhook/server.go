@@ -135,8 +135,10 @@ func (s *Server) reviewServer() *http.Server {
 		Protocols:   &protocols,
 		ConnContext: bounds.Context,
 		TLSConfig:   config,
-		// An API server sends a review at once; its longest timeout is 30 s.
-		ReadHeaderTimeout: 5 * time.Second,
+		// An API server sends a review at once; its longest timeout is 30 s. This bounds the TLS
+		// handshake, too: as long as API servers wait by default, so that a replica that is
+		// short of CPU drops no connection in a burst for which one still waits.
+		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      45 * time.Second,
 		IdleTimeout:       2 * time.Minute,

@@ -112,12 +112,12 @@ func failingUpgrade(args ...string) func(context.Context, *run) error {
 	}
 }
 
-// signal sends a signal to n replicas, or to all.
+// signal sends a signal to the n replicas that answer most, or to all.
 func signal(s syscall.Signal, n int) func(context.Context, *run) error {
-	return func(_ context.Context, r *run) error {
-		replicas := r.g.Replicas(ground.Namespace)
-		if len(replicas) < 2 {
-			return fmt.Errorf("%d replicas run, want 2", len(replicas))
+	return func(ctx context.Context, r *run) error {
+		replicas, err := r.busiest(ctx)
+		if err != nil {
+			return err
 		}
 		for _, replica := range replicas[:min(n, len(replicas))] {
 			if err := r.g.Signal(replica, s); err != nil {
@@ -149,9 +149,9 @@ func apiServerAway(ctx context.Context, r *run) error {
 
 // cutOffOne has the late namespaces ask while one replica cannot see it.
 func cutOffOne(ctx context.Context, r *run) error {
-	replicas := r.g.Replicas(ground.Namespace)
-	if len(replicas) < 2 {
-		return fmt.Errorf("%d replicas run, want 2", len(replicas))
+	replicas, err := r.busiest(ctx)
+	if err != nil {
+		return err
 	}
 	if err := r.g.CutOff(ctx, replicas[0]); err != nil {
 		return err

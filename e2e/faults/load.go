@@ -34,6 +34,7 @@ func newClient(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
 		return nil, nil, err
 	}
 	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
 	// A function that is no other's keeps clients from sharing connections.
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	client, err := kubernetes.NewForConfig(config)

@@ -67,7 +67,7 @@ rotate: build ## certificates replaced and damaged under load, on a Kubernetes o
 	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
 	@.cache/rotate
 
-faults: ground ## faults under load, on a node of its own: a line FAULT <name> tried=<n> refused=<n> wrong=<n> bare=<n> p99_ms=<x> recovered_ms=<x> each; FAULT=REGEXP chooses
+faults: build ## faults under load, on a node of its own: a line FAULT <name> tried=<n> refused=<n> wrong=<n> bare=<n> p99_ms=<x> recovered_ms=<x> each; FAULT=REGEXP chooses
 	@$(E2E) go build -o ../.cache/faults ./cmd/faults
 	@.cache/faults -only '$(FAULT)'
 

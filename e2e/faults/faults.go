@@ -175,7 +175,7 @@ func makeLate(ctx context.Context, r *run) error {
 // annotateLate has them ask, in one write each, and creates pods in them from then on.
 func annotateLate(ctx context.Context, r *run) error {
 	for i, kind := range []Kind{Enforced, Requested} {
-		annotations, labels := wish(kind)
+		annotations, labels := wish(kind, true)
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "labels": labels}})
 		if err != nil {
 			return err

@@ -217,6 +217,9 @@ func (l *load) steady(d time.Duration) error {
 		}
 		n[o.Kind]++
 	}
+	if !l.state.closed(enforcedNamespace, from.Add(settle), time.Now()) {
+		return fmt.Errorf("%s does not fail closed", enforcedNamespace)
+	}
 	for _, kind := range []Kind{Enforced, Requested, NeverAsked} {
 		if want := int(d/pace) / 2; n[kind] < want {
 			return fmt.Errorf("%d pods were created in the namespace of the kind %s in %s, want %d", n[kind], kind, d, want)

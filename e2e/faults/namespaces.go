@@ -24,6 +24,7 @@ const (
 	injectAnnotation = "pillion.dev/inject"
 	statusAnnotation = "pillion.dev/status"
 	injectionLabel   = "pillion.dev/injection"
+	openValue        = "enabled"
 	closedValue      = "enforced"
 )
 
@@ -53,21 +54,25 @@ spec:
         env: [{name: LOG_LEVEL, value: "${params.logLevel}"}]
 `
 
-// wish are the annotations and labels of a namespace of that kind. One that fails closed says
-// so by hand: Pillion does not take such a label away, so the hardest case stays.
-func wish(kind Kind) (annotations, labels map[string]string) {
-	switch kind {
-	case Enforced:
-		return map[string]string{injectAnnotation: asks}, map[string]string{injectionLabel: closedValue}
-	case Requested:
-		return map[string]string{injectAnnotation: asks}, nil
+// wish are the annotations and labels of a namespace of that kind. Pillion itself enforces what
+// asks, once it has proven itself. One that is to fail open says so by hand. By hand also says
+// that the namespace is to fail closed from its first write on.
+func wish(kind Kind, byHand bool) (annotations, labels map[string]string) {
+	annotations = map[string]string{injectAnnotation: asks}
+	switch {
+	case kind == NeverAsked:
+		return nil, nil
+	case kind == Requested:
+		return annotations, map[string]string{injectionLabel: openValue}
+	case byHand:
+		return annotations, map[string]string{injectionLabel: closedValue}
 	}
-	return nil, nil
+	return annotations, nil
 }
 
 // makeNamespace makes a namespace of that kind, and returns when pods can be created in it.
 func makeNamespace(ctx context.Context, client kubernetes.Interface, name string, kind Kind) error {
-	annotations, labels := wish(kind)
+	annotations, labels := wish(kind, false)
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("making namespace %s: %w", name, err)

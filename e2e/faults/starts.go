@@ -28,7 +28,11 @@ func (r *run) seeStarts() {
 			continue
 		}
 		if ready := readyIn(bufio.NewScanner(file)); !ready.IsZero() && ready.After(started) {
-			r.starts[fmt.Sprintf("%s/%d", replica.Name, replica.PID)] = ready.Sub(started)
+			key := fmt.Sprintf("%s, process %d", replica.Name, replica.PID)
+			if _, seen := r.starts[key]; !seen {
+				r.starts[key] = ready.Sub(started)
+				fmt.Fprintf(r.out, "  %s was ready %s after its start\n", key, ready.Sub(started).Round(time.Millisecond))
+			}
 		}
 		_ = file.Close()
 	}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -144,6 +142,10 @@ func (r *run) do(ctx context.Context, f fault) (Result, error) {
 	if _, r.audited, err = calls(r.g.AuditLog(), neverNamespace, r.audited); err != nil {
 		return Result{}, err
 	}
+	before, err := r.restarts(ctx)
+	if err != nil {
+		return Result{}, err
+	}
 	t := Timeline{Began: time.Now()}
 	if err := f.harm(ctx, r); err != nil {
 		return Result{}, fmt.Errorf("doing it: %w", err)
@@ -177,6 +179,16 @@ func (r *run) do(ctx context.Context, f fault) (Result, error) {
 	}
 	stopStreams()
 	r.streams.Wait()
+	restarts, err := r.restarts(ctx)
+	if err != nil {
+		return result, err
+	}
+	for pod, n := range restarts {
+		// A fault that has a replica restarted begins with fresh ones.
+		if !f.fresh && n > before[pod] {
+			result.Broken = append(result.Broken, fmt.Sprintf("%s was restarted %d times", pod, n-before[pod]))
+		}
+	}
 	if f.after != nil {
 		if err := f.after(ctx, r); err != nil {
 			return result, fmt.Errorf("clearing up after it: %w", err)
@@ -214,20 +226,34 @@ func (r *run) detail(result Result) {
 	}
 }
 
+// restarts are how often the containers of each of Pillion's pods were restarted.
+func (r *run) restarts(ctx context.Context) (map[string]int32, error) {
+	pods, err := r.client.CoreV1().Pods(ground.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	n := map[string]int32{}
+	for _, p := range pods.Items {
+		for _, s := range p.Status.ContainerStatuses {
+			n[p.Name] += s.RestartCount
+		}
+	}
+	return n, nil
+}
+
 // fresh replaces all replicas if a container of theirs was restarted: a kubelet waits longer
 // before each further restart.
 func (r *run) fresh(ctx context.Context) error {
-	pods, err := r.client.CoreV1().Pods(ground.Namespace).List(ctx, metav1.ListOptions{})
+	restarts, err := r.restarts(ctx)
 	if err != nil {
 		return err
 	}
-	restarted := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
-		return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 })
-	})
-	if !restarted {
-		return nil
+	for _, n := range restarts {
+		if n > 0 {
+			return r.restart(ctx)
+		}
 	}
-	return r.restart(ctx)
+	return nil
 }
 
 // restart replaces all replicas, and returns when that is done.

@@ -152,7 +152,30 @@ func cutOffOne(ctx context.Context, r *run) error {
 	if err := r.g.CutOff(ctx, replicas[0]); err != nil {
 		return err
 	}
-	return annotateLate(ctx, r)
+	if err := annotateLate(ctx, r); err != nil {
+		return err
+	}
+	return r.knowsNothing(ctx, replicas[0])
+}
+
+// knowsNothing is an error if the replica injects for a namespace that asked when it was cut off:
+// then it is not.
+func (r *run) knowsNothing(ctx context.Context, cut ground.Replica) error {
+	reviewers, err := r.reviewers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, replica := range reviewers {
+		if replica.name != cut.Name {
+			continue
+		}
+		patch, err := replica.ask(ctx, r.late[1])
+		fmt.Fprintf(r.out, "  %s, cut off, asked about a namespace that it cannot know: a patch of %d bytes (%v)\n", cut.Name, len(patch), err)
+		if strings.Contains(patch, librarySidecar) {
+			return fmt.Errorf("%s knows what was said after it was cut off", cut.Name)
+		}
+	}
+	return nil
 }
 
 // makeLate makes two namespaces of which nobody asks anything yet.

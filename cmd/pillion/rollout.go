@@ -183,7 +183,7 @@ func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) 
 		}
 		entries[name] = templates.Entry{Name: name, Template: t}
 	}
-	options := live.Options{Compile: compile, Logger: slog.New(slog.DiscardHandler), Sources: []live.Source{live.Cluster(client, s.prefix)}}
+	options := live.Options{Compile: compile, Logger: slog.New(slog.DiscardHandler), Sources: []live.Source{live.Cluster(client, s.prefix, slog.New(slog.DiscardHandler))}}
 	cluster, err := readTemplates(cmd.Context(), options)
 	if err != nil {
 		return s, err

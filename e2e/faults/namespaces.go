@@ -70,6 +70,10 @@ func wish(kind Kind, byHand bool) (annotations, labels map[string]string) {
 	return annotations, nil
 }
 
+// controllersLimit is how long the controller manager may take to see a new namespace: after
+// the API server was away it tries again every 30 s.
+const controllersLimit = 2 * time.Minute
+
 // makeNamespace makes a namespace of that kind, and returns when pods can be created in it.
 func makeNamespace(ctx context.Context, client kubernetes.Interface, name string, kind Kind) error {
 	annotations, labels := wish(kind, false)
@@ -77,7 +81,7 @@ func makeNamespace(ctx context.Context, client kubernetes.Interface, name string
 	if _, err := client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("making namespace %s: %w", name, err)
 	}
-	return measure.Within(ctx, 30*time.Second, func() error {
+	return measure.Within(ctx, controllersLimit, func() error {
 		_, err := client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})

@@ -193,3 +193,14 @@ func TestTheServerStopsInOrder(t *testing.T) {
 		t.Error("still ready while stopping, or not alive")
 	}
 }
+
+// net/http bounds a TLS handshake by the least of a server's timeouts. A replica that is short
+// of CPU in a burst must not drop connections that an API server still waits for.
+func TestAHandshakeMayTakeAsLongAsAPIServersWaitByDefault(t *testing.T) {
+	t.Parallel()
+	s := NewServer(ServerOptions{Logger: slog.New(slog.DiscardHandler)}).reviewServer()
+	const wait = 10 * time.Second // the chart's timeoutSeconds
+	if least := min(s.ReadHeaderTimeout, s.ReadTimeout, s.WriteTimeout); least < wait {
+		t.Errorf("a handshake may take %s, and an API server waits %s", least, wait)
+	}
+}

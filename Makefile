@@ -33,15 +33,18 @@ vulnerabilities:
 check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where its database is reached), unit and property tests: no Kubernetes
 	$(E2E) go run ./cmd/tally .. -race ./...
 
-# The tests about certificates start clusters of their own, and those about memory, about how
-# replicas keep to their templates, about rollouts and about what is recorded of Kubernetes look at processes
-# and an API server alone: once is enough.
-ONCE := ^Test(Certificates|NoLoadTakesTheProcessPastItsMemory|AChangeOfATemplateIsInForceOnEveryReplicaWithinASecond|ReplicasWriteOneStatusForEachChange|ADeletedConfigurationCostsNoPodThatAnotherOneBrings|AReplicaThatLacksATemplateThatNamespacesNameIsNotReady|ADeletedCRDTakesNoTemplateOutOfForce|ARollout[A-Za-z]*|WhatTheWebhookForNamespacesMissesIsMadeUpFor|TheRecordedDefaultsAreThoseOfEachKubernetes)$$
+# What is the same on a control plane and on a node is tested on the control plane only. That is
+# what pods become through an API server, the tests that start clusters of their own, and those
+# about processes and their memory.
+ONCE := bounds_test calls_test certs_test cutoff_test defaults_test deny_test evade_test forged_test guard_test hostile_test library_test \
+  merge_test missing_test named_test reinvocation_test rights_test schema_test stolen_test template_test templatechange_test used_test
+ONCE_TESTS = $(shell cd e2e && sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $(ONCE:%=%.go) | sort | paste -sd '|')
+ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestWhatTheWebhookForNamespacesMissesIsMadeUpFor
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \
 	  -- GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) . \
-	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '$(ONCE)' .)
+	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
 
 # MutatingAdmissionPolicy is a beta there that an API server does not serve by itself.
 older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.35

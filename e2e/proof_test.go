@@ -273,7 +273,7 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 		"enforcement.proofNamespace=kube-system":             "enforcement.proofNamespace",
 		"enforcement.proofNamespace=" + ground.Namespace:     "enforcement.proofNamespace",
 		"templates.pillion-proof.inject.metadata.labels.a=b": "enforcement.mode=Manual",
-		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false,webhook.required.enabled=false": "enforcement.mode=Manual",
+		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false,webhook.required.enabled=false": "rbac.admissionPolicy=true",
 	} {
 		if _, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "-n", ground.Namespace, "--set", set); err == nil || !strings.Contains(stderr, want) {
 			t.Errorf("--set %s: %v %s, want an error with %s", set, err, stderr, want)

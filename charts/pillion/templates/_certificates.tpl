@@ -112,7 +112,7 @@ one: the text is read by the same Go function as in Pillion.
 {{- fail (printf "rbac.hardened=true: certs.provider=%s%s needs %s; %s" .Values.certs.provider (eq .Values.certs.provider "cert-manager" | ternary " with certs.certManager.publish=true" "") $why $set) -}}
 {{- end -}}
 {{- if and .Values.rbac.hardened (not .Values.rbac.admissionPolicy) -}}
-{{- fail "rbac.hardened=true: Pillion needs the right to patch namespaces, with which a stolen token can change every label; set rbac.admissionPolicy=true, which holds it to Pillion's own labels" -}}
+{{- fail "rbac.hardened=true: Pillion needs the right to patch namespaces, and to create pods in the proof namespace, with which a stolen token can change every label and run pods; set rbac.admissionPolicy=true, which holds it to Pillion's own labels and to dry runs" -}}
 {{- end -}}
 {{- end -}}
 

@@ -83,9 +83,6 @@ Whether Pillion proves that it works: text if so. Fails where the values contrad
 {{- if hasKey (default dict .Values.templates) "pillion-proof" -}}
 {{- fail "templates.pillion-proof: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement.mode=Manual" -}}
 {{- end -}}
-{{- if and .Values.rbac.hardened (not .Values.rbac.admissionPolicy) -}}
-{{- fail "rbac.hardened=true: enforcement.mode=Auto needs the right to create pods in the proof namespace, with which a stolen token can run them; set rbac.admissionPolicy=true, which holds it to dry runs, or enforcement.mode=Manual" -}}
-{{- end -}}
 yes
 {{- end -}}
 {{- end -}}

@@ -38,7 +38,7 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # about processes and their memory.
 ONCE := bounds_test calls_test certs_test cutoff_test defaults_test deny_test evade_test forged_test guard_test hostile_test library_test \
   merge_test missing_test named_test reinvocation_test rights_test schema_test stolen_test template_test templatechange_test used_test
-ONCE_TESTS = $(shell cd e2e && sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $(ONCE:%=%.go) | sort | paste -sd '|')
+ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
 ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestWhatTheWebhookForNamespacesMissesIsMadeUpFor
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts

@@ -164,6 +164,8 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		{asks, "enabled is taken off, and comes back in the same write", setInjection(""), true, false},
 		{quiet, "disabled where nothing was", setInjection("disabled"), false, false},
 		{quiet, "enforced where nothing was", setInjection("enforced"), false, false},
+		{quiet, "enabled, by hand and not by Pillion", setInjection("enabled"), false, false},
+		{quiet, "the annotation, and enabled by hand", `{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"},"labels":{"` + injectionLabel + `":"enabled"}}}`, false, false},
 		{quiet, "another label", `{"metadata":{"labels":{"team":"web"}}}`, true, false},
 		{quiet, "the annotation comes", asksNow, true, false},
 		{quiet, "a required label of another value", `{"metadata":{"labels":{"` + requiredLabel + `":"no"}}}`, false, false},
@@ -176,6 +178,17 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		}
 		if after := c.n.labels(t)[injectionLabel]; before != "" && after != before && !(before == "enabled" && after == "enforced") {
 			t.Errorf("%s: the label was %q and is %q", c.what, before, after)
+		}
+	}
+	// Who applies the value that Pillion set would own it, and nothing would ever be enforced.
+	owned := newNamespace(t, asking("fluent-bit"), nil)
+	eventually(t, soon, func() error { return owned.hasInjection(t, "enforced") })
+	for _, force := range []bool{false, true} {
+		_, err := asTenant(t, owned).CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
+			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+owned.name+`","labels":{"`+injectionLabel+`":"enforced"}}}`),
+			metav1.PatchOptions{FieldManager: "gitops", Force: &force})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection") {
+			t.Errorf("the value that is there, applied by somebody else (forced: %t): %v", force, err)
 		}
 	}
 	// The right, for one namespace.

@@ -342,7 +342,17 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 		}
 		return err
 	})
-	// Each keeps its own label, and the second one's leaves the first one's namespaces alone.
+	// Each keeps its own label, and neither takes the other's off.
+	for range 2 {
+		eventually(t, soon, func() error {
+			if labels := n.labels(t); labels[injectionLabel] != "enforced" || labels[prefix+"/injection"] != "enforced" {
+				return fmt.Errorf("the labels of a namespace that asks both are %v", labels)
+			}
+			return nil
+		})
+		must(t, "", "kubectl", "label", "namespace", n.name, "touched="+unique("x"), "--overwrite") // both look at it again
+	}
+	// The second one's leaves the first one's namespaces alone.
 	audited := newNamespace(t, nil, map[string]string{"team": home})
 	_, required := newRequired(t, nil)
 	eventually(t, soon, func() error {

@@ -50,7 +50,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/kept":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/merge", module+"injector/keeper", module+"certs"),
 		"injector/standing":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
-		"injector/unlabel":    append(clients, module+"injector", module+"certs"),
+		"injector/unlabel":    append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/keeper", module+"certs"),
 		"injector/proof":      append(clients, module+"injector/webhook", module+"injector/namespaces", module+"templates", module+"certs"),
 		"injector/usage":      {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "injector/webhook", module + "injector/namespaces", module + "certs"},
 		"injector/handover":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),

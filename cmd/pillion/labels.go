@@ -65,23 +65,24 @@ type labelWriter struct{ client metadata.Interface }
 
 // write makes one change. Its requests name no label but this one.
 func (w labelWriter) write(ctx context.Context, namespace string, change kept.Change) error {
+	manager := kept.FieldManager(change.Key)
 	switch {
 	case !change.Applied && change.TakesOff():
-		return w.patch(ctx, namespace, types.MergePatchType, map[string]any{change.Key: nil})
+		return w.patch(ctx, manager, namespace, types.MergePatchType, map[string]any{change.Key: nil})
 	case !change.Applied:
-		return w.patch(ctx, namespace, types.MergePatchType, map[string]any{change.Key: change.Value})
+		return w.patch(ctx, manager, namespace, types.MergePatchType, map[string]any{change.Key: change.Value})
 	case !change.TakesOff():
-		return w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{change.Key: change.Value})
+		return w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{change.Key: change.Value})
 	}
 	// What a webhook put on in somebody's write nobody owns, and only what it owns can a field
 	// manager take off.
-	if err := w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{change.Key: change.From}); err != nil {
+	if err := w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{change.Key: change.From}); err != nil {
 		return err
 	}
-	return w.patch(ctx, namespace, types.ApplyPatchType, map[string]any{})
+	return w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{})
 }
 
-func (w labelWriter) patch(ctx context.Context, namespace string, as types.PatchType, labels map[string]any) error {
+func (w labelWriter) patch(ctx context.Context, manager, namespace string, as types.PatchType, labels map[string]any) error {
 	object := map[string]any{"metadata": map[string]any{"labels": labels}}
 	if as == types.ApplyPatchType {
 		object["apiVersion"], object["kind"] = "v1", "Namespace"
@@ -90,6 +91,6 @@ func (w labelWriter) patch(ctx context.Context, namespace string, as types.Patch
 	if err != nil {
 		return err
 	}
-	_, err = w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: namespaces.FieldManager})
+	_, err = w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: manager})
 	return err
 }

@@ -194,11 +194,11 @@ func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		client := metadatafake.NewSimpleMetadataClient(scheme,
 			object("plain", "kubectl", map[string]string{"team": "a"}),
-			object("set", "pillion", map[string]string{"pillion.dev/injection": "enforced", "pillion.dev/required": "true", "team": "a"}),
+			object("set", "pillion.dev", map[string]string{"pillion.dev/injection": "enforced", "pillion.dev/required": "true", "team": "a"}),
 			object("hand", "kubectl", map[string]string{"pillion.dev/injection": "disabled"}),
 		)
 		namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev", "pillion"), dryRun}).sweep(t.Context())
+		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev"), dryRun}).sweep(t.Context())
 		if err != nil || len(done) != 1 || !slices.Equal(done["set"], []string{"pillion.dev/injection", "pillion.dev/required"}) {
 			t.Errorf("it says %v, %v", done, err)
 		}

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/unlabel"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -90,7 +90,7 @@ func newUnlabeller(config *rest.Config, prefix string, dryRun bool) (*unlabeller
 	if err != nil {
 		return nil, fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	return &unlabeller{client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), unlabel.New(prefix, namespaces.FieldManager), dryRun}, nil
+	return &unlabeller{client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), unlabel.New(prefix), dryRun}, nil
 }
 
 // sweep takes the labels off every namespace. It returns what it took off, by namespace, and
@@ -147,7 +147,7 @@ func (u *unlabeller) one(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 		if patch, err = unlabel.Patch(ns.ObjectMeta, keys); err != nil {
 			return nil, err
 		}
-		_, err = u.namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: namespaces.FieldManager})
+		_, err = u.namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kept.FieldManager(u.labels.Injection)})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -5,6 +5,6 @@
 // somebody else's ([Judgement.InWrite], for the webhook) or because they are not what they
 // should be ([Judgement.Differences], for injector/keeper).
 //
-// All is pure: no clock, no client. Imports: templates, injector/policy. A further label is
+// All is pure: no clock, no client. Imports: templates, injector/policy, the API's types. A further label is
 // one more [Label] in the list that [New] takes.
 package kept

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -39,7 +40,7 @@ func onlyNeeded(owned []string) cache.TransformFunc {
 
 func newCached(ns *metav1.PartialObjectMetadata, owned []string) *cached {
 	return &cached{
-		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil, byHand: byHand(ns, owned),
+		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil, byHand: kept.ByHand(ns, owned),
 		metadata: string(pack(pack(nil, ns.Labels), annotationsOf(ns))),
 	}
 }

@@ -11,5 +11,5 @@
 //   - What somebody else owns was set by hand, and stays.
 //   - A patch has the resourceVersion: a hand that is faster wins.
 //
-// Imports: templates, the API's types.
+// Imports: injector/kept, templates, the API's types.
 package unlabel

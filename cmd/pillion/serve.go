@@ -158,6 +158,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
+	ns.OnChange(func(string) { garbage.left() })
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
 	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
@@ -212,7 +213,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if prover != nil {
 		prover.OnChange(keeper.Changed)
 	}
-	countPods, err := newPodCounter(c, config, pods, ns.List, loaded, registry, log.With("component", "survey"))
+	countPods, err := newPodCounter(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return err
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
-	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.List, Workloads: workloads}
+	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads}
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),

@@ -9,10 +9,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/injector/webhook"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // listsPerSecond is how many lists of pods a look may ask for. It has a client of its own, so
@@ -21,7 +21,7 @@ const listsPerSecond = 20
 
 // newPodCounter returns the function that counts the pods without their sidecars, and registers
 // its metrics. It does nothing where pods are not to be counted.
-func newPodCounter(c serveConfig, config *rest.Config, pods webhook.Pods, namespaces func() []templates.Namespace, ready func() error, registry prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
+func newPodCounter(c serveConfig, config *rest.Config, pods webhook.Pods, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
 	if c.CountEvery == 0 {
 		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
@@ -33,7 +33,7 @@ func newPodCounter(c serveConfig, config *rest.Config, pods webhook.Pods, namesp
 	}
 	counter := survey.NewCounter(survey.Options{
 		List: client.PodList, Comparer: standing.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
-		Namespaces: namespaces, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
+		Namespaces: ns.All, Namespace: ns.Cached, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
 	})
 	registry.MustRegister(counter)
 	return counter.Run, nil

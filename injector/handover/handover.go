@@ -52,7 +52,7 @@ type Options struct {
 	// Instance is the name of this replica.
 	Instance string
 	Rules    usage.Rules
-	// Namespaces are those that are known.
+	// Namespaces are those that are known. The maps of one hold until the next one.
 	Namespaces func() iter.Seq[templates.Namespace]
 	// Allowed are the templates that may be missing.
 	Allowed []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,9 +32,10 @@ const (
 	connectionPause = time.Second
 )
 
-// Namespaces are the namespaces in a cache that are not being deleted.
+// Namespaces are the namespaces in a cache that are not being deleted. The maps of one that
+// All yields hold until the next one.
 type Namespaces interface {
-	List() []kept.Namespace
+	All() iter.Seq[kept.Namespace]
 	Cached(name string) (kept.Namespace, bool)
 }
 
@@ -181,7 +183,7 @@ func (k *Keeper) look() {
 	judgement, keys := k.options.Labels.By(k.options.Templates()), k.options.Labels.Keys()
 	found := map[string][]kept.Change{}
 	if all {
-		for _, ns := range k.options.Namespaces.List() {
+		for ns := range k.options.Namespaces.All() {
 			found[ns.Name] = judgement.Differences(ns)
 		}
 	} else {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +47,8 @@ func newWorld(names ...string) *world {
 	}
 	return w
 }
+
+func (w *world) All() iter.Seq[kept.Namespace] { return slices.Values(w.List()) }
 
 func (w *world) List() []kept.Namespace {
 	w.mu.Lock()

@@ -61,9 +61,16 @@ func (c *cached) GetObjectMeta() metav1.Object {
 
 // namespace returns the namespace as templates see it.
 func (c *cached) namespace() templates.Namespace {
-	labels, rest := unpack(c.metadata)
-	annotations, _ := unpack(rest)
+	labels, rest := unpackNew(c.metadata)
+	annotations, _ := unpackNew(rest)
 	return templates.Namespace{Name: c.name, Labels: labels, Annotations: annotations}
+}
+
+// unpackInto replaces what two maps have by the labels and the annotations.
+func (c *cached) unpackInto(labels, annotations map[string]string) {
+	clear(labels)
+	clear(annotations)
+	unpack(annotations, unpack(labels, c.metadata))
 }
 
 // pack appends a map to a text: how many keys there are, and of each key and its value the
@@ -77,14 +84,21 @@ func pack(to []byte, m map[string]string) []byte {
 	return to
 }
 
-// unpack returns the map at the begin of a text that pack wrote, and the rest of the text.
-// An empty map is nil. The map shares the text.
-func unpack(text string) (m map[string]string, rest string) {
-	n, text := number(text)
+// unpackNew returns the map at the begin of a text that pack wrote, nil if it is empty, and
+// the rest of the text.
+func unpackNew(text string) (m map[string]string, rest string) {
+	n, rest := number(text)
 	if n == 0 {
-		return nil, text
+		return nil, rest
 	}
 	m = make(map[string]string, n)
+	return m, unpack(m, text)
+}
+
+// unpack adds to a map the one at the begin of a text that pack wrote, and returns the rest
+// of the text. The map shares the text.
+func unpack(m map[string]string, text string) (rest string) {
+	n, text := number(text)
 	for range n {
 		var length int
 		length, text = number(text)
@@ -92,7 +106,7 @@ func unpack(text string) (m map[string]string, rest string) {
 		length, text = number(text[length:])
 		m[key], text = text[:length], text[length:]
 	}
-	return m, text
+	return text
 }
 
 // number reads what [binary.AppendUvarint] wrote.

@@ -1,12 +1,14 @@
 package namespaces
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
 )
@@ -63,5 +65,56 @@ func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
 	}
 	if key, err := cache.MetaNamespaceKeyFunc(kept); err != nil || key != "shop" || !kept.(*cached).deleting {
 		t.Errorf("key %q (%v), being deleted %v", key, err, kept.(*cached).deleting)
+	}
+}
+
+// filled returns an informer with as many namespaces in its cache.
+func filled(t *testing.T, n int) *Informer {
+	t.Helper()
+	var objects []runtime.Object
+	for i := range n {
+		ns := namespace(fmt.Sprintf("team-%04d", i), "a")
+		switch i % 3 {
+		case 0:
+			ns.Annotations = nil
+		case 1:
+			ns.Labels = map[string]string{"team": ns.Name}
+		}
+		objects = append(objects, ns)
+	}
+	i := New(newClient(t, objects...), nil)
+	go i.Run(t.Context())
+	waitFor(t, "loaded", func() bool { return i.Loaded() == nil })
+	return i
+}
+
+func TestAllGoesOverTheNamespacesAsTheyAreInTheCache(t *testing.T) {
+	i := filled(t, 30)
+	seen := 0
+	for ns := range i.All() {
+		seen++
+		if want, ok := i.Cached(ns.Name); !ok || !maps.Equal(ns.Labels, want.Labels) || !maps.Equal(ns.Annotations, want.Annotations) {
+			t.Errorf("%+v, in the cache %+v", ns, want)
+		}
+	}
+	for range i.All() {
+		break // a loop may end early
+	}
+	if seen != 30 {
+		t.Errorf("%d of 30 namespaces", seen)
+	}
+}
+
+func TestToGoOverAllNamespacesLeavesNextToNoGarbage(t *testing.T) {
+	i := filled(t, 300)
+	allocated := testing.AllocsPerRun(10, func() {
+		for ns := range i.All() {
+			if ns.Name == "" {
+				t.Error("a namespace without a name")
+			}
+		}
+	})
+	if allocated > 60 {
+		t.Errorf("%v allocations for 300 namespaces", allocated)
 	}
 }

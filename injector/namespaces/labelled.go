@@ -1,20 +1,31 @@
 package namespaces
 
-import "github.com/pillion-dev/pillion/injector/kept"
+import (
+	"iter"
+
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/templates"
+)
 
 // Labelled are the namespaces of an [Informer] that are not being deleted, with what
 // injector/keeper needs to know of them.
 type Labelled struct{ Informer *Informer }
 
-// List returns them, in no particular order.
-func (l Labelled) List() []kept.Namespace {
-	var all []kept.Namespace
-	for _, item := range l.Informer.cache.List() {
-		if ns, ok := item.(*cached); ok && !ns.deleting {
-			all = append(all, kept.Namespace{Namespace: ns.namespace(), ByHand: ns.byHand})
+// All goes over them as [Informer.All] does.
+func (l Labelled) All() iter.Seq[kept.Namespace] {
+	return func(yield func(kept.Namespace) bool) {
+		labels, annotations := map[string]string{}, map[string]string{}
+		for _, item := range l.Informer.cache.List() {
+			ns, ok := item.(*cached)
+			if !ok || ns.deleting {
+				continue
+			}
+			ns.unpackInto(labels, annotations)
+			if !yield(kept.Namespace{Namespace: templates.Namespace{Name: ns.name, Labels: labels, Annotations: annotations}, ByHand: ns.byHand}) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // Cached returns one of them. It reads nothing live.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,16 +136,13 @@ func (i *Informer) tell(name string) {
 	}
 }
 
-// List returns the namespaces in the cache, in no particular order. Namespaces that are
-// being deleted are left out.
-func (i *Informer) List() []templates.Namespace { return slices.Collect(i.All()) }
-
-// All goes over the namespaces of [Informer.List] one by one, so that they are not all in
-// memory at the same time.
+// All goes over the namespaces in the cache, in no particular order. Namespaces that are
+// being deleted are left out. The maps of a namespace hold until the next one: ten thousand
+// of them would be garbage each time.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
-		for _, item := range i.cache.List() {
-			if ns, ok := item.(*cached); ok && !ns.deleting && !yield(ns.namespace()) {
+		for ns := range (Labelled{i}).All() {
+			if !yield(ns.Namespace) {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -31,8 +32,10 @@ const (
 type Options struct {
 	List     List
 	Comparer standing.Comparer
-	// Namespaces are those of the cache, Templates returns the set in force.
-	Namespaces func() []templates.Namespace
+	// Namespaces are those of the cache; the maps of one hold until the next one. Namespace
+	// returns one of them. Templates returns the set in force.
+	Namespaces func() iter.Seq[templates.Namespace]
+	Namespace  func(name string) (templates.Namespace, bool)
 	Templates  func() *templates.Set
 	// Ready returns nil once both have been read completely.
 	Ready func() error
@@ -138,13 +141,18 @@ func (c *Counter) note(found *look, err error) {
 // look goes through the namespaces in which API servers call Pillion.
 func (c *Counter) look(ctx context.Context) (*look, error) {
 	found, set := &look{counts: map[string]Count{}}, c.options.Templates()
-	all := c.options.Namespaces()
-	slices.SortFunc(all, func(a, b templates.Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	// A look takes minutes in a large cluster: it remembers names.
+	var names []string
+	for ns := range c.options.Namespaces() {
+		names = append(names, ns.Name)
+	}
+	slices.Sort(names)
 	var spent time.Duration
-	for _, ns := range all {
+	for _, name := range names {
 		// A pod that itself asks elsewhere is the business of the one who wrote it: to find
 		// such pods costs a read of all.
-		if !c.options.Comparer.Registration.Calls(ns, nil) {
+		ns, ok := c.options.Namespace(name)
+		if !ok || !c.options.Comparer.Registration.Calls(ns, nil) {
 			continue
 		}
 		var count Count

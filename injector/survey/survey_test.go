@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -193,7 +194,14 @@ func counterOf(t testing.TB, c *cluster, all ...templates.Namespace) (*Counter, 
 	set, log := setOf(t), &bytes.Buffer{}
 	return NewCounter(Options{
 		List: c.list, Comparer: standing.Comparer{Pipeline: injector.NewPipeline(injector.Config{})},
-		Namespaces: func() []templates.Namespace { return all }, Templates: func() *templates.Set { return set },
+		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(all) }, Templates: func() *templates.Set { return set },
+		Namespace: func(name string) (templates.Namespace, bool) {
+			i := slices.IndexFunc(all, func(ns templates.Namespace) bool { return ns.Name == name })
+			if i < 0 {
+				return templates.Namespace{}, false
+			}
+			return all[i], true
+		},
 		Ready: func() error { return nil }, Every: 5 * time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}), log
 }
@@ -307,5 +315,17 @@ func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
 	counter.note(counter.look(t.Context()))
 	if counter.last == nil || !counter.last.at.Equal(at) || counter.last.counts["shop"].Missing != 3 || !strings.Contains(log.String(), "the next look tries again") {
 		t.Errorf("%+v\n%s", counter.last, log)
+	}
+}
+
+func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
+	c := &cluster{pods: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}}
+	all := []templates.Namespace{namespace("a", "enabled"), namespace("b", "enabled"), namespace("c", "enabled"), namespace("d", "")}
+	counter, _ := counterOf(t, c, all...)
+	now := map[string]templates.Namespace{"a": all[0], "b": namespace("b", "disabled"), "d": namespace("d", "enabled")}
+	counter.options.Namespace = func(name string) (templates.Namespace, bool) { ns, ok := now[name]; return ns, ok }
+	found, err := counter.look(t.Context())
+	if err != nil || len(found.counts) != 2 || found.counts["a"].Missing != 1 || found.counts["d"].Missing != 1 {
+		t.Errorf("%+v (%v)", found, err)
 	}
 }

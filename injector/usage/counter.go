@@ -26,7 +26,8 @@ const (
 // CounterOptions are what [NewCounter] needs. All fields are required.
 type CounterOptions struct {
 	Rules Rules
-	// Templates returns the set in force, Namespaces those that are known.
+	// Templates returns the set in force, Namespaces those that are known. The maps of one
+	// hold until the next one.
 	Templates  func() *templates.Set
 	Namespaces func() iter.Seq[templates.Namespace]
 	// Ready returns nil once both have been read completely.

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,8 +170,8 @@ func FuzzGuardAnswersAnything(f *testing.F) {
 	set := templates.NewSet([]templates.Entry{{Name: "shipper", Template: compiled}})
 	guard := newFixture(f, forgetful(nil)).Handler(NewGuard(GuardOptions{
 		Templates: func() *templates.Set { return set },
-		Namespaces: func() []templates.Namespace {
-			return []templates.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}}
+		Namespaces: func() iter.Seq[templates.Namespace] {
+			return slices.Values([]templates.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}})
 		},
 	}))
 	object := `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"%s"},"spec":{"parameters":[{"name":"a","type":"json","default":{"b":1}}],"inject":{"metadata":{"labels":{"l":"${params.%s}"}}}}}`

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ type GuardOptions struct {
 	ExcludedNamespaces []string
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// Namespaces returns all namespaces that are known.
-	Namespaces func() []templates.Namespace
+	// Namespaces are those that are known. The maps of one hold until the next one.
+	Namespaces func() iter.Seq[templates.Namespace]
 	// Workloads returns the workloads and pods that name a template; with byDefault also those
 	// that ask by "true". It ends with its context. Nil where they may not be read.
 	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
@@ -223,7 +224,7 @@ func (g guard) usedBy(name string, entry templates.Entry) []string {
 	injectKey, byDefault := g.prefix+"/inject", entry.InjectByDefault()
 	rules := usage.Rules{Prefix: g.prefix, Excluded: g.options.ExcludedNamespaces}
 	var named, asked []string
-	for _, ns := range g.options.Namespaces() {
+	for ns := range g.options.Namespaces() {
 		switch ask := rules.Asks(ns); {
 		case ask.Mode == policy.Names && slices.Contains(ask.Names, name):
 			named = append(named, ns.Name)

@@ -3,7 +3,9 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +64,7 @@ func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage
 		Templates: func() *templates.Set {
 			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
 		},
-		Namespaces: func() []templates.Namespace { return ns },
+		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
 		Workloads:  workloads,
 	}))
 	request := map[string]any{
@@ -199,7 +201,7 @@ func TestDeletionOfATemplateThatWorkloadsNameIsRefused(t *testing.T) {
 
 func TestReviewsThatAreNotOfTemplatesAreMalformedToTheGuard(t *testing.T) {
 	f := newFixture(t, nil)
-	guard := f.Handler(NewGuard(GuardOptions{Templates: f.Templates, Namespaces: func() []templates.Namespace { return nil }}))
+	guard := f.Handler(NewGuard(GuardOptions{Templates: f.Templates, Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values([]templates.Namespace(nil)) }}))
 	for _, body := range []string{
 		"", "{}", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"version":"v1","kind":"Pod"},"object":{}}}`,
 		`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"}}}`,

@@ -64,7 +64,7 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set
 	done, names := make(map[string]compiledUnit, len(units)), map[string][]string{}
 	unreadable := map[string]error{}
 	var warnings []templates.Warning
-	var verdicts []Verdict
+	verdicts := make([]Verdict, 0, len(units))
 	c.awake = 0
 	for _, u := range units {
 		results, warned := c.compile(u, done, before)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,10 +38,13 @@ type Templates struct {
 
 	mu sync.Mutex
 	// keeping reports whether the set has templates that no source has.
-	keeping   bool
-	states    []SourceStatus
-	units     [][]Unit
-	compiler  *compiler
+	keeping  bool
+	states   []SourceStatus
+	units    [][]Unit
+	compiler *compiler
+	// last are the units that the set was assembled of, and verdicts those on its objects.
+	last      []Unit
+	verdicts  []Verdict
 	listeners []func(*templates.Set)
 	judged    []func([]Verdict)
 }
@@ -179,8 +183,14 @@ func (t *Templates) take(i int, r Report) {
 
 // assemble makes the set anew from what the sources have.
 func (t *Templates) assemble() {
-	before := t.set.Load()
-	assembled, verdicts, warnings := t.compiler.assemble(slices.Concat(t.units...), before)
+	before, units := t.set.Load(), slices.Concat(t.units...)
+	if !t.keeping && slices.EqualFunc(units, t.last, sameManifest) {
+		t.last = units
+		t.judgeAnew()
+		return
+	}
+	assembled, verdicts, warnings := t.compiler.assemble(units, before)
+	t.last, t.verdicts = units, verdicts
 	after := t.keepNamed(before, assembled)
 	for _, w := range warnings {
 		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
@@ -197,6 +207,28 @@ func (t *Templates) assemble() {
 	for _, f := range t.listeners {
 		f(after)
 	}
+}
+
+// judgeAnew says the verdicts again, on the objects as they are now: those of a thousand
+// templates change one after the other, because their status does.
+func (t *Templates) judgeAnew() {
+	verdicts := slices.Clone(t.verdicts)
+	i := 0
+	for _, u := range t.last {
+		if u.Object != nil {
+			verdicts[i].Object = *u.Object
+			i++
+		}
+	}
+	for _, f := range t.judged {
+		f(verdicts)
+	}
+}
+
+// sameManifest reports whether two units are the same but for what is known of the object
+// besides.
+func sameManifest(a, b Unit) bool {
+	return a.Source == b.Source && errorText(a.Err) == errorText(b.Err) && (a.Object == nil) == (b.Object == nil) && bytes.Equal(a.Data, b.Data)
 }
 
 // logState says that a source changed its state, not that it is still in it.

@@ -91,7 +91,7 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
-		patch: patch, logger: logger, wake: make(chan struct{}, 1), words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
+		patch: patch, logger: logger, wake: make(chan struct{}, 1), verdicts: map[string]Verdict{}, words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
 	}
 }
@@ -99,7 +99,7 @@ func newStatusWriter(patch func(context.Context, string, []byte) error, logger *
 // Observe takes the verdicts on all objects that there are. It does not wait.
 func (w *StatusWriter) Observe(verdicts []Verdict) {
 	w.mu.Lock()
-	w.verdicts = make(map[string]Verdict, len(verdicts))
+	clear(w.verdicts)
 	for _, v := range verdicts {
 		w.verdicts[v.Object.Name] = v
 	}

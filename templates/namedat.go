@@ -8,8 +8,11 @@ import (
 // NamedAt returns the place where a manifest of a source (see [Options]) has its name:
 // SOURCE:LINE. An object of the cluster has no lines.
 func NamedAt(d Document, source string) string {
+	if strings.HasPrefix(source, ClusterSource) {
+		return source
+	}
 	_, line := Place(d, "metadata", "name")
-	if line == 0 || strings.HasPrefix(source, ClusterSource) {
+	if line == 0 {
 		return source
 	}
 	return source + ":" + strconv.Itoa(line)

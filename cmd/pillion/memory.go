@@ -23,10 +23,11 @@ func limitMemory(limit int64) {
 }
 
 // The garbage of loading is given back when nothing has been loaded for quiet, and at the
-// latest after longest: replicas write the status of a thousand templates for minutes.
+// latest after longest: replicas write the status of a thousand templates, and the labels of
+// ten thousand namespaces, for minutes.
 const (
 	quiet   = 5 * time.Second
-	longest = 20 * time.Second
+	longest = 10 * time.Second
 )
 
 // garbage gives back to the system what loading has left of memory. To compile a thousand

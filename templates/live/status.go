@@ -197,17 +197,24 @@ func (w *StatusWriter) say(v Verdict, now time.Time) *word {
 	}
 	if shown := v.shown(); said.shown != shown {
 		said.shown, said.shownSince = shown, now
+		said.wait(v)
 	}
 	if said.namespaces != v.namespaces {
 		said.namespaces, said.pause = v.namespaces, firstPause
 		if v.saysAll() {
 			said.due = now.Add(w.jitter())
-			if soonest := said.shownSince.Add(countPause); soonest.After(said.due) {
-				said.due = soonest
-			}
 		}
+		said.wait(v)
 	}
 	return said
+}
+
+// wait puts off what is about the number alone until the one that is shown has stood long
+// enough, whichever replica wrote it.
+func (said *word) wait(v Verdict) {
+	if soonest := said.shownSince.Add(countPause); v.saysAll() && soonest.After(said.due) {
+		said.due = soonest
+	}
 }
 
 // count notes in how many namespaces the template is in force. It keeps what the status has
@@ -302,6 +309,7 @@ func (w *StatusWriter) forget(name string) {
 	defer w.mu.Unlock()
 	if said := w.words[name]; said != nil {
 		said.due, said.pause = time.Now().Add(w.jitter()), firstPause
+		said.wait(w.verdicts[name])
 	}
 }
 

@@ -40,8 +40,13 @@ func (r *run) busiest(ctx context.Context) ([]ground.Replica, error) {
 	return replicas, nil
 }
 
-// answers is how many reviews the replica has answered, by its metrics.
+// answers is how many reviews the replica has answered.
 func answers(ctx context.Context, replica ground.Replica) (float64, error) {
+	return metric(ctx, replica, "pillion_admission_requests_total{")
+}
+
+// metric adds the values of the replica's metrics whose lines begin with name.
+func metric(ctx context.Context, replica ground.Replica, name string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Admin.String()+"/metrics", nil)
 	if err != nil {
 		return 0, err
@@ -51,7 +56,7 @@ func answers(ctx context.Context, replica ground.Replica) (float64, error) {
 		return 0, err
 	}
 	defer response.Body.Close()
-	return sum(response.Body, "pillion_admission_requests_total{")
+	return sum(response.Body, name)
 }
 
 // sum adds the values of the lines of metrics that begin with name.

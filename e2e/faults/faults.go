@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // A fault is done to a node under load.
@@ -40,6 +41,16 @@ const burstSize = 500
 // away is how long kube-apiserver is away.
 const away = 60 * time.Second
 
+// cutOff is how long one replica does not reach kube-apiserver.
+const cutOff = 45 * time.Second
+
+// missed is what the age of a cache may lack of the time that its replica was cut off, and
+// backLimit is how long the replica may take then to learn what it missed.
+const (
+	missed    = 10 * time.Second
+	backLimit = 10 * time.Second
+)
+
 // hung is longer than it takes until a replica that hangs is ended.
 const hung = 20 * time.Second
 
@@ -63,7 +74,7 @@ var faults = []fault{
 	{name: "scale-to-none", harm: scale(0), hold: 5 * time.Second, mend: scale(2)},
 	{name: "api-server-restart", before: makeLate, harm: apiServerRestart, mend: annotateLate},
 	{name: "api-server-away", before: makeLate, harm: apiServerAway, mend: annotateLate},
-	{name: "cut-off-one", before: makeLate, harm: cutOffOne, hold: 45 * time.Second, mend: func(ctx context.Context, r *run) error { return r.g.Reconnect(ctx) }},
+	{name: "cut-off-one", before: makeLate, harm: cutOffOne, hold: cutOff, mend: reconnect},
 	{name: "configuration-deleted", harm: deleteConfiguration, hold: 3 * time.Second, mend: func(ctx context.Context, r *run) error { return r.upgrade(ctx, reuse) }},
 	{name: "cabundle-emptied", harm: emptyBundles},
 	{name: "ca-secret-deleted", harm: func(ctx context.Context, r *run) error { return r.kubectl(ctx, "delete", "secret", "pillion-ca") }},
@@ -149,33 +160,62 @@ func cutOffOne(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := r.g.CutOff(ctx, replicas[0]); err != nil {
+	r.cut = replicas[0]
+	if err := r.g.CutOff(ctx, r.cut); err != nil {
 		return err
 	}
 	if err := annotateLate(ctx, r); err != nil {
 		return err
 	}
-	return r.knowsNothing(ctx, replicas[0])
+	patch, err := r.askOf(ctx, r.cut, r.late[1])
+	if err == nil && strings.Contains(patch, librarySidecar) {
+		return fmt.Errorf("%s was cut off, and knows what was said after it", r.cut.Name)
+	}
+	return nil
 }
 
-// knowsNothing is an error if the replica injects for a namespace that asked when it was cut off:
-// then it is not.
-func (r *run) knowsNothing(ctx context.Context, cut ground.Replica) error {
-	reviewers, err := r.reviewers(ctx)
+// reconnect lets the replica reach kube-apiserver again. It is an error if the replica reached it
+// meanwhile, or does not learn what it missed.
+func reconnect(ctx context.Context, r *run) error {
+	age, err := metric(ctx, r.cut, `pillion_cache_age_seconds{cache="namespaces"}`)
 	if err != nil {
 		return err
 	}
-	for _, replica := range reviewers {
-		if replica.name != cut.Name {
-			continue
+	if want := cutOff - missed; age < want.Seconds() {
+		return fmt.Errorf("%s was cut off for %s, and its cache of namespaces is %.1f s old", r.cut.Name, cutOff, age)
+	}
+	if err := r.g.Reconnect(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = measure.Within(ctx, backLimit, func() error {
+		patch, err := r.askOf(ctx, r.cut, r.late[1])
+		if err == nil && !strings.Contains(patch, librarySidecar) {
+			err = fmt.Errorf("%s does not know what was said while it was cut off", r.cut.Name)
 		}
-		patch, err := replica.ask(ctx, r.late[1])
-		fmt.Fprintf(r.out, "  %s, cut off, asked about a namespace that it cannot know: a patch of %d bytes (%v)\n", cut.Name, len(patch), err)
-		if strings.Contains(patch, librarySidecar) {
-			return fmt.Errorf("%s knows what was said after it was cut off", cut.Name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "  %s: its cache of namespaces was %.1f s old, and it knows what it missed %s after it was connected again\n",
+		r.cut.Name, age, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// askOf returns the patch that the replica itself answers for a pod of the namespace, by the entry
+// of namespaces that fail open.
+func (r *run) askOf(ctx context.Context, one ground.Replica, namespace string) (string, error) {
+	reviewers, err := r.reviewers(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, replica := range reviewers {
+		if replica.name == one.Name {
+			return replica.ask(ctx, namespace)
 		}
 	}
-	return nil
+	return "", fmt.Errorf("%s is not ready any more", one.Name)
 }
 
 // makeLate makes two namespaces of which nobody asks anything yet.

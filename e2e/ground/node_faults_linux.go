@@ -10,13 +10,19 @@ import (
 // cutTable is the table of nftables that holds what CutOff drops.
 const cutTable = "pillion_cut"
 
-// CutOff drops all that the replica sends to kube-apiserver, on connections that stand too.
-// What kube-apiserver sends to the replica, and the answers to that, pass. Reconnect ends it.
+// CutOff drops all packets of the connections that the replica makes to kube-apiserver, those
+// that stand too: what it sends, and what comes back, since a watch brings its next event
+// before anybody misses an answer. Connections that kube-apiserver makes to the replica pass.
+// Reconnect ends it.
 func (g *Node) CutOff(ctx context.Context, r Replica) error {
-	rules := fmt.Sprintf(`table inet %s {
+	rules := fmt.Sprintf(`table inet %[1]s {
 	chain input {
 		type filter hook input priority -10;
-		ip saddr %s tcp dport %d drop
+		ip saddr %[2]s tcp dport %[3]d drop
+	}
+	chain output {
+		type filter hook output priority -10;
+		ip daddr %[2]s tcp sport %[3]d drop
 	}
 }
 `, cutTable, r.Serve.Addr(), apiServerPort)

@@ -161,6 +161,9 @@ func cutOffOne(ctx context.Context, r *run) error {
 		return err
 	}
 	r.cut = replicas[0]
+	if r.cutAnswers, r.cut503, err = r.cutCounts(ctx); err != nil {
+		return err
+	}
 	if err := r.g.CutOff(ctx, r.cut); err != nil {
 		return err
 	}
@@ -184,6 +187,10 @@ func reconnect(ctx context.Context, r *run) error {
 	if want := cutOff - missed; age < want.Seconds() {
 		return fmt.Errorf("%s was cut off for %s, and its cache of namespaces is %.1f s old", r.cut.Name, cutOff, age)
 	}
+	answered, unavailable, err := r.cutCounts(ctx)
+	if err != nil {
+		return err
+	}
 	if err := r.g.Reconnect(ctx); err != nil {
 		return err
 	}
@@ -198,9 +205,19 @@ func reconnect(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "  %s: its cache of namespaces was %.1f s old, and it knows what it missed %s after it was connected again\n",
-		r.cut.Name, age, time.Since(began).Round(time.Millisecond))
+	fmt.Fprintf(r.out, "  %s: cut off, it answered %.0f reviews and sent %.0f away; its cache of namespaces was %.1f s old; it knows what it missed %s after it was connected again\n",
+		r.cut.Name, answered-r.cutAnswers, unavailable-r.cut503, age, time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// cutCounts are how many reviews the replica that is cut off has answered, and how many it has sent
+// to another replica.
+func (r *run) cutCounts(ctx context.Context) (answered, unavailable float64, err error) {
+	if answered, err = answers(ctx, r.cut); err != nil {
+		return 0, 0, err
+	}
+	unavailable, err = metric(ctx, r.cut, "pillion_admission_unavailable_total{")
+	return answered, unavailable, err
 }
 
 // askOf returns the patch that the replica itself answers for a pod of the namespace, by the entry

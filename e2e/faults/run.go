@@ -39,12 +39,13 @@ type run struct {
 	state    *state
 	load     *load
 	windows  map[string]Window
-	audited  int64          // how far the audit log has been read
-	late     []string       // namespaces that a fault has change while it lasts
-	cut      ground.Replica // the one that was last cut off from kube-apiserver
-	// cutAnswers and cut503 are what it had answered, and sent away, before that.
+	audited  int64                    // how far the audit log has been read
+	late     []string                 // namespaces that a fault has change while it lasts
+	starts   map[string]time.Duration // by replica and process: until it was ready
+	// cut is the replica that was last cut off from kube-apiserver. Before that, it had answered
+	// cutAnswers reviews and sent cut503 away.
+	cut                ground.Replica
 	cutAnswers, cut503 float64
-	starts             map[string]time.Duration // by replica and process: until it was ready
 	// streams are those of the fault that is being done, which end with it.
 	streams    sync.WaitGroup
 	streamsEnd context.Context

@@ -26,8 +26,8 @@ func limitMemory(limit int64) {
 // latest after longest: replicas write the status of a thousand templates, and the labels of
 // ten thousand namespaces, for minutes.
 const (
-	quiet   = 5 * time.Second
-	longest = 10 * time.Second
+	quiet   = 2 * time.Second
+	longest = 5 * time.Second
 )
 
 // garbage gives back to the system what loading has left of memory. To compile a thousand

@@ -16,7 +16,7 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		g.free = func() { count.Add(1) }
 		ended := make(chan error)
 		go func() { ended <- g.run(ctx) }()
-		for range 4 { // a load of four seconds
+		for range 2 { // a load of two seconds
 			time.Sleep(time.Second)
 			g.left()
 		}
@@ -42,7 +42,7 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if freed := count.Load(); freed < 2+8 || freed > 2+11 {
+		if freed := count.Load(); freed < 2+16 || freed > 2+21 {
 			t.Errorf("memory was given back %d times in a load of 100 seconds, want every %s", freed-2, longest)
 		}
 		stop()

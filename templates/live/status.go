@@ -60,7 +60,7 @@ type StatusWriter struct {
 
 	mu sync.Mutex
 	// verdicts are the newest, by name; words what was last said of each.
-	verdicts map[string]Verdict
+	verdicts map[string]*Verdict
 	words    map[string]*word
 	// namespaces has in how many namespaces each template is in force, as far as it is
 	// counted.
@@ -91,17 +91,18 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
-		patch: patch, logger: logger, wake: make(chan struct{}, 1), verdicts: map[string]Verdict{}, words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
+		patch: patch, logger: logger, wake: make(chan struct{}, 1), verdicts: map[string]*Verdict{}, words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
 	}
 }
 
-// Observe takes the verdicts on all objects that there are. It does not wait.
+// Observe takes the verdicts on all objects that there are. It does not wait. The caller must
+// not change them afterwards.
 func (w *StatusWriter) Observe(verdicts []Verdict) {
 	w.mu.Lock()
 	clear(w.verdicts)
-	for _, v := range verdicts {
-		w.verdicts[v.Object.Name] = v
+	for i := range verdicts {
+		w.verdicts[verdicts[i].Object.Name] = &verdicts[i]
 	}
 	w.mu.Unlock()
 	w.signal()
@@ -153,7 +154,8 @@ func (w *StatusWriter) due(now time.Time) (due []Verdict, next time.Duration) {
 		}
 	}
 	var numbers []Verdict
-	for name, v := range w.verdicts {
+	for name, latest := range w.verdicts {
+		v := *latest
 		n, counted := w.namespaces[name]
 		v.count(n, counted)
 		wait := w.say(v, now).due.Sub(now)
@@ -309,7 +311,9 @@ func (w *StatusWriter) forget(name string) {
 	defer w.mu.Unlock()
 	if said := w.words[name]; said != nil {
 		said.due, said.pause = time.Now().Add(w.jitter()), firstPause
-		said.wait(w.verdicts[name])
+		if v := w.verdicts[name]; v != nil {
+			said.wait(*v)
+		}
 	}
 }
 

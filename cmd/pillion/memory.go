@@ -17,8 +17,16 @@ func limitMemory(limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit * 5 / 8)
 	}
+	collectAt(servingPercent)
+}
+
+// How much garbage there may be, as a part of what is kept, before it is collected: while
+// something is loaded, and else.
+const loadingPercent, servingPercent = 75, 200
+
+func collectAt(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200)
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -36,10 +44,12 @@ const (
 type garbage struct {
 	loaded chan struct{}
 	free   func()
+	// collectAt says how often garbage is collected.
+	collectAt func(percent int)
 }
 
 func newGarbage() *garbage {
-	return &garbage{loaded: make(chan struct{}, 1), free: debug.FreeOSMemory}
+	return &garbage{loaded: make(chan struct{}, 1), free: debug.FreeOSMemory, collectAt: collectAt}
 }
 
 // left says that something was loaded. It does not wait.
@@ -60,6 +70,7 @@ func (g *garbage) run(ctx context.Context) error {
 			return nil
 		case <-g.loaded:
 		}
+		g.collectAt(loadingPercent)
 		latest := time.After(longest)
 		for settled := false; !settled; {
 			select {
@@ -73,5 +84,6 @@ func (g *garbage) run(ctx context.Context) error {
 			}
 		}
 		g.free()
+		g.collectAt(servingPercent)
 	}
 }

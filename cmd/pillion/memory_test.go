@@ -14,6 +14,8 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		var count atomic.Int32
 		g := newGarbage()
 		g.free = func() { count.Add(1) }
+		var percent atomic.Int32
+		g.collectAt = func(p int) { percent.Store(int32(p)) }
 		ended := make(chan error)
 		go func() { ended <- g.run(ctx) }()
 		for range 2 { // a load of two seconds
@@ -24,6 +26,9 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		synctest.Wait()
 		if freed := count.Load(); freed != 0 {
 			t.Errorf("memory was given back %d times while something was loaded", freed)
+		}
+		if p := percent.Load(); p != loadingPercent {
+			t.Errorf("garbage is collected at %d percent during the load", p)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -44,6 +49,9 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		synctest.Wait()
 		if freed := count.Load(); freed < 2+16 || freed > 2+21 {
 			t.Errorf("memory was given back %d times in a load of 100 seconds, want every %s", freed-2, longest)
+		}
+		if p := percent.Load(); p != servingPercent {
+			t.Errorf("garbage is collected at %d percent after the load", p)
 		}
 		stop()
 		if err := <-ended; err != nil {

@@ -141,6 +141,9 @@ func (p proveCommand) failed(ctx context.Context, err error) error {
 	if code, ok := reason.OfRefusal(err); ok {
 		err = fmt.Errorf("the API server reaches Pillion, and Pillion refuses the pod (%s): %w", code, err)
 	}
+	if proof.Unanswered(err, p.prefix) {
+		err = fmt.Errorf("the API server calls Pillion and gets no answer: see that its pods are ready and verify (kubectl -n NAMESPACE get pods; pillion status): %w", err)
+	}
 	if ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)
 	}

@@ -75,6 +75,12 @@ func (p *Prover) prove(ctx context.Context) *Failure {
 	return nil
 }
 
+// Unanswered reports whether a pod was refused because the API server called Pillion, with
+// this prefix, and got no answer that it can use.
+func Unanswered(err error, prefix string) bool {
+	return strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "."+prefix+`"`)
+}
+
 // failure names the error of a request that was to create a pod.
 func (p *Prover) failure(ctx context.Context, err error) *Failure {
 	o := p.options
@@ -94,7 +100,7 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return failed(NoAnswer, "the API server does not answer the proof in namespace %s", o.Namespace)
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return missing()
-	case strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "."+o.Prefix+`"`):
+	case Unanswered(err, o.Prefix):
 		return failed(WebhookFailed, "the API server calls Pillion for a pod of namespace %s, and gets no answer that it can use; "+
 			"see that Pillion's Service has ready endpoints, that its port is reachable from the API servers, and that the caBundle verifies its certificate (pillion status)", o.Namespace)
 	case strings.Contains(err.Error(), "error looking up service account"):

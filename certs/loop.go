@@ -3,6 +3,8 @@ package certs
 import (
 	"context"
 	"time"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 const (
@@ -33,15 +35,6 @@ func (l *loop) changed() {
 // run calls round until ctx ends, one call at a time. round returns how long to wait
 // for a change before the next call.
 func (l *loop) run(ctx context.Context, round func(context.Context) time.Duration) {
-	for {
-		timer := time.NewTimer(round(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-l.wake:
-			timer.Stop()
-		case <-timer.C:
-		}
+	for waiting.Until(ctx, round(ctx), l.wake) {
 	}
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 // permissionInterval is how often the permissions are checked while the source runs. A
@@ -39,10 +40,8 @@ func (p *permissions) await(ctx context.Context) bool {
 		if err == nil {
 			return true
 		}
-		select {
-		case <-ctx.Done():
+		if !waiting.For(ctx, checkInterval) {
 			return false
-		case <-time.After(checkInterval):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -267,12 +268,7 @@ func (r *run) late(ctx context.Context, why string) error {
 
 // pause waits for the next look. It returns false if there is none.
 func (r *run) pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(r.Poll):
-		return true
-	}
+	return waiting.For(ctx, r.Poll)
 }
 
 func names(pods []Pod) string {

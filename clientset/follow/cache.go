@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 const (
@@ -148,7 +150,7 @@ func (c *Cache) run(ctx context.Context, pages bool) {
 		if apierrors.IsForbidden(c.Failed("watch")) && c.Failed("list") == nil {
 			pause = forbiddenPause
 		}
-		if !sleep(ctx, jittered(pause)) {
+		if !waiting.For(ctx, jittered(pause)) {
 			return
 		}
 	}
@@ -387,15 +389,3 @@ func versionOf(object any) string {
 
 // jittered returns a duration between d and twice as much.
 func jittered(d time.Duration) time.Duration { return d + rand.N(d) }
-
-// sleep waits. It reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

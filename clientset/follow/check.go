@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 const (
@@ -184,7 +186,7 @@ func (c *Cache) checkUntil(ctx context.Context) {
 		return
 	case <-c.synced:
 	}
-	for pause := checkPause; sleep(ctx, pause); {
+	for pause := checkPause; waiting.For(ctx, pause); {
 		pause = checkPause
 		if err := c.check(ctx); err != nil {
 			pause = failedPause
@@ -355,7 +357,7 @@ func (c *Cache) settled(ctx context.Context) bool {
 			return false
 		case pending == 0:
 			return true
-		case time.Now().After(deadline) || !sleep(ctx, 20*time.Millisecond):
+		case time.Now().After(deadline) || !waiting.For(ctx, 20*time.Millisecond):
 			return false
 		}
 	}

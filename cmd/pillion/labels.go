@@ -46,13 +46,7 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 		Labels: labels, Templates: set.Snapshot, Namespaces: namespaces.Labelled{Informer: ns}, Ready: ready, Logger: log,
 		Write: labelWriter{writer}.write,
 		MayPatch: func(ctx context.Context) (bool, error) {
-			review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"}},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				return false, fmt.Errorf("asking the API server for the permission to patch namespaces: %w", err)
-			}
-			return review.Status.Allowed, nil
+			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"})
 		},
 	})
 	set.OnChange(func(*templates.Set) { k.Changed() })

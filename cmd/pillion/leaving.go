@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/injector/webhook"
 )
 
@@ -52,7 +53,7 @@ func newLeaving(client metadata.Interface, c serveConfig, u *unlabeller, log *sl
 // Run watches for the marker until ctx ends, which is no error.
 func (l *leaving) Run(ctx context.Context) error {
 	said := ""
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !l.yes() {
 		pause := time.Second
 		w, err := l.marker(ctx)
 		if err == nil {
@@ -63,13 +64,9 @@ func (l *leaving) Run(ctx context.Context) error {
 			said = err.Error()
 			l.log.Warn("the ConfigMap that says that the release is being removed cannot be watched: labels of namespaces stay then, until `pillion unlabel`", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-l.seen:
-			<-ctx.Done()
-		case <-time.After(pause):
-		}
+		waiting.Until(ctx, pause, l.seen)
 	}
+	<-ctx.Done()
 	return nil
 }
 

@@ -39,13 +39,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 			return client.Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 		MayCreate: func(ctx context.Context) (bool, error) {
-			review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace}},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				return false, fmt.Errorf("asking the API server for the permission to create pods: %w", err)
-			}
-			return review.Status.Allowed, nil
+			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})
 		},
 		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
 	}), nil

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -239,10 +240,7 @@ func readTemplates(ctx context.Context, o live.Options) (*templates.Set, error) 
 				return nil, s.Err
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
+		waiting.For(ctx, 20*time.Millisecond)
 	}
 	return nil, fmt.Errorf("reading the templates in force: %w", err)
 }

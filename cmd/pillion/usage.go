@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/injector/handover"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/usage"
@@ -81,14 +82,8 @@ func checkAll(checks []webhook.Check) error {
 // once returns a run that begins when something is ready.
 func once(ready func() error, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		ticker := time.NewTicker(20 * time.Millisecond)
-		defer ticker.Stop()
-		for ready() != nil {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
+		if !waiting.UntilReady(ctx, 20*time.Millisecond, ready) {
+			return nil
 		}
 		return run(ctx)
 	}

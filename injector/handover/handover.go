@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -293,24 +294,12 @@ func (h *Handover) next(names []string) []string {
 // false if ctx has ended.
 func (h *Handover) sleep(ctx context.Context, d time.Duration) bool {
 	if h.Ready() == nil {
-		if !wait(ctx, poll, nil) {
+		if !waiting.For(ctx, poll) {
 			return false
 		}
 		d -= poll
 	}
-	return wait(ctx, d, h.wake)
-}
-
-func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-wake:
-	case <-timer.C:
-	}
-	return true
+	return waiting.Until(ctx, d, h.wake)
 }
 
 var failingDesc = prometheus.NewDesc("pillion_templates_in_use_failing", "1 while the templates in use cannot be recorded, so that an upgrade that drops one would not be held up; the log says why.", nil, nil)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -112,10 +113,8 @@ func (k *Keeper) signal() {
 
 // Run keeps the labels until ctx ends, which is no error.
 func (k *Keeper) Run(ctx context.Context) error {
-	for k.options.Ready() != nil {
-		if !sleep(ctx, readyInterval, nil) {
-			return nil
-		}
+	if !waiting.UntilReady(ctx, readyInterval, k.options.Ready) {
+		return nil
 	}
 	k.mu.Lock()
 	k.all, k.changed = true, map[string]bool{} // to be new to the cache is not urgent
@@ -134,23 +133,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 				k.write(ctx, d.place, d.change)
 			})
 		}
-		if len(due) == 0 && !sleep(ctx, next, k.wake) {
+		if len(due) == 0 && !waiting.Until(ctx, next, k.wake) {
 			return nil
 		}
 	}
-}
-
-// sleep waits for a time, or until woken. It returns false if ctx has ended.
-func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-woken:
-	case <-timer.C:
-	}
-	return true
 }
 
 // begin waits until one more write may begin. It returns false if ctx ends first.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 const (
@@ -121,10 +123,8 @@ func (p *Prover) Err() error {
 
 // Run proves until ctx ends, which is no error.
 func (p *Prover) Run(ctx context.Context) error {
-	for p.options.Ready() != nil {
-		if !sleep(ctx, readyInterval) {
-			return nil
-		}
+	if !waiting.UntilReady(ctx, readyInterval, p.options.Ready) {
+		return nil
 	}
 	for {
 		began := time.Now()
@@ -132,20 +132,9 @@ func (p *Prover) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !sleep(ctx, p.take(began, failure)) {
+		if !waiting.For(ctx, p.take(began, failure)) {
 			return nil
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -92,7 +93,7 @@ func NewCounter(o Options) *Counter {
 // Run looks at the pods again and again until ctx ends, which is no error.
 func (c *Counter) Run(ctx context.Context) error {
 	wait := firstLook + rand.N(firstLook)
-	for sleep(ctx, wait) {
+	for waiting.For(ctx, wait) {
 		wait = c.options.Every*9/10 + rand.N(c.options.Every/5+1)
 		if c.options.Ready() != nil {
 			wait = firstLook
@@ -105,17 +106,6 @@ func (c *Counter) Run(ctx context.Context) error {
 		c.note(found, err)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // note keeps the result of a look. Where a look fails, the result of the one before stays, with
@@ -164,7 +154,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			}
 			count.add(s)
 			if spent += c.options.Now().Sub(began); spent > stint {
-				if !sleep(ctx, 3*spent) {
+				if !waiting.For(ctx, 3*spent) {
 					return ctx.Err()
 				}
 				spent = 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -83,10 +84,8 @@ func (c *Counter) Latest() (count Count, ok bool) {
 
 // Run counts until ctx ends, which is no error.
 func (c *Counter) Run(ctx context.Context) error {
-	for c.options.Ready() != nil {
-		if !sleep(ctx, readyInterval) {
-			return nil
-		}
+	if !waiting.UntilReady(ctx, readyInterval, c.options.Ready) {
+		return nil
 	}
 	c.Changed()
 	for {
@@ -97,7 +96,7 @@ func (c *Counter) Run(ctx context.Context) error {
 		}
 		start := time.Now()
 		c.count()
-		if !sleep(ctx, min(max(share*time.Since(start), leastPause), mostPause)) {
+		if !waiting.For(ctx, min(max(share*time.Since(start), leastPause), mostPause)) {
 			return nil
 		}
 	}
@@ -166,16 +165,4 @@ func (u Usage) Worst(most int) (worst []Unknown, rest int) {
 		rest += other.Namespaces
 	}
 	return worst[:min(most, len(worst))], rest
-}
-
-// sleep waits, and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -125,7 +126,7 @@ func (c *cluster) probe(ctx context.Context, followed bool, report func(Report))
 		if !apierrors.IsNotFound(err) {
 			pause = failedInterval
 		}
-		if !sleep(ctx, pause) {
+		if !waiting.For(ctx, pause) {
 			return false
 		}
 	}
@@ -212,7 +213,7 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 			report(r)
 		}
 		// The replicas write the status of each template, one after the other.
-		if !sleep(ctx, reportPause) {
+		if !waiting.For(ctx, reportPause) {
 			return
 		}
 	}

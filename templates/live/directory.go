@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 const (
@@ -50,7 +52,7 @@ func (d *directory) Run(ctx context.Context, report func(Report)) {
 			interval = firstInterval
 		}
 		last = sum
-		if !sleep(ctx, interval) {
+		if !waiting.For(ctx, interval) {
 			return
 		}
 	}
@@ -133,16 +135,4 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
-}
-
-// sleep waits, and reports whether it did so to the end.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

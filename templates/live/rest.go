@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 	"time"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
 )
 
 // Templates that nothing asks for are put to rest, if there are many: a cluster with a
@@ -17,7 +19,7 @@ const (
 
 // putToRest puts templates to rest until ctx ends.
 func (t *Templates) putToRest(ctx context.Context) {
-	for sleep(ctx, restAfter) {
+	for waiting.For(ctx, restAfter) {
 		all, awake := t.Snapshot().All(), 0
 		for _, e := range all {
 			if e.Template != nil && !e.Template.AtRest() {

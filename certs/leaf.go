@@ -18,8 +18,9 @@ type leaf struct {
 	// issuer is the CA; nil if this process does not know the CA.
 	issuer *x509.Certificate
 
-	// accepted remembers what verify has found: readiness asks several times a second, for
-	// every entry, and nothing in Pillion at rest costs as much.
+	// accepted has what verify found, by what it was asked. Readiness asks several times a
+	// second for every entry, and to verify each time would be most of what a Pillion at rest
+	// computes.
 	mu       sync.Mutex
 	accepted map[accepting]window
 }

@@ -55,7 +55,7 @@ type Options struct {
 	// no streamed lists.
 	Client any
 
-	// Transform makes of an object what the cache keeps. It leaves alone what it has made.
+	// Transform turns an object into what the cache keeps. Given its own result, it changes nothing.
 	Transform cache.TransformFunc
 	// Changed is called with the key of each object that is new, different or gone, once
 	// the cache has it. It must return soon.
@@ -79,7 +79,7 @@ type Cache struct {
 	watches *rate.Limiter
 
 	mu sync.Mutex
-	// at is the newest resource version of which the cache has everything.
+	// at is a resource version. The cache has every change up to it.
 	at string
 	// failed has the last error of each verb that does not work.
 	failed map[string]error

@@ -16,7 +16,7 @@ import (
 )
 
 // leaving is what a replica does while its release is removed. Helm first makes a ConfigMap,
-// the marker: whoever sees it sets no label any more. Then Helm makes others, whose reviews are
+// the marker. A replica that sees it sets no more labels. Then Helm makes others, whose reviews are
 // answered when the labels are off, or when the API server waits no longer. So Helm waits for
 // as long as a review takes, and where nobody answers, not at all.
 type leaving struct {

@@ -46,7 +46,7 @@ With --namespace the pod has the annotation pillion.dev/inject: "true". With --i
 
 After that, one more pod asks for each template that a namespace names. It is an error
 if there is no such template, because pods of that namespace are refused. You need the
-permission to list namespaces; without it, prove says what it has not looked at.`,
+permission to list namespaces. Without it, prove says which of these checks it left out.`,
 		Example: `  pillion prove
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,

@@ -52,7 +52,7 @@ type replicaReport struct {
 	Ready bool   `json:"ready"`
 	// Templates are those that it applies, library and all, with their hashes.
 	Templates map[string]string `json:"templates"`
-	// Broken are those of which a newer version is broken.
+	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
 	Broken []string `json:"broken,omitempty"`
 	// CacheAgeSeconds says how long ago each cache was last known to be right.
 	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`

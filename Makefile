@@ -7,7 +7,7 @@ FUZZTIME ?= 1m
 FUZZPARALLEL ?= 0
 E2E := cd e2e &&
 GROUND_COMMAND := .cache/ground-command
-# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.36 or 1.35,
+# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37 or 1.36,
 # HELM=3 or 4. The first is the default.
 export GROUND K8S HELM
 
@@ -44,12 +44,11 @@ ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADe
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	@$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \
-	  -- GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) . \
-	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.36 HELM=4 $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
+	  -- GROUND=controlplane K8S=1.37 HELM=3 $(E2E_TESTS) . \
+	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.37 HELM=4 $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
 
-# MutatingAdmissionPolicy is a beta there that an API server does not serve by itself.
-older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.35
-	$(E2E) go run ./cmd/tally GROUND=controlplane K8S=1.35 HELM=3 $(E2E_TESTS) -skip '^TestAMutatingAdmissionPolicyBesidePillion$$' .
+older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.36
+	$(E2E) go run ./cmd/tally GROUND=controlplane K8S=1.36 HELM=3 $(E2E_TESTS) .
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar
@@ -94,7 +93,6 @@ bench: ## what an admission costs, and how that grows with the pod: a line BENCH
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./injector/webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
 
-# Kubernetes 1.35 serves no MutatingAdmissionPolicy by itself.
 ROUNDS ?= 1000
 bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each
 	@$(E2E) go build -o ../.cache/bench ./cmd/bench

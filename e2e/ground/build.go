@@ -31,7 +31,7 @@ type programs struct {
 	cold      string // roughly how long it takes with an empty build cache
 }
 
-// module is the module of a version below a folder of e2e, such as "kubernetes/v1.36".
+// module is the module of a version below a folder of e2e, such as "kubernetes/v1.37".
 func module(folder, version string) string { return folder + "/v" + version }
 
 // etcdPrograms is the one etcd for every version of Kubernetes.

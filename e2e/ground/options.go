@@ -19,7 +19,7 @@ const (
 
 // What can be asked for, the default first.
 var (
-	kubernetesVersions = []string{"1.36", "1.35"}
+	kubernetesVersions = []string{"1.37", "1.36"}
 	helmVersions       = []string{"3", "4"}
 )
 
@@ -28,7 +28,7 @@ type Options struct {
 	// Kind is KindNode or KindControlPlane. Default: a node where one can run, else a
 	// control plane.
 	Kind string
-	// Kubernetes is the minor version, such as "1.36".
+	// Kubernetes is the minor version, such as "1.37".
 	Kubernetes string
 	// Helm is the major version, such as "3", of the helm that Tool gives.
 	Helm string

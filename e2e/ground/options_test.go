@@ -10,7 +10,7 @@ func TestARunningGroundWillDoUnlessAnotherOneIsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := chosen.String(), "node, Kubernetes 1.36, Helm 4"; got != want {
+	if got, want := chosen.String(), "node, Kubernetes 1.37, Helm 4"; got != want {
 		t.Errorf("it is %q, want %q", got, want)
 	}
 	for _, c := range []struct {
@@ -18,9 +18,9 @@ func TestARunningGroundWillDoUnlessAnotherOneIsAskedFor(t *testing.T) {
 		want  []string
 	}{
 		{Options{}, nil},
-		{Options{Kind: KindNode, Kubernetes: "1.36", Helm: "4"}, nil},
+		{Options{Kind: KindNode, Kubernetes: "1.37", Helm: "4"}, nil},
 		{Options{Kind: KindControlPlane}, []string{"GROUND=controlplane"}},
-		{Options{Kind: KindNode, Kubernetes: "1.35", Helm: "3"}, []string{"K8S=1.35", "HELM=3"}},
+		{Options{Kind: KindNode, Kubernetes: "1.36", Helm: "3"}, []string{"K8S=1.36", "HELM=3"}},
 		{Options{Kind: "nowhere"}, []string{"GROUND=nowhere"}},
 	} {
 		if got := c.asked.Differ(chosen); !slices.Equal(got, c.want) {

@@ -296,6 +296,7 @@ by name: spec.containers[].resources.claims
 by name: spec.dnsConfig.options
 by name: spec.ephemeralContainers
 by name: spec.ephemeralContainers[].env
+by name: spec.evictionResponders
 by name: spec.imagePullSecrets
 by name: spec.initContainers
 by name: spec.resourceClaims
@@ -348,6 +349,7 @@ set: spec.containers[].envFrom
 set: spec.containers[].restartPolicyRules[].exitCodes.values
 set: spec.containers[].securityContext.capabilities.add
 set: spec.containers[].securityContext.capabilities.drop
+set: spec.containers[].volumeMounts[].bindMountOptions
 set: spec.dnsConfig.nameservers
 set: spec.dnsConfig.searches
 set: spec.readinessGates

@@ -54,7 +54,7 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 			cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals(),
 		),
-		library.URLs(), library.Regex(), library.Lists(), library.Quantity(), library.IP(), library.CIDR(), library.Format(),
+		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)), library.Quantity(), library.IP(), library.CIDR(), library.Format(),
 		library.SemverLib(library.SemverVersion(1)),
 		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(), ext.Lists(ext.ListsVersion(3)),
 		cel.CustomTypeAdapter(adapter{}),

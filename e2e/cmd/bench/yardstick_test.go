@@ -35,6 +35,9 @@ var (
 	}
 )
 
+// isToken reports whether a mount is the one of the service account's token.
+func isToken(mount corev1.VolumeMount) bool { return equality.Semantic.DeepEqual(mount, token) }
+
 // admitted is a pod as the API server sends it.
 func admitted() *corev1.Pod {
 	pod := measure.ReplicaSetPod()
@@ -90,7 +93,7 @@ func TestTheFixedWebhooksAddTheSidecarOnce(t *testing.T) {
 		if err != nil || !equality.Semantic.DeepEqual(got, small) {
 			t.Errorf("%s adds %+v (%v), want %+v", path, got, err, small)
 		}
-		if has := slices.Contains(pod.Spec.InitContainers[0].VolumeMounts, token); has != withToken {
+		if has := slices.ContainsFunc(pod.Spec.InitContainers[0].VolumeMounts, isToken); has != withToken {
 			t.Errorf("%s: the sidecar has the token: %t, want %t", path, has, withToken)
 		}
 		if has := pod.Annotations[statusKey] == small.Record; has != (path == recordPath) {

@@ -41,6 +41,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/library":   append(clients, module),
 		"templates/live":      {module + "certs"},
 		"offline/workload":    append(clients, module),
+		"offline/apirules":    append(clients, module),
 		"offline/samples":     append(clients, module+"injector", module+"certs"),
 		"offline/lint":        append(clients, module+"injector/policy", module+"certs"),
 		"offline/cases":       append(clients, module+"certs"),

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -148,7 +148,7 @@ func podSecurityLevel(pod map[string]any) (string, error) {
 	if err := json.Unmarshal(data, &typed); err != nil {
 		return "", fmt.Errorf("reading the pod: %w", err)
 	}
-	level, _ := lint.PodSecurity(&typed)
+	level, _ := apirules.PodSecurity(&typed)
 	return string(level), nil
 }
 

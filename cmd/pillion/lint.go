@@ -138,17 +138,19 @@ type lintReport struct {
 }
 
 type lintedTemplate struct {
-	Source   string         `json:"source"`
-	Template string         `json:"template,omitempty"`
-	Hash     string         `json:"hash,omitempty"`
-	OK       bool           `json:"ok"`
+	Source   string `json:"source"`
+	Template string `json:"template,omitempty"`
+	Hash     string `json:"hash,omitempty"`
+	OK       bool   `json:"ok"`
+	// Tried is how many sample pods got the template.
+	Tried    int            `json:"tried"`
 	Findings []lint.Finding `json:"findings"`
 }
 
 func reportOf(results []lint.Result) lintReport {
 	var report lintReport
 	for _, r := range results {
-		t := lintedTemplate{Source: r.Source, Template: r.Template, Hash: r.Hash, OK: true, Findings: r.Findings}
+		t := lintedTemplate{Source: r.Source, Template: r.Template, Hash: r.Hash, OK: true, Tried: r.Tried, Findings: r.Findings}
 		if t.Findings == nil {
 			t.Findings = []lint.Finding{}
 		}
@@ -169,15 +171,26 @@ func reportOf(results []lint.Result) lintReport {
 var lintWriters = map[string]func(io.Writer, lintReport) error{"text": writeLintText, "json": writeLintJSON}
 
 func writeLintText(w io.Writer, report lintReport) error {
+	untried := 0
 	for _, t := range report.Templates {
+		if t.OK && t.Tried == 0 {
+			untried++
+		}
 		for _, f := range t.Findings {
 			fmt.Fprintln(w, f)
 		}
-		if t.OK {
+		switch {
+		case t.OK && t.Tried == 0:
+			fmt.Fprintf(w, "%s: template %s: compiles, and was not tried on any pod (hash %s)\n", t.Source, t.Template, t.Hash)
+		case t.OK:
 			fmt.Fprintf(w, "%s: template %s: ok (hash %s)\n", t.Source, t.Template, t.Hash)
 		}
 	}
-	_, err := fmt.Fprintf(w, "templates: %d, errors: %d, warnings: %d\n", len(report.Templates), report.Errors, report.Warnings)
+	last := fmt.Sprintf("templates: %d, errors: %d, warnings: %d", len(report.Templates), report.Errors, report.Warnings)
+	if untried > 0 {
+		last += fmt.Sprintf(", not tried: %d", untried)
+	}
+	_, err := fmt.Fprintln(w, last)
 	return err
 }
 

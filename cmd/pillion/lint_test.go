@@ -69,3 +69,30 @@ func TestLintTakesTheAuthorsPods(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 }
+
+// A template that no sample pod gets was "ok" with no errors, whatever it injects.
+func TestATemplateThatNoSampleGetsIsNotOK(t *testing.T) {
+	untried := mistakes + "untried.yaml"
+	code, out, errs := call(t, "", nil, "lint", untried)
+	for _, want := range []string{
+		`the matchCondition "has-data" is false: pod.spec.?volumes.orValue([]).exists(v, v.name == 'data') (minimal, restricted, job, host-network)`, "--pod FILE [untried]",
+		"template untried: compiles, and was not tried on any pod (hash ", "templates: 1, errors: 0, warnings: 1, not tried: 1",
+	} {
+		if code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("exit %d, without %q:\n%s%s", code, want, out, errs)
+		}
+	}
+	if code, out, _ := call(t, "", nil, "lint", "--strict", untried); code != exitError {
+		t.Errorf("strict: exit %d\n%s", code, out)
+	}
+	if _, out, _ := call(t, "", nil, "lint", "-o", "json", untried); !strings.Contains(out, `"tried": 0`) {
+		t.Errorf("JSON:\n%s", out)
+	}
+	pod := map[string]string{"pod.yaml": "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: 'w:1'}], volumes: [{name: data, emptyDir: {}}]}\n", "other.yaml": "kind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: web, image: 'w:1'}]}\n"}
+	if code, out, errs := call(t, "", pod, "lint", untried, "--pod", "DIR/pod.yaml"); code != exitError || !strings.Contains(out, "audit_sidecar") || strings.Contains(out, "[untried]") {
+		t.Errorf("with a pod that gets it: exit %d\n%s%s", code, out, errs)
+	}
+	if _, out, _ := call(t, "", pod, "lint", untried, "--pod", "DIR/other.yaml"); !strings.Contains(out, "does not get it: the matchCondition") || !strings.Contains(out, "not tried: 1") {
+		t.Errorf("with a pod that does not get it:\n%s", out)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -46,10 +47,12 @@ var Rules = []Rule{
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name."},
 	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected; a warning if that is privileged."},
+	{"reference", Warning, "A name that the API accepts and nothing has: a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
 	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},
 	{"same-place", Warning, "Two templates put a native sidecar first and have the same order, so that their names decide."},
 	{"text", Warning, "A value stands inside a shell script or the text of a configuration, where it can mean more than a value."},
+	{"untried", Warning, "No sample pod gets the template, so nothing of what it injects was checked. Give a pod that gets it with --pod. Where only a pod of yours does not get it, a note."},
 	{"warning", Warning, "The manifest has something that is allowed and probably not meant."},
 }
 
@@ -108,7 +111,9 @@ type Result struct {
 	Source   string
 	Template string
 	// Hash is empty if the template did not compile.
-	Hash     string
+	Hash string
+	// Tried is how many sample pods got the template, so that the resulting pod was checked.
+	Tried    int
 	Findings []Finding
 }
 
@@ -144,6 +149,14 @@ type judged struct {
 	// leveled is set once the Pod Security level is reported. That is the level without
 	// optional parameters, unless the template renders to nothing without them.
 	leveled bool
+	// passed says why sample pods do not get the template, with the pods of each reason.
+	passed []passedBy
+}
+
+// passedBy is a reason why a template passes pods by.
+type passedBy struct {
+	why  string
+	pods []string
 }
 
 func (l *linter) document(d Document) Result {
@@ -246,13 +259,19 @@ func (j *judged) index(list, name string) int {
 // tryOut renders the template for every sample pod, and checks the resulting pods.
 func (j *judged) tryOut() {
 	for _, s := range samples.Bundled() {
+		got := false
+		why := ""
 		for _, all := range []bool{false, true} {
-			if rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, all); err == nil {
-				j.sample(s, rendered)
-			} else {
+			rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, all)
+			if err != nil {
 				j.failed(s, err)
+				why = cmp.Or(why, "the template fails for it")
+				continue
 			}
+			not := j.sample(s, rendered)
+			got, why = got || not == "", cmp.Or(why, not)
 		}
+		j.tried(s, got, why)
 	}
 	for _, s := range j.options.Samples {
 		rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
@@ -266,8 +285,44 @@ func (j *judged) tryOut() {
 		for _, v := range rendered.Invalid {
 			j.add(Finding{Severity: Error, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + v.Message})
 		}
-		j.sample(s, rendered)
+		why := j.sample(s, rendered)
+		if rendered.Unmet != nil {
+			j.add(Finding{Severity: Note, Rule: "untried", Pod: s.Name, Message: "does not get it: " + why})
+		}
+		j.tried(s, why == "", why)
 	}
+	j.untried()
+}
+
+// tried notes whether a sample pod got the template, or why it did not.
+func (j *judged) tried(s samples.Sample, got bool, why string) {
+	if got {
+		j.result.Tried++
+		return
+	}
+	if i := slices.IndexFunc(j.passed, func(p passedBy) bool { return p.why == why }); i >= 0 {
+		j.passed[i].pods = append(j.passed[i].pods, s.Name)
+		return
+	}
+	j.passed = append(j.passed, passedBy{why: why, pods: []string{s.Name}})
+}
+
+// untried reports a template that no sample pod gets. Where it fails for a pod, that is
+// reported already.
+func (j *judged) untried() {
+	if j.result.Tried > 0 || slices.ContainsFunc(j.result.Findings, func(f Finding) bool { return f.Severity == Error }) {
+		return
+	}
+	var parts []string
+	field := "inject"
+	for _, p := range j.passed {
+		parts = append(parts, fmt.Sprintf("%s (%s)", p.why, strings.Join(p.pods, ", ")))
+		if strings.HasPrefix(p.why, "the matchCondition") {
+			field = "matchConditions"
+		}
+	}
+	path, line := templates.Place(j.document.Document, "spec", field)
+	j.place("untried", Warning, path, line, "no sample pod gets the template, so nothing that it injects was checked: "+strings.Join(parts, "; ")+". Give a pod that gets it: pillion lint … --pod FILE")
 }
 
 func (j *judged) failed(s samples.Sample, err error) {
@@ -286,10 +341,16 @@ func (j *judged) failed(s samples.Sample, err error) {
 	j.add(f)
 }
 
-// sample merges a template's fragment into one pod and checks the resulting pod.
-func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
-	if rendered.Unmet != nil || rendered.Fragment == nil {
-		return
+// sample merges a template's fragment into one pod and checks the resulting pod. It returns
+// why the pod does not get the template, or "".
+func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why string) {
+	switch {
+	case rendered.Unmet != nil:
+		return fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
+	case len(rendered.Invalid) > 0:
+		return fmt.Sprintf("the validation %q is false", rendered.Invalid[0].Name)
+	case rendered.Fragment == nil:
+		return "there is nothing to inject"
 	}
 	key := j.options.Compile.Prefix
 	if key == "" {
@@ -302,21 +363,22 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) {
 	}}, key+"/status")
 	if err != nil {
 		j.conflicts(s, err)
-		return
+		return "it would be refused"
 	}
-	before, _ := decodePod(s.Pod, true)
-	after, problems := decodePod(plan.Pod, j.template.Spec().AllowUnknownFields)
+	before, _ := apirules.Decode(s.Pod, true)
+	after, problems := apirules.Decode(plan.Pod, j.template.Spec().AllowUnknownFields)
 	for _, p := range problems {
 		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Message: p})
 	}
 	if before == nil || after == nil {
-		return
+		return ""
 	}
 	j.injected(s, before, after, rendered.Fragment)
 	if s.Name == samples.Restricted && !j.leveled {
 		j.leveled = true
-		j.podSecurity(after, len(containersOf(after)) > len(containersOf(before)))
+		j.podSecurity(after, len(apirules.Containers(after)) > len(apirules.Containers(before)))
 	}
+	return ""
 }
 
 // conflicts reports that a template does not fit a pod. For a bundled pod that is a

@@ -1,106 +1,122 @@
 package lint
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/pod-security-admission/api"
-	kjson "sigs.k8s.io/json"
 
+	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/nearest"
 )
-
-// decodePod reads a pod into the API's type. The problems are about fields that the API
-// does not have, and about values of another type.
-func decodePod(raw map[string]any, allowUnknownFields bool) (*corev1.Pod, []string) {
-	data, err := json.Marshal(raw)
-	if err != nil {
-		return nil, []string{err.Error()}
-	}
-	var pod corev1.Pod
-	strict, err := kjson.UnmarshalStrict(data, &pod)
-	if err != nil {
-		return nil, []string{err.Error()}
-	}
-	var problems []string
-	if !allowUnknownFields {
-		for _, err := range strict {
-			problems = append(problems, err.Error())
-		}
-	}
-	return &pod, problems
-}
-
-// placed is a container and its list.
-type placed struct {
-	corev1.Container
-	list string
-}
-
-func containersOf(pod *corev1.Pod) []placed {
-	var all []placed
-	for _, c := range pod.Spec.InitContainers {
-		all = append(all, placed{c, "initContainers"})
-	}
-	for _, c := range pod.Spec.Containers {
-		all = append(all, placed{c, "containers"})
-	}
-	return all
-}
-
-func isNative(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
 
 // injected checks the pod that a template gives.
 func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment map[string]any) {
 	there := map[string]bool{}
-	for _, c := range containersOf(before) {
+	for _, c := range apirules.Containers(before) {
 		there[c.Name] = true
 	}
-	for _, c := range containersOf(after) {
+	for _, c := range apirules.Containers(after) {
 		if !there[c.Name] {
 			j.sidecar(s, c, after)
 		}
 	}
 	j.order(before, after, there, fragment)
-	for _, err := range invalid(after, before) {
-		path, line := j.field(err.Field)
-		// Cut off the API's regular expression.
-		message, _, _ := strings.Cut(err.Error(), " (e.g. ")
-		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Path: path, Line: line, Message: message})
+	for _, p := range apirules.Added(before, after) {
+		path, line := j.field(p)
+		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Path: path, Line: line, Message: p.Message + volumeHint(p, after)})
 	}
+	j.references(s, before, after)
 }
 
-// field returns the place in the manifest that is nearest to a field of the pod, such as
-// spec.containers[web].volumeMounts[/data].
-func (j *judged) field(of string) (path string, line int) {
-	parts := strings.FieldsFunc(of, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
+// volumeHint says what to do about a mount without its volume.
+func volumeHint(p apirules.Problem, pod *corev1.Pod) string {
+	if !p.NoVolume {
+		return ""
+	}
+	var names []string
+	for _, v := range pod.Spec.Volumes {
+		names = append(names, v.Name)
+	}
+	if name, ok := nearest.Name(p.Value, names); ok {
+		return "; did you mean " + name + "?"
+	}
+	return "; declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give one that has it with --pod"
+}
+
+// field returns the place in the manifest that is nearest to a problem's.
+func (j *judged) field(p apirules.Problem) (path string, line int) {
 	steps := []any{"spec", "inject"}
-	for i, part := range parts[:min(len(parts), 3)] {
+	for i, part := range p.Steps()[:min(len(p.Steps()), 3)] {
 		if i < 2 {
 			steps = append(steps, part)
 			continue
 		}
-		if index := j.index(parts[1], part); index >= 0 {
+		if index := j.index(p.Steps()[1], part); index >= 0 {
 			steps = append(steps, index)
 		}
 	}
 	return templates.Place(j.document.Document, steps...)
 }
 
+// references warns of names that the API server accepts, and that the node finds nothing by:
+// the containers do not start, or never become ready.
+func (j *judged) references(s samples.Sample, before, after *corev1.Pod) {
+	had := map[string]bool{}
+	for _, v := range before.Spec.Volumes {
+		had["volume "+v.Name] = true
+	}
+	for _, c := range apirules.Containers(before) {
+		had[c.Name] = true
+	}
+	for _, v := range after.Spec.Volumes {
+		name, of := "", ""
+		switch {
+		case v.ConfigMap != nil:
+			name, of = v.ConfigMap.Name, "ConfigMap"
+		case v.Secret != nil:
+			name, of = v.Secret.SecretName, "Secret"
+		}
+		if name != "" && !had["volume "+v.Name] && len(validation.IsDNS1123Subdomain(name)) > 0 {
+			j.about("reference", Warning, fmt.Sprintf("the volume %s is of the %s %q, and none can have that name: the pod's containers never start", v.Name, of, name), "volumes", v.Name)
+		}
+	}
+	for _, c := range apirules.Containers(after) {
+		if had[c.Name] {
+			continue
+		}
+		ports := map[string]bool{}
+		for _, p := range c.Ports {
+			ports[p.Name] = true
+		}
+		for _, p := range []struct {
+			name  string
+			probe *corev1.Probe
+		}{{"livenessProbe", c.LivenessProbe}, {"readinessProbe", c.ReadinessProbe}, {"startupProbe", c.StartupProbe}} {
+			port := ""
+			switch {
+			case p.probe == nil:
+			case p.probe.HTTPGet != nil:
+				port = p.probe.HTTPGet.Port.StrVal
+			case p.probe.TCPSocket != nil:
+				port = p.probe.TCPSocket.Port.StrVal
+			}
+			if port != "" && !ports[port] {
+				j.about("reference", Warning, fmt.Sprintf("the %s of the container %s asks the port %q, and the container has none of that name: the probe always fails", p.name, c.Name, port), c.List, c.Name, p.name)
+			}
+		}
+	}
+}
+
 // sidecar checks a container that the template added.
-func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
+func (j *judged) sidecar(s samples.Sample, c apirules.Placed, pod *corev1.Pod) {
 	if untagged(c.Image) {
-		j.about("image-tag", Warning, fmt.Sprintf("the image %s has neither a digest nor a tag of its own: what runs changes without anybody changing it", c.Image), c.list, c.Name, "image")
+		j.about("image-tag", Warning, fmt.Sprintf("the image %s has neither a digest nor a tag of its own: what runs changes without anybody changing it", c.Image), c.List, c.Name, "image")
 	}
 	var lacks []string
 	if c.Resources.Requests.Cpu().IsZero() && c.Resources.Limits.Cpu().IsZero() {
@@ -113,10 +129,10 @@ func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
 		lacks = append(lacks, "no memory limit")
 	}
 	if len(lacks) > 0 {
-		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.list, c.Name, "resources")
+		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.List, c.Name, "resources")
 	}
-	if s.Name == samples.Job && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s goes on running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
+	if s.Name == samples.Job && c.List == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s goes on running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.List, c.Name)
 	}
 }
 
@@ -146,12 +162,12 @@ func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragmen
 		}
 		own := slices.IndexFunc(after.Spec.InitContainers, func(c corev1.Container) bool { return there[c.Name] })
 		for i := range after.Spec.InitContainers {
-			if c := &after.Spec.InitContainers[i]; extends && i > own && !there[c.Name] && isNative(c) {
+			if c := &after.Spec.InitContainers[i]; extends && i > own && !there[c.Name] && apirules.IsNative(c) {
 				j.about("init-order", Warning, fmt.Sprintf("the sidecar %s starts after the pod's init containers, which the template extends too: they run without it; put it first ($position: First), or extend only App", c.Name), "initContainers", c.Name)
 			}
 		}
 	}
-	if c := after.Spec.InitContainers; len(c) > 0 && !there[c[0].Name] && isNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
+	if c := after.Spec.InitContainers; len(c) > 0 && !there[c[0].Name] && apirules.IsNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
 		j.placedFirst(c[0].Name)
 	}
 }
@@ -175,7 +191,7 @@ func (j *judged) placedFirst(name string) {
 // the strictest standard without them. A template that adds no container and changes no
 // level gives no finding.
 func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
-	level, why := PodSecurity(pod)
+	level, why := apirules.PodSecurity(pod)
 	if why != "" {
 		why = "; not " + why
 	}
@@ -185,110 +201,4 @@ func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
 	case level != api.LevelRestricted || adds:
 		j.about("pod-security", Note, "a restricted pod stays "+string(level)+" by the Pod Security Standards"+why, "", "")
 	}
-}
-
-// invalid returns the parts of a pod that the API would refuse, as far as libraries check
-// them. The API accepts the pod before the injection.
-func invalid(pod, before *corev1.Pod) field.ErrorList {
-	var all field.ErrorList
-	spec := field.NewPath("spec")
-	all = append(all, metav1validation.ValidateLabels(pod.Labels, field.NewPath("metadata", "labels"))...)
-	all = append(all, apivalidation.ValidateAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"))...)
-	all = append(all, metav1validation.ValidateLabels(pod.Spec.NodeSelector, spec.Child("nodeSelector"))...)
-	check := func(at *field.Path, value string, problems []string) {
-		for _, p := range problems {
-			all = append(all, field.Invalid(at, value, p))
-		}
-	}
-	volumes := map[string]bool{}
-	for _, v := range pod.Spec.Volumes {
-		at := spec.Child("volumes").Key(v.Name)
-		check(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))
-		volumes[v.Name] = true
-		if v.ConfigMap != nil {
-			check(at.Child("configMap", "name"), v.ConfigMap.Name, validation.IsDNS1123Subdomain(v.ConfigMap.Name))
-		}
-		if v.Secret != nil {
-			check(at.Child("secret", "secretName"), v.Secret.SecretName, validation.IsDNS1123Subdomain(v.Secret.SecretName))
-		}
-	}
-	known := map[string]bool{}
-	for _, c := range containersOf(before) {
-		known[c.Name] = true
-	}
-	for _, c := range containersOf(pod) {
-		at := spec.Child(c.list).Key(c.Name)
-		check(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))
-		if c.RestartPolicy != nil && c.list == "initContainers" && !isNative(&c.Container) {
-			all = append(all, field.NotSupported(at.Child("restartPolicy"), *c.RestartPolicy, []string{"Always"}))
-		}
-		if strings.TrimSpace(c.Image) != c.Image {
-			all = append(all, field.Invalid(at.Child("image"), c.Image, "must not have white space around it"))
-		}
-		all = append(all, invalidParts(&c.Container, at, volumes)...)
-		if known[c.Name] {
-			continue
-		}
-		for name, request := range c.Resources.Requests {
-			if limit, ok := c.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-				all = append(all, field.Invalid(at.Child("resources", "requests").Key(string(name)), request.String(), "must be at most the limit "+limit.String()))
-			}
-		}
-	}
-	if name := pod.Spec.ServiceAccountName; name != "" {
-		check(spec.Child("serviceAccountName"), name, validation.IsDNS1123Subdomain(name))
-	}
-	if name := pod.Spec.PriorityClassName; name != "" {
-		check(spec.Child("priorityClassName"), name, validation.IsDNS1123Subdomain(name))
-	}
-	slices.SortStableFunc(all, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
-	return all
-}
-
-func invalidParts(c *corev1.Container, at *field.Path, volumes map[string]bool) field.ErrorList {
-	var all field.ErrorList
-	check := func(at *field.Path, value any, problems []string) {
-		for _, p := range problems {
-			all = append(all, field.Invalid(at, value, p))
-		}
-	}
-	for _, e := range c.Env {
-		at := at.Child("env").Key(e.Name)
-		check(at.Child("name"), e.Name, validation.IsRelaxedEnvVarName(e.Name))
-		if e.Value != "" && e.ValueFrom != nil {
-			all = append(all, field.Invalid(at, e.Name, "has both value and valueFrom"))
-		}
-	}
-	ports := map[string]bool{}
-	for _, p := range c.Ports {
-		at := at.Child("ports").Key(fmt.Sprint(p.ContainerPort))
-		check(at.Child("containerPort"), p.ContainerPort, validation.IsValidPortNum(int(p.ContainerPort)))
-		if p.Name != "" {
-			check(at.Child("name"), p.Name, validation.IsValidPortName(p.Name))
-		}
-		ports[p.Name] = true
-	}
-	mounted := map[string]bool{}
-	for _, m := range c.VolumeMounts {
-		at := at.Child("volumeMounts").Key(m.MountPath)
-		if !volumes[m.Name] {
-			all = append(all, field.NotFound(at.Child("name"), m.Name))
-		}
-		if mounted[m.MountPath] {
-			all = append(all, field.Duplicate(at, m.MountPath))
-		}
-		mounted[m.MountPath] = true
-	}
-	for name, probe := range map[string]*corev1.Probe{"livenessProbe": c.LivenessProbe, "readinessProbe": c.ReadinessProbe, "startupProbe": c.StartupProbe} {
-		if probe == nil {
-			continue
-		}
-		if probe.HTTPGet == nil && probe.TCPSocket == nil && probe.Exec == nil && probe.GRPC == nil {
-			all = append(all, field.Required(at.Child(name), "a probe has httpGet, tcpSocket, exec or grpc"))
-		}
-		if probe.HTTPGet != nil && probe.HTTPGet.Port.StrVal != "" && !ports[probe.HTTPGet.Port.StrVal] {
-			all = append(all, field.NotFound(at.Child(name, "httpGet", "port"), probe.HTTPGet.Port.StrVal))
-		}
-	}
-	return all
 }

@@ -1,4 +1,4 @@
-package lint
+package apirules
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 func PodSecurity(pod *corev1.Pod) (level api.Level, why string) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
-		panic(fmt.Sprintf("lint: preparing the Pod Security checks: %v", err))
+		panic(fmt.Sprintf("apirules: preparing the Pod Security checks: %v", err))
 	}
 	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
 		results := policy.AggregateCheckResults(evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec))

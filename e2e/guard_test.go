@@ -52,6 +52,22 @@ func TestABadTemplateIsRefusedAtKubectlApplyWithLintsOwnWords(t *testing.T) {
 	}
 }
 
+func TestATemplateWhosePodsTheAPIServerRefusesIsRefusedAtKubectlApply(t *testing.T) {
+	t.Parallel()
+	name := unique("bad")
+	bad := manifest{name: name, spec: "\ninject: {spec: {initContainers: [{name: audit_sidecar, image: 'a:1', restartPolicy: Always}]}}"}
+	_, stderr, err := run(t, bad.yaml(), "kubectl", "apply", "-f", "-")
+	if want := "template " + name + ": spec.inject.spec.initContainers[0]: the API server would refuse each pod that gets this: spec.initContainers[audit_sidecar].name: "; err == nil || !strings.Contains(stderr, want) || !strings.Contains(stderr, "(TemplateInvalid)") {
+		t.Errorf("%v\n%s\nwant it to say %s", err, stderr, want)
+	}
+	// A pod may bring the volume along: no refusal.
+	mount := manifest{name: name, spec: "\ninject: {spec: {initContainers: [{name: audit, image: 'a:1', restartPolicy: Always, volumeMounts: [{name: data, mountPath: /data}]}]}}"}
+	_, stderr, err = run(t, mount.yaml(), "kubectl", "apply", "--dry-run=server", "-f", "-")
+	if want := `spec.initContainers[audit].volumeMounts[/data].name: Not found: "data"; declare it in spec.inject.spec.volumes`; err != nil || !strings.Contains(stderr, want) {
+		t.Errorf("%v\n%s\nwant the warning %s", err, stderr, want)
+	}
+}
+
 func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
 	t.Parallel()
 	for why, c := range map[string]struct{ spec, says string }{

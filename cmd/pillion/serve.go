@@ -30,6 +30,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
 )
@@ -226,7 +227,10 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		return err
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
-	guard := webhook.GuardOptions{Compile: compile, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads}
+	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
+		return lint.APIRules(d, t, compile)
+	}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads}
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),

@@ -23,12 +23,15 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces and Workloads.
+// ExcludedNamespaces, Rules and Workloads.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
+	// Rules checks a template that compiles: what the API server would refuse of every pod
+	// that gets it, and what it would refuse of some. Nil checks nothing.
+	Rules func(templates.Document, *templates.Template) ([]templates.Problem, []templates.Warning)
 	// Templates returns the set in force.
 	Templates func() *templates.Set
 	// Namespaces are those that are known. The maps of one hold until the next one.
@@ -125,12 +128,17 @@ func (g guard) write(r *Review) (Response, error) {
 	t, warned, err := templates.Compile(r.Object, options)
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
-		unplaced := *mistakes
-		unplaced.Source = "" // kubectl names the object already
-		return refused(reason.TemplateInvalid, unplaced.Error()+"\n`pillion lint FILE` says the same, with lines"), nil
+		return invalidTemplate(*mistakes), nil
 	}
 	if err != nil {
 		return Response{}, fmt.Errorf("compiling the SidecarTemplate %s: %w", object.Metadata.Name, err)
+	}
+	if g.options.Rules != nil {
+		problems, more := g.options.Rules(templates.Document{Manifest: r.Object, Line: 1}, t)
+		if len(problems) > 0 {
+			return invalidTemplate(templates.CompileError{Template: t.Name(), Problems: problems}), nil
+		}
+		warned = append(warned, more...)
 	}
 	var warnings []string
 	for _, w := range append(warned, t.TextHazards()...) {
@@ -141,6 +149,12 @@ func (g guard) write(r *Review) (Response, error) {
 		warnings = append(warnings, fmt.Sprintf("the name %s belongs to %s, which counts; this object has no effect", object.Metadata.Name, e.Source))
 	}
 	return Allowed(warnings...), nil
+}
+
+// invalidTemplate refuses a template for its mistakes.
+func invalidTemplate(mistakes templates.CompileError) Response {
+	mistakes.Source = "" // kubectl names the object already
+	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE` says the same, with lines")
 }
 
 // refused denies with a message of one line or several, and ends it in the code.

@@ -66,6 +66,15 @@ func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage
 		},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
 		Workloads:  workloads,
+		Rules: func(_ templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
+			switch t.Spec().Description {
+			case "refused":
+				return []templates.Problem{{Path: "spec.inject", Message: "no pod is accepted"}}, nil
+			case "warned":
+				return nil, []templates.Warning{{Template: t.Name(), Path: "spec.inject", Message: "some pods are refused"}}
+			}
+			return nil, nil
+		},
 	}))
 	request := map[string]any{
 		"uid": "1", "operation": operation, "name": "shipper",
@@ -108,6 +117,21 @@ func TestEveryMistakeOfATemplateIsInTheRefusal(t *testing.T) {
 	got := judgeTemplate(t, "", "UPDATE", object, guardedObject(t, ""))
 	if got.Allowed || !strings.Contains(got.Result.Message, "spec.ordr") || !strings.Contains(got.Result.Message, "spec.onError") {
 		t.Errorf("answer %+v", got.Result)
+	}
+}
+
+func TestATemplateThatNoPodIsAcceptedWithIsRefused(t *testing.T) {
+	object := guardedObject(t, "")
+	object["spec"].(map[string]any)["description"] = "refused"
+	if got := judgeTemplate(t, "", "CREATE", object, nil); got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.inject: no pod is accepted\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
+		t.Errorf("answer %+v", got.Result)
+	}
+	if got := judgeTemplate(t, "", "UPDATE", object, object); !got.Allowed {
+		t.Errorf("an update of its metadata: %+v", got.Result)
+	}
+	object["spec"].(map[string]any)["description"] = "warned"
+	if got := judgeTemplate(t, "", "CREATE", object, nil); !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "spec.inject: some pods are refused") {
+		t.Errorf("answer %+v", got)
 	}
 }
 

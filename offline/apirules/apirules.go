@@ -24,6 +24,8 @@ type Problem struct {
 	Container string
 	// Value is what a Whole rule compares: the name of a volume or a port, a resource.
 	Value string
+	// Within: a Whole rule that compares parts of one container.
+	Within bool
 	// NoVolume: a mount's volume is missing. A pod that has it is accepted.
 	NoVolume bool
 }
@@ -138,6 +140,12 @@ func (c *checker) add(errs ...*field.Error) {
 		message, _, _ := strings.Cut(err.Error(), " (e.g. ")
 		c.problems = append(c.problems, Problem{Path: err.Field, Message: message, Container: c.container})
 	}
+}
+
+// within adds a problem with other parts of the container.
+func (c *checker) within(value string, err *field.Error) {
+	c.whole(value, err)
+	c.problems[len(c.problems)-1].Within = true
 }
 
 // whole adds a problem with other parts of the pod.

@@ -140,7 +140,7 @@ func (c *checker) ports(ports []corev1.ContainerPort, at *field.Path) {
 		if p.Name != "" {
 			c.invalid(at.Child("name"), p.Name, validation.IsValidPortName(p.Name))
 			if names.Has(p.Name) {
-				c.whole(p.Name, field.Duplicate(at.Child("name"), p.Name))
+				c.within(p.Name, field.Duplicate(at.Child("name"), p.Name))
 			}
 			names.Insert(p.Name)
 		}
@@ -187,7 +187,7 @@ func (c *checker) mounts(mounts []corev1.VolumeMount, at *field.Path, volumes se
 			c.add(field.Required(at.Child("mountPath"), ""))
 		}
 		if paths.Has(m.MountPath) {
-			c.whole(m.MountPath, field.Invalid(at.Child("mountPath"), m.MountPath, "must be unique"))
+			c.within(m.MountPath, field.Invalid(at.Child("mountPath"), m.MountPath, "must be unique"))
 		}
 		paths.Insert(m.MountPath)
 		if m.SubPath != "" && m.SubPathExpr != "" {
@@ -228,7 +228,7 @@ func (c *checker) probes(container *Placed, at *field.Path) {
 		case handlers == 0:
 			c.add(field.Required(at, "must specify a handler type"))
 		case handlers > 1:
-			c.whole(p.name, field.Forbidden(at, "may not specify more than 1 handler type"))
+			c.within(p.name, field.Forbidden(at, "may not specify more than 1 handler type"))
 		}
 		for name, seconds := range map[string]int32{
 			"initialDelaySeconds": p.probe.InitialDelaySeconds, "timeoutSeconds": p.probe.TimeoutSeconds, "periodSeconds": p.probe.PeriodSeconds,

@@ -27,7 +27,7 @@ func (c *checker) resources(r corev1.ResourceRequirements, at *field.Path) {
 	}
 	for name, request := range r.Requests {
 		if limit, ok := r.Limits[name]; ok && request.Cmp(limit) > 0 {
-			c.whole(string(name), field.Invalid(at.Child("requests").Key(string(name)), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+			c.within(string(name), field.Invalid(at.Child("requests").Key(string(name)), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
 }

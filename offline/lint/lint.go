@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
@@ -344,34 +346,12 @@ func (j *judged) failed(s samples.Sample, err error) {
 // sample merges a template's fragment into one pod and checks the resulting pod. It returns
 // why the pod does not get the template, or "".
 func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why string) {
-	switch {
-	case rendered.Unmet != nil:
-		return fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
-	case len(rendered.Invalid) > 0:
-		return fmt.Sprintf("the validation %q is false", rendered.Invalid[0].Name)
-	case rendered.Fragment == nil:
-		return "there is nothing to inject"
-	}
-	key := j.options.Compile.Prefix
-	if key == "" {
-		key = templates.DefaultPrefix
-	}
-	spec := j.template.Spec()
-	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
-		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
-		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
-	}}, key+"/status")
-	if err != nil {
-		j.conflicts(s, err)
-		return "it would be refused"
-	}
-	before, _ := apirules.Decode(s.Pod, true)
-	after, problems := apirules.Decode(plan.Pod, j.template.Spec().AllowUnknownFields)
+	before, after, problems, why := j.inject(s, rendered)
 	for _, p := range problems {
 		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Message: p})
 	}
-	if before == nil || after == nil {
-		return ""
+	if why != "" || before == nil || after == nil {
+		return why
 	}
 	j.injected(s, before, after, rendered.Fragment)
 	if s.Name == samples.Restricted && !j.leveled {
@@ -379,6 +359,32 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why str
 		j.podSecurity(after, len(apirules.Containers(after)) > len(apirules.Containers(before)))
 	}
 	return ""
+}
+
+// inject merges a template's fragment into one pod. It returns the pod before and after
+// that, nil if it cannot be read, for which there are problems; or why the pod does not get
+// the template.
+func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before, after *corev1.Pod, problems []string, why string) {
+	switch {
+	case rendered.Unmet != nil:
+		return nil, nil, nil, fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
+	case len(rendered.Invalid) > 0:
+		return nil, nil, nil, fmt.Sprintf("the validation %q is false", rendered.Invalid[0].Name)
+	case rendered.Fragment == nil:
+		return nil, nil, nil, "there is nothing to inject"
+	}
+	spec := j.template.Spec()
+	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
+		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
+	}}, cmp.Or(j.options.Compile.Prefix, templates.DefaultPrefix)+"/status")
+	if err != nil {
+		j.conflicts(s, err)
+		return nil, nil, nil, "it would be refused"
+	}
+	before, _ = apirules.Decode(s.Pod, true)
+	after, problems = apirules.Decode(plan.Pod, spec.AllowUnknownFields)
+	return before, after, problems, ""
 }
 
 // conflicts reports that a template does not fit a pod. For a bundled pod that is a

@@ -59,6 +59,9 @@ type Request struct {
 	Namespace templates.Namespace
 	// Templates is the set in force.
 	Templates *templates.Set
+	// PodTemplate is the pod template that Pod would be created of, where there is no pod yet:
+	// the outcome then has the template with the same changes. It is not modified.
+	PodTemplate map[string]any
 	// Explain asks for the outcome's Steps, and for an outcome for each template.
 	Explain bool
 	// Attribute asks for [Outcome.Wanting].
@@ -97,6 +100,10 @@ type Outcome struct {
 	// Pod is the intended pod, the one that Operations give.
 	Pod        map[string]any
 	Operations []patch.Operation
+	// PodTemplate is the request's with what the plan wants, and PodTemplateOperations are the
+	// patch to it. Both are nil unless the request has one, and the pod is allowed.
+	PodTemplate           map[string]any
+	PodTemplateOperations []patch.Operation
 	// Warnings are for the person who created the pod.
 	Warnings []string
 	// Templates are those that something concerns: they are injected, asked for, match, or

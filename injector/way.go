@@ -278,12 +278,30 @@ func (w *way) apply(rec record.Record) error {
 		return err
 	}
 	w.out.Pod, w.out.Operations = result.Pod, patch
+	if err := w.applyToTemplate(rec); err != nil {
+		return err
+	}
 	if w.request.Attribute {
 		w.out.changes = w.planned.Root
 	}
 	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
 	w.injected()
 	return nil
+}
+
+// applyToTemplate brings the pod template up to date that the pod would be created of. It is
+// applied the same plan as the pod, so that its record has originals of its own only.
+func (w *way) applyToTemplate(rec record.Record) error {
+	if w.request.PodTemplate == nil {
+		return nil
+	}
+	result, err := apply.Apply(w.work.ctx, w.request.PodTemplate, rec, w.planned, w.pipeline.statusKey)
+	if err != nil {
+		return fmt.Errorf("applying the plan to the pod template: %w", err)
+	}
+	w.out.PodTemplate = result.Pod
+	w.out.PodTemplateOperations, err = operations(w.work.ctx, w.request.PodTemplate, result, w.planned.Known())
+	return err
 }
 
 // injected notes the outcome of each template that was rendered.
@@ -348,6 +366,7 @@ func (w *way) conclude() Outcome {
 	case len(out.Refusals) > 0:
 		out.Allowed = false
 		out.Pod, out.Operations = w.request.Pod, nil
+		out.PodTemplate, out.PodTemplateOperations = nil, nil
 		out.Code = out.Refusals[0].Code
 		out.Message = refused(out.Refusals, out.Code)
 	case slices.ContainsFunc(out.Templates, func(t TemplateOutcome) bool { return t.Code == reason.Injected }):

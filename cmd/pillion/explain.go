@@ -42,7 +42,7 @@ missing.`,
 			pods := 0
 			for _, d := range s.documents {
 				_, n, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-					out, err := s.explain(cmd.Context(), p)
+					out, err := s.outcome(cmd.Context(), p, true)
 					if err != nil {
 						return nil, err
 					}

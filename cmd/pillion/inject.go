@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
@@ -66,15 +67,18 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-			out, err := s.run(cmd.Context(), p)
+			out, err := s.outcome(cmd.Context(), p, false)
 			if err != nil {
 				return nil, err
 			}
 			report(cmd.ErrOrStderr(), p, out)
 			refused = refused || !out.Allowed
-			r.patches = append(r.patches, out.Operations...)
-			r.changed = r.changed || len(out.Operations) > 0
-			return out.Pod, nil
+			if len(out.PodTemplateOperations) == 0 {
+				return p.Object, nil
+			}
+			r.patches = append(r.patches, out.PodTemplateOperations...)
+			r.changed = true
+			return out.PodTemplate, nil
 		})
 		if err != nil {
 			return nil, err
@@ -162,25 +166,50 @@ func writePatch(w io.Writer, results []result) error {
 	return nil
 }
 
+// writeDiff writes a unified diff of each object that changes. Its header names the object,
+// as those of git and kubectl name a file.
 func writeDiff(w io.Writer, results []result) error {
 	for _, r := range results {
 		if !r.changed {
 			continue
 		}
-		before, err := workload.YAML(r.before.Object)
-		if err != nil {
-			return err
-		}
-		after, err := workload.YAML(r.after)
-		if err != nil {
-			return err
-		}
-		err = difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
-			A: difflib.SplitLines(before), B: difflib.SplitLines(after), FromFile: "before", ToFile: "after", Context: 3,
-		})
-		if err != nil {
-			return err
+		before, after := itemsOf(r.before.Object), itemsOf(r.after)
+		for i := range before {
+			if err := writeObjectDiff(w, before[i], after[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+func writeObjectDiff(w io.Writer, before, after map[string]any) error {
+	a, err := workload.YAML(before)
+	if err != nil {
+		return err
+	}
+	b, err := workload.YAML(after)
+	if err != nil || a == b {
+		return err
+	}
+	name := workload.NameOf(before)
+	fmt.Fprintf(w, "diff -u before/%s after/%s\n", name, name)
+	return difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
+		A: difflib.SplitLines(a), B: difflib.SplitLines(b), FromFile: "before/" + name, ToFile: "after/" + name, Context: 3,
+	})
+}
+
+// itemsOf returns the items of a list, and of lists in it, or the object itself.
+func itemsOf(object map[string]any) []map[string]any {
+	items, ok := object["items"].([]any)
+	if kind, _ := object["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
+		return []map[string]any{object}
+	}
+	var all []map[string]any
+	for _, item := range items {
+		if o, ok := item.(map[string]any); ok {
+			all = append(all, itemsOf(o)...)
+		}
+	}
+	return all
 }

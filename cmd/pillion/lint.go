@@ -117,7 +117,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 		for _, d := range documents {
 			if _, _, err := changePods(file, d, func(p workload.Pod) (map[string]any, error) {
 				namespace, _ := ns.of(p.Namespace)
-				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Object, Namespace: namespace})
+				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Created(namespace.Name), Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {
 				return nil, err

@@ -341,18 +341,13 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{}}, nil
 }
 
-func (s *session) run(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
-	return s.outcome(ctx, p, false)
-}
-
-// explain is run, and the outcome has each step and each template.
-func (s *session) explain(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
-	return s.outcome(ctx, p, true)
-}
-
+// outcome injects into the pod that is created of p, and into p. With explain it has each
+// step and each template.
 func (s *session) outcome(ctx context.Context, p workload.Pod, explain bool) (injector.Outcome, error) {
 	ns, _ := s.namespaces.of(p.Namespace)
-	out, err := s.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: p.Object, Namespace: ns, Templates: s.set, Explain: explain})
+	out, err := s.pipeline.Inject(ctx, injector.Request{
+		Operation: "CREATE", Pod: p.Created(ns.Name), PodTemplate: p.Object, Namespace: ns, Templates: s.set, Explain: explain, Attribute: true,
+	})
 	for _, t := range out.Templates {
 		if t.Code == reason.TemplateBroken {
 			s.told[t.Name] = true

@@ -2,9 +2,10 @@
 // of anything that has one, and the items of lists.
 //
 // In: files of YAML or JSON with several documents. Out: the same documents, in
-// which a function has changed every pod. Objects without a pod pass through as they
+// which a function has changed every pod, and for each pod template the pod that the
+// workload's controller creates of it. Objects without a pod pass through as they
 // were written. A pod that the API server would refuse is an error, if the injection
 // reads the malformed place. The error names the object and the path.
 //
-// May import: YAML. No package of this module.
+// May import: YAML, copies and encodings of k8s.io/apimachinery. No package of this module.
 package workload

@@ -94,6 +94,9 @@ type Pod struct {
 	Owner string
 	// Namespace is the namespace of the object that holds it, or "".
 	Namespace string
+
+	// owner is the object that holds it.
+	owner map[string]any
 }
 
 // templatePaths are the places of pod templates: in everything with spec.template
@@ -189,6 +192,16 @@ func replace(object map[string]any, path []string, value any) map[string]any {
 	return changed
 }
 
+// NameOf names an object as KIND/NAMESPACE/NAME, without a namespace that it does not say.
+func NameOf(object map[string]any) string {
+	p := describe(object, object)
+	if p.Namespace == "" {
+		return p.Owner
+	}
+	kind, name, _ := strings.Cut(p.Owner, "/")
+	return kind + "/" + p.Namespace + "/" + name
+}
+
 func describe(owner, pod map[string]any) Pod {
 	meta, _ := owner["metadata"].(map[string]any)
 	kind, _ := owner["kind"].(string)
@@ -197,5 +210,5 @@ func describe(owner, pod map[string]any) Pod {
 		name, _ = meta["generateName"].(string)
 	}
 	namespace, _ := meta["namespace"].(string)
-	return Pod{Object: pod, Owner: kind + "/" + name, Namespace: namespace}
+	return Pod{Object: pod, Owner: kind + "/" + name, Namespace: namespace, owner: owner}
 }

@@ -53,6 +53,9 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 	defer func() { err = errors.Join(err, g.Close()) }()
 	fmt.Fprintf(out, "Pillion ready, %.1f s after the start\n%s\n", time.Since(began).Seconds(), ready)
 	progress.Close()
+	if plane, ok := g.(*ground.ControlPlane); ok {
+		plane.Follow(ctx, ground.Namespace)
+	}
 	<-ctx.Done()
 	return nil
 }

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static vulnerabilities test older image up down demo rotate faults idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build check static vulnerabilities test older image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -43,7 +43,7 @@ ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' 
 ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
-	@$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./registry/... \
+	@$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./readme/... ./registry/... \
 	  -- GROUND=controlplane K8S=1.37 HELM=3 $(E2E_TESTS) . \
 	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.37 HELM=4 $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
 
@@ -65,6 +65,9 @@ down: ## remove what `make up` left running, without a trace
 
 demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
 	@$(GROUND_COMMAND) demo
+
+walk: ground ## the README's commands as they stand there, on a control plane of its own; then remove it
+	@$(GROUND_COMMAND) walk
 
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
 	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -22,6 +23,7 @@ func TestOnAControlPlaneHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
 			if err := plane.RunTests(ctx, ground.Namespace); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
+			time.Sleep(100 * time.Millisecond)
 		}
 	})
 	t.Cleanup(runner.Wait)

@@ -60,7 +60,7 @@ const table = `kubectl -n shop get pods -o custom-columns='POD:.metadata.name,CO
 func (s stage) install() error {
 	heading("The cluster admin installs Pillion")
 	// As in ground.InstallArgs, written as a person would.
-	command := "helm install pillion charts/pillion -n pillion-system --create-namespace --set library={fluent-bit}"
+	command := "helm install pillion charts/pillion -n pillion-system --create-namespace --set 'library={fluent-bit}'"
 	if s.g.Kind() == ground.KindNode {
 		command += " --wait"
 	}

@@ -3,6 +3,7 @@
 //	ground up      start one, unless it runs, and leave it running
 //	ground down    remove it without a trace
 //	ground demo    start another one, show on it what Pillion does, and remove it
+//	ground walk    start a control plane, run the README's commands on it, and remove it
 //	ground image   build Pillion's image into an OCI archive
 //	ground kinds   print the kinds of grounds that can run here
 //

@@ -13,6 +13,9 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
+// library is the template that a ground is raised with.
+const library = "fluent-bit"
+
 // ready is the last line that a holder sends to the `up` that started it.
 const ready = "ready"
 
@@ -72,7 +75,7 @@ func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	if err := ground.Install(ctx, g, checkout, "--set", "library={fluent-bit}"); err != nil {
+	if err := ground.Install(ctx, g, checkout, "--set", "library={"+library+"}"); err != nil {
 		return nil, err
 	}
 	return g, s.publish(g, checkout, asked)

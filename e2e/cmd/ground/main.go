@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | image FILE | kinds"
+const usage = "usage: ground up | down | demo | walk | image FILE | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -51,6 +51,8 @@ func run(ctx context.Context, command string, args []string) error {
 		return down(ctx, checkout)
 	case "demo":
 		return demo(ctx, checkout)
+	case "walk":
+		return walk(ctx, checkout)
 	}
 	return fmt.Errorf("unknown command; %s", usage)
 }

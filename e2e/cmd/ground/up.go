@@ -82,8 +82,12 @@ func welcome(ctx context.Context, checkout ground.Checkout, state string) error 
 		return fmt.Errorf("%w: %w\n%s", errBusy, err, out)
 	}
 	fmt.Printf("%s: %s\n", state, chosen)
+	fmt.Printf("Pillion is installed in namespace %s, with the template %s; other templates:\n", ground.Namespace, library)
+	fmt.Printf("  helm upgrade %s charts/pillion -n %s --reuse-values --set 'library={%s,vault-agent}'\n", ground.Release, ground.Namespace, library)
 	if chosen.Kind == ground.KindControlPlane {
-		fmt.Println("pods are created here and never run, so `pillion status` and `helm test`, which need running ones, fail")
+		fmt.Println("Pods are created here and never run. Pillion is a process, so `pillion status` finds no replica, and `helm --wait` waits in vain.")
+	} else {
+		fmt.Println("No image is pulled here: each one is a stand-in, which answers HTTP on the ports of the software.")
 	}
 	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", s.kubeconfig(), s.bin())
 	return nil

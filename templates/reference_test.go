@@ -67,6 +67,17 @@ var visibleDocs = map[string]string{
 	"values":          "the installer's values",
 }
 
+// functionDocs are the functions that Kubernetes' policies do not have.
+var functionDocs = [][2]string{
+	{"toJson(x)", "any value as JSON, its keys in order"},
+	{"shellQuote(s)", "text as one word of a POSIX shell"},
+	{"base64.encode(b)`, `base64.decode(s)", "bytes as base64 and back: `base64.encode(bytes(params.text))`, `string(base64.decode(params.text))`"},
+	{"a.merge(b)", "the entries of two maps; of two with one key that of `b`. Not deep"},
+	{"scale(q, f)", "an amount times a number that is not negative: `scale(params.memory, 0.2)`. The product is exact and then rounded up, to whole units where `q` has a binary suffix such as `Mi` or is a million or more (bytes), else to thousandths (CPUs)"},
+	{"minQ(a, b)`, `maxQ(a, b)", "the smaller, the larger one of two amounts"},
+	{"requests(pod, 'cpu')`, `limits(pod, 'cpu')", "what the pod asks for of a resource, as the scheduler counts it: app containers and native sidecars together, or more while an init container runs; the pod's own `resources` and its overhead. Of a container, as `requests(container, 'memory')`, what it asks for itself. 0 where nothing is asked for; a container without a limit adds nothing to `limits`"},
+}
+
 func reference(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -96,7 +107,13 @@ func reference(t *testing.T) string {
 		}
 		line("| `%s` | %s |", name, visibleDocs[name])
 	}
-	line("\nThere is no time, no randomness, no environment and no network. The functions are those of Kubernetes' admission policies, without those that ask for permissions, and two more.\n")
+	line("\nThere is no time, no randomness, no environment and no network. The functions are those of Kubernetes' admission policies, without those that ask for permissions, and these:\n")
+	line("| function | what it gives |\n| --- | --- |")
+	for _, f := range functionDocs {
+		line("| `%s` | %s |", f[0], f[1])
+	}
+	line("")
+	line("An amount is a quantity, its text (`'500m'`, a parameter, a field of the pod), or a number. As a whole `${…}`, and inside a text, a quantity is written as Kubernetes writes it: `${scale('1', 0.2)}` is `200m`.\n")
 	line("A map or list literal has values of one type. Where they are mixed, wrap them: `{'name': dyn('a'), 'port': dyn(80)}`. Where a template reads pod fields that")
 	line("this version does not know, `dyn(pod).spec.newField` reads one, and `allowUnknownFields: true` allows all.\n")
 	line("\n`matchConditions` leave the pod as it is where one is false. `validations` refuse the pod with their message, for instance")

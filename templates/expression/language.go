@@ -61,8 +61,12 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 		cel.Function("toJson", cel.Overload("pillion_to_json", []*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(toJSON))),
 		cel.Function("shellQuote", cel.Overload("pillion_shell_quote", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(shellQuote))),
 		cel.Function(sortedFunction, cel.Overload("pillion_sorted", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"), cel.UnaryBinding(sorted))),
+		ext.Encoders(ext.EncodersVersion(0)),
 		cel.Variable(valuesName, cel.MapType(cel.StringType, cel.DynType)),
 	)
+	if err == nil {
+		env, err = env.Extend(append(quantityFunctions(), mergeFunction())...)
+	}
 	if err != nil {
 		panic(fmt.Sprintf("expression: making the CEL environment: %v", err))
 	}
@@ -134,12 +138,7 @@ type costs struct{ library.CostEstimator }
 
 // CallCost implements [interpreter.ActualCostEstimator].
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	switch function {
-	case "toJson", "shellQuote":
-		cost := uint64(1)
-		if text, ok := result.(types.String); ok {
-			cost += uint64(len(text)) / 10
-		}
+	if cost, ok := costOf(function, args, result); ok {
 		return &cost
 	}
 	return c.CostEstimator.CallCost(function, overload, args, result)

@@ -1,0 +1,389 @@
+package expression
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubernetescel "k8s.io/apiserver/pkg/cel"
+	helpers "k8s.io/component-helpers/resource"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// quantityFunctions are functions of amounts. They take an amount in each form that it has in
+// a pod, a parameter or an expression: a quantity, its text, or a number. So their arguments
+// have no type, and what is no amount is an error of the evaluation.
+func quantityFunctions() []cel.EnvOption {
+	two := []*cel.Type{cel.DynType, cel.DynType}
+	ofResource := []*cel.Type{cel.DynType, cel.StringType}
+	function := func(name, overload string, args []*cel.Type, do func(a, b ref.Val) (resource.Quantity, error)) cel.EnvOption {
+		return cel.Function(name, cel.Overload(overload, args, kubernetescel.QuantityType, cel.BinaryBinding(func(a, b ref.Val) ref.Val {
+			q, err := do(a, b)
+			if err != nil {
+				return types.WrapErr(fmt.Errorf("%s: %w", name, err))
+			}
+			return kubernetescel.Quantity{Quantity: &q}
+		})))
+	}
+	return []cel.EnvOption{
+		function("scale", "pillion_scale", two, scale),
+		function("minQ", "pillion_min_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, -1) }),
+		function("maxQ", "pillion_max_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, 1) }),
+		function("requests", "pillion_requests", ofResource, func(of, name ref.Val) (resource.Quantity, error) {
+			return effective(of, name, "requests", podRequests)
+		}),
+		function("limits", "pillion_limits", ofResource, func(of, name ref.Val) (resource.Quantity, error) {
+			return effective(of, name, "limits", podLimits)
+		}),
+	}
+}
+
+// amount returns a value as a quantity.
+func amount(v ref.Val) (resource.Quantity, error) {
+	var raw any
+	switch v := v.(type) {
+	case kubernetescel.Quantity:
+		return v.DeepCopy(), nil
+	case types.String:
+		raw = string(v)
+	case types.Int:
+		raw = json.Number(strconv.FormatInt(int64(v), 10))
+	case types.Uint:
+		raw = json.Number(strconv.FormatUint(uint64(v), 10))
+	case types.Double:
+		raw = json.Number(strconv.FormatFloat(float64(v), 'f', -1, 64))
+	default:
+		return resource.Quantity{}, fmt.Errorf("takes %s; want an amount such as '500m' or '64Mi'", celKind(v.Type().TypeName()))
+	}
+	q, ok := parseAmount(raw)
+	if !ok {
+		return resource.Quantity{}, fmt.Errorf("%s is no amount; want one such as '500m' or '64Mi'", show.Value(fmt.Sprint(raw)))
+	}
+	return q, nil
+}
+
+// parseAmount reads an amount and keeps its form: 64Mi is no 67108864.
+func parseAmount(v any) (resource.Quantity, bool) {
+	if _, ok := podschema.Quantity(v); !ok {
+		return resource.Quantity{}, false
+	}
+	q, err := resource.ParseQuantity(fmt.Sprint(v))
+	return q, err == nil
+}
+
+// choose returns the smaller of two amounts (by is -1) or the larger one (by is 1), and of
+// equal ones the first.
+func choose(a, b ref.Val, by int) (resource.Quantity, error) {
+	first, err := amount(a)
+	if err != nil {
+		return first, err
+	}
+	second, err := amount(b)
+	if err == nil && second.Cmp(first) == by {
+		return second, nil
+	}
+	return first, err
+}
+
+// wholeFrom is the least amount without a binary suffix that counts bytes: no pod has a
+// million CPUs, and no process runs in less memory.
+const wholeFrom = 1_000_000
+
+// scale multiplies an amount. The product is exact, since the factor is the decimal number
+// that is written, and then rounded up: bytes to whole ones, everything else to thousandths,
+// which is as fine as the API server takes CPUs.
+func scale(of, by ref.Val) (resource.Quantity, error) {
+	q, err := amount(of)
+	if err != nil {
+		return q, err
+	}
+	factor, err := decimal(by)
+	if err != nil {
+		return q, err
+	}
+	exact, ok := new(big.Rat).SetString(q.AsDec().String())
+	if !ok {
+		return q, fmt.Errorf("%s is no amount", show.Value(q.String()))
+	}
+	bytes := q.Format == resource.BinarySI || exact.Cmp(big.NewRat(wholeFrom, 1)) >= 0
+	exact.Mul(exact, factor)
+	if !bytes {
+		exact.Mul(exact, big.NewRat(1000, 1))
+	}
+	rounded, ok := ceiling(exact)
+	switch {
+	case !ok:
+		return q, fmt.Errorf("%s times %s is too large for an amount", show.Value(q.String()), factor.RatString())
+	case bytes:
+		return *resource.NewQuantity(rounded, q.Format), nil
+	}
+	return *resource.NewMilliQuantity(rounded, q.Format), nil
+}
+
+// decimal returns a factor as the decimal number that is written: 0.2 is a fifth, and not the
+// next number that a computer has for it.
+func decimal(v ref.Val) (*big.Rat, error) {
+	var text string
+	switch v := v.(type) {
+	case types.Double:
+		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("the factor %v is not finite", f)
+		}
+		text = strconv.FormatFloat(float64(v), 'g', -1, 64)
+	case types.Int:
+		text = strconv.FormatInt(int64(v), 10)
+	case types.Uint:
+		text = strconv.FormatUint(uint64(v), 10)
+	default:
+		return nil, fmt.Errorf("the factor is %s; want a number", celKind(v.Type().TypeName()))
+	}
+	factor, ok := new(big.Rat).SetString(text)
+	if !ok || factor.Sign() < 0 {
+		return nil, fmt.Errorf("the factor is %s; want a number that is not negative", text)
+	}
+	return factor, nil
+}
+
+// ceiling returns the least whole number that is not below r. It reports false for one of
+// more than 64 bits.
+func ceiling(r *big.Rat) (int64, bool) {
+	n, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		n.Add(n, big.NewInt(1))
+	}
+	return n.Int64(), n.IsInt64()
+}
+
+func podRequests(pod *corev1.Pod) corev1.ResourceList {
+	return helpers.PodRequests(pod, helpers.PodResourcesOptions{})
+}
+
+func podLimits(pod *corev1.Pod) corev1.ResourceList {
+	return helpers.PodLimits(pod, helpers.PodResourcesOptions{})
+}
+
+// effective returns what a pod or a container asks for of one resource, under the field
+// requests or limits of its resources: a pod as the scheduler counts it. It is 0 where
+// nothing is asked for.
+func effective(of, resourceName ref.Val, field string, count func(*corev1.Pod) corev1.ResourceList) (resource.Quantity, error) {
+	text, ok := resourceName.(types.String)
+	if !ok {
+		return resource.Quantity{}, errors.New("want the name of a resource, such as 'cpu'")
+	}
+	object, err := rawObject(of)
+	if err != nil {
+		return resource.Quantity{}, err
+	}
+	name := corev1.ResourceName(text)
+	spec, isPod := object["spec"].(map[string]any)
+	if !isPod {
+		r, err := resourcesOf(object, name)
+		if field == "requests" {
+			return r.Requests[name], err
+		}
+		return r.Limits[name], err
+	}
+	pod, err := reducedTo(spec, name)
+	if err != nil {
+		return resource.Quantity{}, err
+	}
+	return count(pod)[name], nil
+}
+
+// rawObject returns a value that is an object as raw JSON. The caller does not change it.
+func rawObject(v ref.Val) (map[string]any, error) {
+	if object, ok := v.Value().(map[string]any); ok {
+		return object, nil
+	}
+	if _, ok := v.(traits.Mapper); ok {
+		limit := budget{bytes: MaxBytes}
+		native, err := toNative(v, &limit)
+		if err != nil {
+			return nil, err
+		}
+		return native.(map[string]any), nil
+	}
+	return nil, fmt.Errorf("takes %s; want the pod or a container", celKind(v.Type().TypeName()))
+}
+
+// reducedTo returns a pod with what counts of one resource, and with the requests that the
+// API server would derive from limits.
+func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	add := func(list string, into *[]corev1.Container) error {
+		items, _ := spec[list].([]any)
+		for _, item := range items {
+			object, _ := item.(map[string]any)
+			var c corev1.Container
+			var err error
+			if c.Resources, err = resourcesOf(object, name); err != nil {
+				return err
+			}
+			if policy, ok := object["restartPolicy"].(string); ok {
+				restart := corev1.ContainerRestartPolicy(policy)
+				c.RestartPolicy = &restart
+			}
+			*into = append(*into, c)
+		}
+		return nil
+	}
+	if err := errors.Join(add("containers", &pod.Spec.Containers), add("initContainers", &pod.Spec.InitContainers)); err != nil {
+		return nil, err
+	}
+	var err error
+	if pod.Spec.Overhead, err = amountIn(spec["overhead"], name); err != nil {
+		return nil, err
+	}
+	if spec["resources"] == nil {
+		return pod, nil
+	}
+	whole := corev1.ResourceRequirements{}
+	object, _ := spec["resources"].(map[string]any)
+	if whole.Requests, err = amountIn(object["requests"], name); err != nil {
+		return nil, err
+	}
+	if whole.Limits, err = amountIn(object["limits"], name); err != nil {
+		return nil, err
+	}
+	if limit, limited := whole.Limits[name]; limited && len(whole.Requests) == 0 && len(helpers.AggregateContainerRequests(pod, helpers.PodResourcesOptions{})) == 0 {
+		whole.Requests = corev1.ResourceList{name: limit}
+	}
+	pod.Spec.Resources = &whole
+	return pod, nil
+}
+
+// resourcesOf returns what a container asks for of one resource. A limit stands for a
+// request that is absent, as in the API's defaults.
+func resourcesOf(container map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
+	object, _ := container["resources"].(map[string]any)
+	requests, err := amountIn(object["requests"], name)
+	if err != nil {
+		return corev1.ResourceRequirements{}, err
+	}
+	limits, err := amountIn(object["limits"], name)
+	if err != nil {
+		return corev1.ResourceRequirements{}, err
+	}
+	if len(requests) == 0 {
+		requests = limits
+	}
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, nil
+}
+
+// amountIn returns the entry of one resource in requests or limits, or nothing.
+func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
+	list, _ := v.(map[string]any)
+	raw := list[string(name)]
+	if raw == nil {
+		return nil, nil
+	}
+	q, ok := parseAmount(raw)
+	if !ok {
+		return nil, fmt.Errorf("the pod has %s of %s, which is no amount", show.Value(fmt.Sprint(raw)), show.Value(string(name)))
+	}
+	return corev1.ResourceList{name: q}, nil
+}
+
+// mergeFunction is a.merge(b): the entries of both maps, of two with one key the later.
+func mergeFunction() cel.EnvOption {
+	of := cel.MapType(cel.TypeParamType("K"), cel.TypeParamType("V"))
+	return cel.Function("merge", cel.MemberOverload("pillion_map_merge_map", []*cel.Type{of, of}, of, cel.BinaryBinding(merged)))
+}
+
+func merged(a, b ref.Val) ref.Val {
+	first, ok := a.(traits.Mapper)
+	second, also := b.(traits.Mapper)
+	if !ok || !also {
+		return types.MaybeNoSuchOverloadErr(a)
+	}
+	if x, ok := a.Value().(map[string]any); ok {
+		if y, ok := b.Value().(map[string]any); ok { // raw JSON keeps its numbers exact
+			both := make(map[string]any, len(x)+len(y))
+			maps.Copy(both, x)
+			maps.Copy(both, y)
+			return adapt(both)
+		}
+	}
+	both := make(map[ref.Val]ref.Val, sizeOf(a)+sizeOf(b))
+	// Two numbers are the same key of a map as 1 and 1u, but not of Go's.
+	key := func(k ref.Val) ref.Val {
+		switch k := k.(type) {
+		case types.Uint:
+			if uint64(k) <= math.MaxInt64 {
+				return types.Int(k)
+			}
+		case types.Double:
+			if whole := k.ConvertToType(types.IntType); !types.IsError(whole) && whole.(types.Int).Equal(k) == types.True {
+				return whole
+			}
+		}
+		return k
+	}
+	for _, m := range []traits.Mapper{first, second} {
+		for it := m.Iterator(); it.HasNext() == types.True; {
+			k := it.Next()
+			both[key(k)] = m.Get(k)
+		}
+	}
+	return types.NewRefValMap(adapter{}, both)
+}
+
+// sizeOf is how many entries, items, characters or bytes a value has; 1 for any other.
+func sizeOf(v ref.Val) uint64 {
+	if sizer, ok := v.(traits.Sizer); ok {
+		if size, ok := sizer.Size().(types.Int); ok {
+			return uint64(size)
+		}
+	}
+	return 1
+}
+
+// costOf is the cost of a call of one of these functions, or of the library's for base64. It
+// grows with what the call goes over.
+func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
+	switch function {
+	case "toJson", "shellQuote":
+		return 1 + textCost(result), true
+	case "base64.encode", "base64.decode":
+		return 1 + textCost(args[0]) + textCost(result), true
+	case "merge":
+		return 1 + sizeOf(args[0]) + sizeOf(args[1]), true
+	case "scale", "minQ", "maxQ":
+		return 2, true
+	case "requests", "limits":
+		return 2 + containersIn(args[0]), true
+	}
+	return 0, false
+}
+
+// textCost is the cost of going over a text.
+func textCost(v ref.Val) uint64 {
+	switch v := v.(type) {
+	case types.String:
+		return uint64(len(v)) / 10
+	case types.Bytes:
+		return uint64(len(v)) / 10
+	}
+	return 0
+}
+
+// containersIn is how many containers a pod has.
+func containersIn(pod ref.Val) uint64 {
+	object, _ := pod.Value().(map[string]any)
+	spec, _ := object["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	inits, _ := spec["initContainers"].([]any)
+	return uint64(len(containers) + len(inits))
+}

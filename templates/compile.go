@@ -381,7 +381,7 @@ func (c *compiler) variables(t *Template, at *manifest.Path) {
 		}
 		source := here.Field("expression")
 		seen[v.Name] = true
-		c.env.Declare(v.Name, c.env.Compile(v.Expression, c.textPlace(source, v.Expression, 0)))
+		c.env.Declare(v.Name, c.env.CompileVariable(v.Expression, c.textPlace(source, v.Expression, 0)))
 	}
 }
 

@@ -66,6 +66,11 @@ type Environment struct {
 	run, typed *checker
 	// bound has the names that the $each and $for around the place bind.
 	bound []string
+	// each is set inside $each. The name container may be bound by $for as well.
+	each bool
+	// inContainer is where variables are compiled that may read container. It is nil until
+	// there is one.
+	inContainer *Environment
 }
 
 // checker checks expressions. objects are the types that env knows params and variables
@@ -77,7 +82,7 @@ type checker struct {
 
 // NewEnvironment returns the environment of a template without variables.
 func NewEnvironment(of Template) (*Environment, error) {
-	e := &Environment{template: &of, names: &Names{variables: map[string]*Expression{}, values: adapt(of.Values)}}
+	e := &Environment{template: &of, names: &Names{variables: map[string]*Expression{}, perContainer: map[string]bool{}, values: adapt(of.Values)}}
 	params := map[string]*cel.Type{}
 	for _, declared := range of.Parameters {
 		params[declared.Name] = parameterType(declared)
@@ -144,6 +149,9 @@ func (e *Environment) Declare(variable string, value *Expression) {
 	loose, typed := cel.DynType, cel.DynType
 	if value != nil {
 		loose, typed = value.typ, value.typed
+		if e.names.readsContainer(value.ast.Expr()) {
+			e.names.perContainer[variable] = true
+		}
 	}
 	e.names.variables[variable] = value
 	e.names.order = append(e.names.order, variable)
@@ -184,18 +192,41 @@ func elementOf(t *cel.Type) (*cel.Type, bool) {
 
 // BindContainer returns the environment in an item with $each.
 func (e *Environment) BindContainer() (*Environment, error) {
+	if err := e.allowBinding(eachName); err != nil {
+		return nil, err
+	}
+	return e.withContainer()
+}
+
+func (e *Environment) withContainer() (*Environment, error) {
 	spec, _ := podschema.Pod().Field("spec")
 	containers, _ := spec.Field("containers")
-	return e.bind(eachName, cel.DynType, typeInPod(containers.Elem()))
+	below, err := e.extend(eachName, cel.DynType, typeInPod(containers.Elem()))
+	if below != nil {
+		below.each = true
+	}
+	return below, err
 }
 
 func (e *Environment) bind(name string, loose, typed *cel.Type) (*Environment, error) {
+	if err := e.allowBinding(name); err != nil {
+		return nil, err
+	}
+	return e.extend(name, loose, typed)
+}
+
+// allowBinding returns why a place of the template cannot bind a name.
+func (e *Environment) allowBinding(name string) error {
 	if slices.Contains(visibleNames, name) || slices.Contains(e.bound, name) || slices.Contains(param.Keywords, name) {
-		return nil, fmt.Errorf("the name %s is taken; choose another", name)
+		return fmt.Errorf("the name %s is taken; choose another", name)
 	}
 	if e.template.compiled++; e.template.compiled > MaxExpressions {
-		return nil, fmt.Errorf("is one $each or $for too many: a template may have %d of them and of expressions", MaxExpressions)
+		return fmt.Errorf("is one $each or $for too many: a template may have %d of them and of expressions", MaxExpressions)
 	}
+	return nil
+}
+
+func (e *Environment) extend(name string, loose, typed *cel.Type) (*Environment, error) {
 	below := *e
 	below.bound = append(slices.Clone(e.bound), name)
 	var err error
@@ -222,6 +253,10 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 	compiled, err := e.run.compile(source, at)
 	if err != nil {
 		e.template.Problem(at, err.Error())
+		return nil
+	}
+	if err := e.checkContainer(compiled.ast.Expr()); err != nil {
+		e.template.Problem(at, fmt.Sprintf("in the expression %s: %s", show.Value(source), err))
 		return nil
 	}
 	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())

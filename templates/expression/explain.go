@@ -61,7 +61,7 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 // explainName ends the message about a name that is neither visible nor a function.
 func explainName(name string) string {
 	if name == eachName {
-		return "; it is there in items with $each"
+		return "; it is there in items with $each, and in variables that such items read"
 	}
 	if near, ok := nearest.Name(name, append(functionNames(), visibleNames...)); ok {
 		return "; did you mean " + near + "?"

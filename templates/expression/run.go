@@ -53,7 +53,9 @@ type Names struct {
 	// order has the names of the variables.
 	order     []string
 	variables map[string]*Expression
-	values    ref.Val
+	// perContainer has the variables that read container.
+	perContainer map[string]bool
+	values       ref.Val
 }
 
 // Variable returns a variable's expression. It is nil if there is no such variable.
@@ -67,6 +69,8 @@ type Run struct {
 	// pod and namespace give what is read of them as CEL sees it.
 	pod, namespace    func() ref.Val
 	params, variables ref.Val
+	// ofContainer has the variables as containers with $each see them, by the container.
+	ofContainer map[uintptr]ref.Val
 	// cost is what all evaluations have cost so far.
 	cost uint64
 	left budget
@@ -94,25 +98,35 @@ func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() ma
 			},
 		},
 	}
-	r.variables = r.lazyVariables()
+	r.variables = r.lazyVariables(r.Scope())
 	return r
 }
 
-// lazyVariables returns the variables, each evaluated when it is first read.
-func (r *Run) lazyVariables() ref.Val {
+// lazyVariables returns the variables as a scope sees them, each evaluated when it is first
+// read. The scope is the run's own, or that of a container, which shares with the run the
+// values of those that do not read the container.
+func (r *Run) lazyVariables(s *Scope) ref.Val {
 	values := make(map[string]ref.Val, len(r.names.variables))
+	shared, _ := r.variables.(*object)
+	hidden := func(name string) bool { return shared == nil && r.names.perContainer[name] }
 	return &object{
 		typ: variablesValueType, names: r.names.order,
-		has: func(name string) bool { _, ok := r.names.variables[name]; return ok },
+		has: func(name string) bool { _, ok := r.names.variables[name]; return ok && !hidden(name) },
 		get: func(name string) (any, error) {
+			if shared != nil && !r.names.perContainer[name] {
+				return shared.get(name)
+			}
 			if v, ok := values[name]; ok {
 				return v, nil
 			}
 			e, ok := r.names.variables[name]
-			if !ok {
+			switch {
+			case !ok:
 				return nil, fmt.Errorf("no such variable: %s", name)
+			case hidden(name):
+				return nil, outsideOfContainer(name)
 			}
-			v, err := e.evaluate(r.Scope())
+			v, err := e.evaluate(s)
 			if err != nil {
 				return nil, fmt.Errorf("variable %s: %w", name, err)
 			}

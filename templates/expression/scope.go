@@ -1,6 +1,8 @@
 package expression
 
 import (
+	"reflect"
+
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 )
@@ -12,13 +14,19 @@ type Scope struct {
 	up    *Scope
 	name  string
 	value ref.Val
+	// variables are set in the scope of a container, if variables read it.
+	variables ref.Val
 }
 
 // Scope returns what an expression outside of all $each and $for sees.
 func (r *Run) Scope() *Scope { return &Scope{run: r} }
 
 // Container returns the scope in an item with $each, for one container of the pod.
-func (s *Scope) Container(container map[string]any) *Scope { return s.bind(eachName, adapt(container)) }
+func (s *Scope) Container(container map[string]any) *Scope {
+	below := s.bind(eachName, adapt(container))
+	below.variables = s.run.variablesFor(below, reflect.ValueOf(container).Pointer())
+	return below
+}
 
 func (s *Scope) bind(name string, value ref.Val) *Scope {
 	return &Scope{run: s.run, up: s, name: name, value: value}
@@ -29,6 +37,9 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 	for b := s; b != nil; b = b.up {
 		if b.value != nil && b.name == name {
 			return b.value, true
+		}
+		if b.variables != nil && name == variablesName {
+			return b.variables, true
 		}
 	}
 	r := s.run

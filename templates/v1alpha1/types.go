@@ -55,7 +55,9 @@ type SidecarTemplateSpec struct {
 	// Parameters are what teams may set by annotation.
 	Parameters []Parameter `json:"parameters,omitempty"`
 	// Variables are expressions that others read as variables.NAME. Each sees
-	// those before it, and is evaluated at most once for a pod, when first read.
+	// those before it, and is evaluated at most once for a pod, when first read. One
+	// that reads container, itself or through another, can be read only in an item with
+	// $each, and is evaluated at most once for each container.
 	Variables []Variable `json:"variables,omitempty"`
 	// OnConflict says what happens where a pod and the template want different
 	// values. Two templates that disagree are refused, whatever it says. Default

@@ -94,7 +94,7 @@ func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error)
 	}
 	out := make([]any, 0, len(l))
 	for i, item := range l {
-		fitted, err := f.fit(item, elem, fmt.Sprintf("%sin item %d: ", where, i))
+		fitted, err := f.fit(item, elem, itemAt(where, i))
 		if err != nil {
 			return nil, err
 		}
@@ -104,6 +104,8 @@ func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error)
 	}
 	return out, nil
 }
+
+func itemAt(where string, i int) string { return fmt.Sprintf("%sin item %d: ", where, i) }
 
 func fitScalar(v any, t *podschema.Type, where string) (any, error) {
 	switch native := v.(type) {
@@ -137,5 +139,18 @@ func fitScalar(v any, t *podschema.Type, where string) (any, error) {
 }
 
 func mismatch(v any, t *podschema.Type, where string) error {
-	return fmt.Errorf("%sgives %s; want %s", where, show.Kind(v), t.Words())
+	return &misfit{value: v, want: t, where: where}
+}
+
+// misfit is a value of the wrong kind. Where says where in what an expression gives, and is
+// empty for all of it.
+type misfit struct {
+	value any
+	want  *podschema.Type
+	where string
+}
+
+// Error implements error.
+func (m *misfit) Error() string {
+	return fmt.Sprintf("%sgives %s; want %s", m.where, show.Kind(m.value), m.want.Words())
 }

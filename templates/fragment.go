@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -95,13 +96,13 @@ func (c *fragmentCompiler) compile(v any, h here) node {
 	switch v := v.(type) {
 	case map[string]any:
 		if h.typ != nil && h.typ.Kind() != podschema.Struct && h.typ.Kind() != podschema.Map {
-			c.problem(h.at, fmt.Sprintf("is an object; want %s", h.typ.Words()))
+			c.problem(h.at, fmt.Sprintf("is an object; want %s%s", h.typ.Words(), quoteHint(v, h.typ)))
 			return nil
 		}
 		return c.mapping(v, h)
 	case []any:
 		if h.typ != nil && h.typ.Kind() != podschema.List {
-			c.problem(h.at, fmt.Sprintf("is a list; want %s", h.typ.Words()))
+			c.problem(h.at, fmt.Sprintf("is a list; want %s%s", h.typ.Words(), listHint(v, h.typ)))
 			return nil
 		}
 		return c.sequence(v, h)
@@ -112,6 +113,41 @@ func (c *fragmentCompiler) compile(v any, h here) node {
 		return nil
 	}
 	return c.constantScalar(v, h)
+}
+
+// quoteHint ends a message about an object in the place of a text. A text with a colon and a
+// space in it is an object of YAML, unless it is quoted.
+func quoteHint(v map[string]any, t *podschema.Type) string {
+	if len(v) != 1 || !takesText(t) {
+		return ""
+	}
+	for key, value := range v {
+		switch value.(type) {
+		case string, json.Number, bool:
+			return fmt.Sprintf("; for the text quote all of it: %s", show.Value(fmt.Sprintf("%s: %v", key, value)))
+		}
+	}
+	return ""
+}
+
+// listHint ends a message about a list in the place of a text.
+func listHint(v []any, t *podschema.Type) string {
+	if !takesText(t) || len(v) == 0 {
+		return ""
+	}
+	words := make([]string, len(v))
+	for i, item := range v {
+		text, ok := item.(string)
+		if !ok {
+			return ""
+		}
+		words[i] = text
+	}
+	return fmt.Sprintf("; for one text write %s", show.Value(strings.Join(words, ",")))
+}
+
+func takesText(t *podschema.Type) bool {
+	return t.Kind() == podschema.Scalar && t.Scalar() != podschema.Number && t.Scalar() != podschema.Boolean
 }
 
 // constantScalar compiles a scalar without expressions.
@@ -168,11 +204,15 @@ func (c *fragmentCompiler) whole(v string, p expression.Part, h here) node {
 		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
 		return nil
 	}
-	e := h.env.CompileValue(p.Text, c.textPlace(h.at, v, p.Offset), h.typ)
+	compile, item := h.env.CompileValue, h.isItem && h.typ != nil && h.typ.Kind() == podschema.Scalar
+	if item {
+		compile = h.env.CompileItem
+	}
+	e := compile(p.Text, c.textPlace(h.at, v, p.Offset), h.typ)
 	if e == nil {
 		return nil
 	}
-	return &whole{expression: e, typ: h.typ}
+	return &whole{expression: e, typ: h.typ, item: item}
 }
 
 func (c *fragmentCompiler) textParts(v string, parts []expression.Part, h here) []textPart {

@@ -98,8 +98,11 @@ func reference(t *testing.T) string {
 	line("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow the types for which that means something; those of a list or a map belong to its `items`.\n")
 	line("## Expressions\n")
 	line("`${expr}` as a whole value gives the expression's own type (text where the pod's schema wants text; null or none leaves the field out). Inside a longer text,")
-	line("or a key, it is joined as text. `$${` is a literal `${`. A value can never add a key, close a quote or start a list. Inside a shell script or a configuration's")
+	line("or a key, it is joined as text. `$${` is a literal `${`. A value can never add a key or close a quote. Inside a shell script or a configuration's")
 	line("text it still can mean more than a value: pass it as an environment variable, or write `${shellQuote(params.x)}`.\n")
+	line("In `args`, `command` and other lists of plain values, an item that is a whole `${…}` and gives a list stands for its items, and none or an empty list for nothing:")
+	line("`args: [\"--a\", \"${params.extra}\", \"--z\"]` with a parameter of the type `list`. Text is never split: a parameter of the type `string` is one argument, and so is each item of a")
+	line("list. A parameter of the type `json` may be either; take `list` where the number of arguments matters.\n")
 	line("| name | what it is |\n| --- | --- |")
 	for _, name := range expression.VisibleNames() {
 		if visibleDocs[name] == "" {

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -71,18 +72,51 @@ func joinText(parts []textPart, s *expression.Scope) (string, error) {
 type whole struct {
 	expression *expression.Expression
 	typ        *podschema.Type
+	// item is set for an item of a list of scalars: a list that the expression gives stands
+	// for its items.
+	item bool
 }
+
+// spliced are values that stand in a list in the place of one item.
+type spliced []any
 
 func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
 	v, err := w.expression.Value(s)
 	if err != nil {
 		return nil, err
 	}
+	if items, isList := v.([]any); isList && w.item {
+		return w.splice(r, items)
+	}
 	fitted, err := r.template.fitting().fit(v, w.typ, "")
 	if err != nil {
-		return nil, &failure{Place: w.expression.Place, message: show.Plain(err.Error())}
+		return nil, w.failure(err)
 	}
 	return fitted, nil
+}
+
+func (w *whole) splice(r *renderer, items []any) (any, error) {
+	fitted := make(spliced, 0, len(items))
+	for i, item := range items {
+		v, err := r.template.fitting().fit(item, w.typ, itemAt("", i))
+		if err != nil {
+			return nil, w.failure(err)
+		}
+		if v != nil {
+			fitted = append(fitted, v)
+		}
+	}
+	return fitted, nil
+}
+
+// failure says what is wrong with the expression's value, and which form works.
+func (w *whole) failure(err error) error {
+	message := err.Error()
+	var wrong *misfit
+	if errors.As(err, &wrong) {
+		message += w.expression.Form(wrong.value, wrong.want, wrong.where != "")
+	}
+	return &failure{Place: w.expression.Place, message: show.Plain(message)}
 }
 
 // mapping is an object with an expression somewhere in it, or with directives.
@@ -230,6 +264,10 @@ func (q *sequence) add(it *item, v any, out *listSoFar) error {
 		if err := q.checkKeys(m, out); err != "" {
 			return &failure{Place: it.Place, message: err}
 		}
+	}
+	if several, ok := v.(spliced); ok {
+		out.items = append(out.items, several...)
+		return nil
 	}
 	out.items = append(out.items, v)
 	return nil

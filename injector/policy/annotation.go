@@ -95,7 +95,7 @@ func (a *Ask) add(item string, level Level) error {
 		return fmt.Errorf("%q cannot stand in a list; %s", name, allowed(level))
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("%q is not a template name (a DNS label); %s", clip(item), allowed(level))
+		return fmt.Errorf("%q is not a template name (a DNS label); %s%s", clip(item), allowed(level), didYouMean(item))
 	}
 	if a.Mode != Absent && a.Mode != mode {
 		return fmt.Errorf("it mixes names with +names and -names; %s", allowed(level))
@@ -105,6 +105,20 @@ func (a *Ask) add(item string, level Level) error {
 		*list = append(*list, name)
 	}
 	return nil
+}
+
+// meant has words that people write for true and false, in lower case.
+var meant = map[string]string{
+	"true": "true", "yes": "true", "y": "true", "on": "true", "1": "true", "enabled": "true", "enable": "true", "t": "true",
+	"false": "false", "no": "false", "n": "false", "off": "false", "0": "false", "disabled": "false", "disable": "false", "f": "false",
+}
+
+// didYouMean ends a message about a name that no template has.
+func didYouMean(name string) string {
+	if word := meant[strings.ToLower(strings.Trim(name, "\"'"))]; word != "" {
+		return fmt.Sprintf("; did you mean %q?", word)
+	}
+	return ""
 }
 
 func allowed(level Level) string {

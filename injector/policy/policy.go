@@ -384,7 +384,7 @@ func (d *decider) finish(pod Ask) {
 		switch {
 		case f.wanted && f.place == nowhere:
 			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-				Why: fmt.Sprintf("%s, but there is no template %q; there are: %s", d.sentence(f), clip(f.name), d.listTemplates())})
+				Why: fmt.Sprintf("%s, but there is no template %q; there are: %s%s", d.sentence(f), clip(f.name), d.listTemplates(), didYouMean(f.name))})
 		case f.wanted:
 			d.offer(f)
 		case f.place == nowhere:

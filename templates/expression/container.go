@@ -82,26 +82,13 @@ func reads(x celast.Expr, name string) bool {
 	switch x.Kind() {
 	case celast.IdentKind:
 		return x.AsIdent() == name
-	case celast.SelectKind:
-		return any(x.AsSelect().Operand())
-	case celast.CallKind:
-		call := x.AsCall()
-		return call.IsMemberFunction() && any(call.Target()) || any(call.Args()...)
-	case celast.ListKind:
-		return any(x.AsList().Elements()...)
-	case celast.MapKind:
-		return slices.ContainsFunc(x.AsMap().Entries(), func(e celast.EntryExpr) bool {
-			return any(e.AsMapEntry().Key(), e.AsMapEntry().Value())
-		})
-	case celast.StructKind:
-		return slices.ContainsFunc(x.AsStruct().Fields(), func(e celast.EntryExpr) bool { return any(e.AsStructField().Value()) })
 	case celast.ComprehensionKind:
 		c := x.AsComprehension()
 		item := c.IterVar() == name || c.HasIterVar2() && c.IterVar2() == name
 		result := c.AccuVar() == name
 		return any(c.IterRange(), c.AccuInit()) || !result && any(c.Result()) || !item && !result && any(c.LoopCondition(), c.LoopStep())
 	}
-	return false
+	return any(childrenOf(x)...)
 }
 
 // variablesFor returns the variables as the scope of a container sees them: once for each

@@ -184,17 +184,17 @@ func copyNative(v any, b *budget) (any, error) {
 	return toNative(adapt(v), b)
 }
 
-// toText joins a CEL value into a text.
-func toText(v ref.Val, b *budget) (string, error) {
+// toText joins a CEL value into a text. Source is the expression that gave it.
+func toText(v ref.Val, source string, b *budget) (string, error) {
 	native, err := toNative(v, b)
 	if err != nil {
 		return "", err
 	}
 	switch native := native.(type) {
 	case nil:
-		return "", errors.New("is null or none inside a text; give it a value with orValue()")
+		return "", errors.New("is null or none inside a text" + textForm(source, "null"))
 	case []any, map[string]any:
-		return "", fmt.Errorf("gives %s inside a text; use join() or toJson()", show.Kind(native))
+		return "", fmt.Errorf("gives %s inside a text%s", show.Kind(native), textForm(source, kindOf(native)))
 	default:
 		return fmt.Sprint(native), nil
 	}

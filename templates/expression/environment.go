@@ -286,7 +286,11 @@ func (e *Environment) CompileCondition(source string, at Place) *Expression {
 func (e *Environment) CompileText(source string, at Place) *Expression {
 	compiled := e.Compile(source, at)
 	if compiled != nil && !canJoin(compiled.typ) {
-		e.misfit(compiled, " inside a text; use join(), toJson() or orValue()")
+		kind := kindOfType(compiled.typ)
+		if isOptional(compiled.typ) {
+			kind = "null"
+		}
+		e.misfit(compiled, " inside a text"+textForm(source, kind))
 	}
 	return compiled
 }
@@ -294,13 +298,26 @@ func (e *Environment) CompileText(source string, at Place) *Expression {
 // CompileValue compiles an expression that gives a value of the type t, which is nil for
 // a field that this build does not know. It returns nil if there is no program.
 func (e *Environment) CompileValue(source string, at Place, t *podschema.Type) *Expression {
+	return e.compileFor(source, at, t, canFit)
+}
+
+// CompileItem compiles an expression that gives an item of a list, of the type t, or a list
+// of such items.
+func (e *Environment) CompileItem(source string, at Place, t *podschema.Type) *Expression {
+	return e.compileFor(source, at, t, func(c *cel.Type, t *podschema.Type) bool {
+		list := withoutOptional(c)
+		return canFit(c, t) || list.Kind() == types.ListKind && canFit(list.Parameters()[0], t)
+	})
+}
+
+func (e *Environment) compileFor(source string, at Place, t *podschema.Type, fits func(*cel.Type, *podschema.Type) bool) *Expression {
 	compiled := e.Compile(source, at)
-	if compiled != nil && !canFit(compiled.typ, t) {
-		want := "something that a pod can hold"
+	if compiled != nil && !fits(compiled.typ, t) {
+		want, how := "something that a pod can hold", ""
 		if t != nil {
-			want = t.Words()
+			want, how = t.Words(), form(source, kindOfType(compiled.typ), t, false)
 		}
-		e.misfit(compiled, "; want "+want)
+		e.misfit(compiled, "; want "+want+how)
 	}
 	return compiled
 }

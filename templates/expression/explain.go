@@ -113,9 +113,13 @@ func (e *Expression) explain(err error) string {
 		return message
 	}
 	info := e.ast.SourceInfo()
-	if _, known := info.GetOffsetRange(failed.NodeID()); !known {
-		return message
+	id := failed.NodeID()
+	if _, known := info.GetOffsetRange(id); !known {
+		// The macros that are true for some or for all items keep an error without its place.
+		if id = e.placeOf(failed); id == 0 {
+			return message
+		}
 	}
-	offset := offsetOf(e.source, info.GetStartLocation(failed.NodeID()))
-	return message + ", in the expression " + show.Marked(e.source, offset)
+	offset := offsetOf(e.source, info.GetStartLocation(id))
+	return message + ", in the expression " + show.Marked(e.source, offset) + e.suggestion(failed, id)
 }

@@ -258,7 +258,7 @@ func (e *Expression) Text(s *Scope) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := toText(v, &s.run.left)
+	text, err := toText(v, e.source, &s.run.left)
 	if err != nil {
 		return "", s.run.failure(err, e.Place)
 	}

@@ -1,0 +1,275 @@
+package expression
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// missingKey returns the key, the field or the index that an error says is not there.
+func missingKey(failed *types.Err) (string, bool) {
+	for _, says := range []string{"no such key: ", "index out of bounds: "} {
+		if key, ok := strings.CutPrefix(failed.Error(), says); ok {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// placeOf returns the id of the first step of the expression to the key that an error says is
+// not there. It is 0 if there is none.
+func (e *Expression) placeOf(failed *types.Err) (id int64) {
+	key, ok := missingKey(failed)
+	if !ok {
+		return 0
+	}
+	celast.PreOrderVisit(e.ast.Expr(), celast.NewExprVisitor(func(x celast.Expr) {
+		if on, field, _ := step(x); on != nil && field == key && id == 0 {
+			id = x.ID()
+		}
+	}))
+	return id
+}
+
+// suggestion ends the message about a field, a key or an item that is not there: the author's
+// expression in the form that works. It is empty if the error is another one. The id is that
+// of the node where the error is.
+func (e *Expression) suggestion(failed *types.Err, id int64) string {
+	key, ok := missingKey(failed)
+	if !ok {
+		return ""
+	}
+	at, around := find(e.ast.Expr(), id, nil)
+	if at == nil {
+		return ""
+	}
+	// An attribute is a chain of steps that is evaluated at once. The error has the place
+	// of one of them.
+	for len(around) > 0 && isStepOn(around[len(around)-1], at) {
+		at, around = around[len(around)-1], around[:len(around)-1]
+	}
+	return e.optional(at, around, key)
+}
+
+// isStepOn reports whether x is a field or an item of the value of.
+func isStepOn(x, of celast.Expr) bool {
+	on, _, _ := step(x)
+	return on != nil && on.ID() == of.ID()
+}
+
+// step returns what a step goes on from, and the step: .field, or [index].
+func step(x celast.Expr) (on celast.Expr, field string, index celast.Expr) {
+	switch x.Kind() {
+	case celast.SelectKind:
+		return x.AsSelect().Operand(), x.AsSelect().FieldName(), nil
+	case celast.CallKind:
+		if call := x.AsCall(); len(call.Args()) == 2 {
+			switch call.FunctionName() {
+			case operators.Index, operators.OptIndex:
+				return call.Args()[0], "", call.Args()[1]
+			case operators.OptSelect:
+				if name, ok := call.Args()[1].AsLiteral().Value().(string); ok {
+					return call.Args()[0], name, nil
+				}
+			}
+		}
+	}
+	return nil, "", nil
+}
+
+// optional writes a chain of steps so that it has a value where the key is missing.
+func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string) string {
+	var steps []celast.Expr
+	root := last
+	for on, _, _ := step(root); on != nil; on, _, _ = step(root) {
+		steps = append([]celast.Expr{root}, steps...)
+		root = on
+	}
+	missing := -1
+	for i, s := range steps {
+		_, field, index := step(s)
+		if field == key || index != nil && index.Kind() == celast.LiteralKind && fmt.Sprint(index.AsLiteral().Value()) == key {
+			missing = i
+			break
+		}
+		if index != nil && index.Kind() != celast.LiteralKind {
+			missing = i // by its value, which is not known here
+		}
+	}
+	info := e.ast.SourceInfo()
+	text, err := parser.Unparse(root, info)
+	if missing < 0 || err != nil {
+		return ""
+	}
+	for i, s := range steps {
+		_, field, index := step(s)
+		question := ""
+		if i >= missing || s.Kind() == celast.CallKind && s.AsCall().FunctionName() != operators.Index {
+			question = "?"
+		}
+		if index == nil {
+			text += "." + question + field
+			continue
+		}
+		inside, err := parser.Unparse(index, info)
+		if err != nil {
+			return ""
+		}
+		if index.Kind() == celast.LiteralKind {
+			if word, ok := index.AsLiteral().Value().(string); ok {
+				inside = quoted(word)
+			}
+		}
+		text += "[" + question + inside + "]"
+	}
+	where := "; it is not always there: write "
+	if name := root.AsIdent(); name == podName || name == eachName {
+		where = "; not every " + name + " has it: write "
+	}
+	if last.Kind() == celast.SelectKind && last.AsSelect().IsTestOnly() {
+		return where + text + ".hasValue()"
+	}
+	return where + text + ".orValue(" + e.otherwise(last, around) + ")"
+}
+
+// quoted writes a text as a literal of CEL, in the quotes that need no escape in a manifest.
+func quoted(s string) string {
+	double := strconv.Quote(s)
+	if double == `"`+s+`"` && !strings.Contains(s, "'") {
+		return "'" + s + "'"
+	}
+	return double
+}
+
+// otherwise returns the empty value of a chain's type, as far as that is known: by the pod's
+// schema, or by what goes over the value.
+func (e *Expression) otherwise(last celast.Expr, around []celast.Expr) string {
+	if t := e.typeOfChain(last, around); t != nil {
+		return emptyOf(t)
+	}
+	if len(around) > 0 {
+		if over := around[len(around)-1]; over.Kind() == celast.ComprehensionKind && over.AsComprehension().IterRange().ID() == last.ID() {
+			return "[]"
+		}
+	}
+	return "''"
+}
+
+func emptyOf(t *podschema.Type) string {
+	switch t.Kind() {
+	case podschema.List:
+		return "[]"
+	case podschema.Map, podschema.Struct:
+		return "{}"
+	}
+	switch t.Scalar() {
+	case podschema.Number:
+		return "0"
+	case podschema.Boolean:
+		return "false"
+	}
+	return "''"
+}
+
+// typeOf returns the type of a name in the pod's schema, or nil: of the pod, of container, and
+// of a name that a macro binds to the items of one of the pod's lists.
+func (e *Expression) typeOf(root celast.Expr, around []celast.Expr) *podschema.Type {
+	if root.Kind() != celast.IdentKind {
+		return nil
+	}
+	name := root.AsIdent()
+	for i := len(around) - 1; i >= 0; i-- {
+		if around[i].Kind() != celast.ComprehensionKind || around[i].AsComprehension().IterVar() != name {
+			continue
+		}
+		walked := around[i].AsComprehension().IterRange()
+		if walked.Kind() == celast.CallKind && walked.AsCall().FunctionName() == sortedFunction {
+			walked = walked.AsCall().Args()[0]
+		}
+		t := e.typeOfChain(walked, around[:i])
+		if t == nil || t.Kind() != podschema.List {
+			return nil
+		}
+		return t.Elem()
+	}
+	switch name {
+	case podName:
+		return podschema.Pod()
+	case eachName:
+		spec, _ := podschema.Pod().Field("spec")
+		containers, _ := spec.Field("containers")
+		return containers.Elem()
+	}
+	return nil
+}
+
+func (e *Expression) typeOfChain(x celast.Expr, around []celast.Expr) *podschema.Type {
+	on, field, index := step(x)
+	if on == nil {
+		return e.typeOf(x, around)
+	}
+	t := e.typeOfChain(on, around)
+	switch {
+	case t == nil:
+		return nil
+	case t.Kind() == podschema.Struct && index == nil:
+		t, _ = t.Field(field)
+		return t
+	case t.Kind() == podschema.Map, t.Kind() == podschema.List && index != nil:
+		return t.Elem()
+	}
+	return nil
+}
+
+// find returns the node with an id, and the nodes around it, the outermost first.
+func find(x celast.Expr, id int64, around []celast.Expr) (celast.Expr, []celast.Expr) {
+	if x.ID() == id {
+		return x, around
+	}
+	below := append(around[:len(around):len(around)], x)
+	for _, child := range childrenOf(x) {
+		if found, path := find(child, id, below); found != nil {
+			return found, path
+		}
+	}
+	return nil, nil
+}
+
+// childrenOf returns the nodes that a node is made of.
+func childrenOf(x celast.Expr) []celast.Expr {
+	switch x.Kind() {
+	case celast.SelectKind:
+		return []celast.Expr{x.AsSelect().Operand()}
+	case celast.CallKind:
+		call := x.AsCall()
+		if call.IsMemberFunction() {
+			return append([]celast.Expr{call.Target()}, call.Args()...)
+		}
+		return call.Args()
+	case celast.ListKind:
+		return x.AsList().Elements()
+	case celast.MapKind:
+		var all []celast.Expr
+		for _, entry := range x.AsMap().Entries() {
+			all = append(all, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+		}
+		return all
+	case celast.StructKind:
+		var all []celast.Expr
+		for _, field := range x.AsStruct().Fields() {
+			all = append(all, field.AsStructField().Value())
+		}
+		return all
+	case celast.ComprehensionKind:
+		c := x.AsComprehension()
+		return []celast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}
+	}
+	return nil
+}

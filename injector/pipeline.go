@@ -87,6 +87,7 @@ type TemplateOutcome struct {
 	Origins map[string]templates.Origin
 
 	named bool // Why names the template
+	files *templates.Files
 }
 
 // Outcome is the answer to one [Request].

@@ -128,6 +128,7 @@ func (w *way) renderOne(t *templates.Template) error {
 		return nil
 	}
 	out.Code = reason.NothingToInject
+	out.files = result.Files
 	w.rendered[out.Name] = &out
 	spec := t.Policies()
 	w.fragments = append(w.fragments, merge.Fragment{
@@ -203,7 +204,10 @@ func faultOf(err error) (template string, code reason.Code) {
 	var fragment *merge.FragmentError
 	var pod *merge.PodError
 	var large *apply.TooLargeError
+	var file *fileError
 	switch {
+	case errors.As(err, &file):
+		return file.template, file.code
 	case errors.As(err, &conflict):
 		return conflict.Template, reason.Conflict
 	case errors.As(err, &fragment):
@@ -242,6 +246,15 @@ func (w *way) failed(out TemplateOutcome) {
 	w.out.Refusals = append(w.out.Refusals, out)
 }
 
+// changed returns the pod with what the plan wants, and its edits.
+func (w *way) changed(rec record.Record) (apply.Result, error) {
+	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	if err == nil {
+		err = w.checkFiles(result.Pod)
+	}
+	return result, err
+}
+
 // apply brings the pod up to date, and refuses a pod in which a required template
 // does not have what it wants. Where no webhook verifies the final pod, as on the
 // command line, nothing else would tell.
@@ -250,7 +263,7 @@ func (w *way) apply(rec record.Record) error {
 	if err := w.work.next(doing); err != nil {
 		return err
 	}
-	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	result, err := w.changed(rec)
 	for err != nil {
 		name, code := faultOf(err)
 		if !w.leaveOut(name, code, err) {
@@ -265,7 +278,7 @@ func (w *way) apply(rec record.Record) error {
 		if err := w.work.next(doing); err != nil {
 			return err
 		}
-		result, err = apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+		result, err = w.changed(rec)
 	}
 	if err := w.requireAll(result.Pod, rec); err != nil || len(w.out.Refusals) > 0 {
 		return err

@@ -63,6 +63,7 @@ type Template struct {
 	// tree is the fragment as it is written, rendered the same with its shared parts.
 	tree, rendered node
 	sharedParts    int
+	files          []file
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 
@@ -363,6 +364,7 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	c.matchConditions(t, at.Field("matchConditions"))
 	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
+	c.files(t, at.Field("files"), at.Field("inject"))
 }
 
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)

@@ -13,7 +13,11 @@ import (
 func (t *Template) TextHazards() []Warning {
 	t = t.full()
 	var warnings []Warning
-	for _, h := range hazard.Find(t.spec.Parameters, t.names, textsIn(t.tree, false, nil)) {
+	texts := textsIn(t.tree, false, nil)
+	for _, f := range t.files {
+		texts = append(texts, textsIn(f.text, false, nil)...)
+	}
+	for _, h := range hazard.Find(t.spec.Parameters, t.names, texts) {
 		warnings = append(warnings, Warning{Template: t.name, Path: h.At.String(), Line: h.Line, Message: h.Message})
 	}
 	return warnings
@@ -25,6 +29,8 @@ func (t *Template) TextHazards() []Warning {
 func textsIn(n node, script bool, loops map[string]*expression.Expression) []hazard.Text {
 	var found []hazard.Text
 	switch n := n.(type) {
+	case *shared:
+		return textsIn(n.node, script, loops)
 	case *mapping:
 		shell := hazard.RunsShell(command(n))
 		for _, e := range n.entries {

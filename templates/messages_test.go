@@ -42,10 +42,14 @@ func TestAMessageShowsTheFormThatWorks(t *testing.T) {
 		{inArgs, "params.map", "want text", "write ${toJson(params.map)}", false},
 		{inArgs, "[params.map]", "want text", "", true},
 		{inArgs, "[dyn(params.map)]", "in item 0: gives an object; want text", "write ${([dyn(params.map)]).map(x, toJson(x))}", false},
-		{func(e string) string { return "inject: {spec: {containers: [{name: s, image: s, args: \"${" + e + "}\"}]}}" }, "params.text", "want a list", `for a list of one write ["${params.text}"], for its parts ${params.text.split(',')}`, false},
+		{func(e string) string {
+			return "inject: {spec: {containers: [{name: s, image: s, args: \"${" + e + "}\"}]}}"
+		}, "params.text", "want a list", `for a list of one write ["${params.text}"], for its parts ${params.text.split(',')}`, false},
 		{func(e string) string { return "inject: {spec: {priority: \"${" + e + "}\"}}" }, "params.text", "want a whole number", "write ${int(params.text)}", true},
 		{func(e string) string { return "inject: {spec: {hostNetwork: \"${" + e + "}\"}}" }, "params.text", "want true or false", "write ${params.text == 'true'}", false},
-		{func(string) string { return "inject: {spec: {containers: [{name: s, image: s, args: [--level: debug]}]}}" }, "", "is an object; want text", `for the text quote all of it: "--level: debug"`, true},
+		{func(string) string {
+			return "inject: {spec: {containers: [{name: s, image: s, args: [--level: debug]}]}}"
+		}, "", "is an object; want text", `for the text quote all of it: "--level: debug"`, true},
 		{func(string) string { return "inject: {spec: {nodeName: [a, b]}}" }, "", "is a list; want text", `for one text write "a,b"`, true},
 	} {
 		spec := c.spec(c.expr)

@@ -282,6 +282,9 @@ func typeOf(e ast.Expr) (name, words string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
 		return typeOf(e.X)
+	case *ast.MapType:
+		_, words = typeOf(e.Value)
+		return "", "object of " + words
 	case *ast.ArrayType:
 		name, words = typeOf(e.Elt)
 		return name, "list of " + words

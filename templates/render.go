@@ -82,6 +82,8 @@ type Rendered struct {
 	// Fragment is the fragment to merge, {"metadata": …, "spec": …}. Nil if there is
 	// nothing to merge.
 	Fragment map[string]any
+	// Files are what Fragment has of the template's files. Nil if there are none.
+	Files *Files
 	// Facts knows the values in Fragment that are the same for all pods with the same
 	// parameters.
 	Facts facts.Stores
@@ -158,6 +160,9 @@ func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered
 		out.Invalid = invalid
 	}
 	fragment, err := r.fragment(s)
+	if err == nil && fragment != nil {
+		out.Files, err = r.addFiles(fragment, s)
+	}
 	if err != nil {
 		return nil, r.error(err)
 	}

@@ -59,6 +59,11 @@ type SidecarTemplateSpec struct {
 	// that reads container, itself or through another, can be read only in an item with
 	// $each, and is evaluated at most once for each container.
 	Variables []Variable `json:"variables,omitempty"`
+	// Files are texts with CEL in ${…}, by the name of the file. Pillion puts them into
+	// annotations of the pod, and gives the pod the volume TEMPLATE-files that has them, for
+	// containers to mount. Not for secrets: who reads pods, reads annotations. Not with
+	// required.
+	Files map[string]string `json:"files,omitempty"`
 	// OnConflict says what happens where a pod and the template want different
 	// values. Two templates that disagree are refused, whatever it says. Default
 	// Deny.

@@ -1,0 +1,196 @@
+package templates
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	names "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// filesVolume ends the name of the volume that has a template's files; the template's name
+// stands before it.
+const filesVolume = "-files"
+
+// maxFiles is how many files a template may have.
+const maxFiles = 64
+
+// file is an entry of spec.files. Its text becomes the annotation with the key, from which the
+// volume has it.
+type file struct {
+	expression.Place
+	name, key string
+	text      node
+}
+
+// Files are the files of a template as one pod gets them.
+type Files struct {
+	// Volume is the volume as the template renders it.
+	Volume map[string]any
+	// Texts has the text of each file by the key of its annotation.
+	Texts map[string]string
+}
+
+// Bytes is what the annotations of the files take of what the API allows a pod.
+func (f *Files) Bytes() int {
+	bytes := 0
+	for key, text := range f.Texts {
+		bytes += len(key) + len(text)
+	}
+	return bytes
+}
+
+// fileKeys begins the keys of the annotations that have a template's files. A template's name
+// has no dot, so no parameter's key begins like this.
+func (t *Template) fileKeys() string { return t.name + ".files." + t.prefix + "/" }
+
+// files compiles spec.files, and compares the files with the mounts of their volume.
+func (c *compiler) files(t *Template, at, inject *manifest.Path) {
+	mounts := filesMountsOf(t.spec.Inject, t.name+filesVolume)
+	if len(t.spec.Files) == 0 {
+		if mounts.found && !mounts.declared {
+			c.problem(inject, fmt.Sprintf("mounts the volume %s, which a template has that has files: write spec.files", t.name+filesVolume))
+		}
+		return
+	}
+	c.filesAllowed(t, at)
+	if len(t.spec.Files) > maxFiles {
+		c.problem(at, fmt.Sprintf("has %d files; at most %d are allowed", len(t.spec.Files), maxFiles))
+		return
+	}
+	if mounts.declared {
+		c.problem(inject.Fields("spec", "volumes"), fmt.Sprintf("has a volume %s, which is the name of the volume with the template's files; give yours another name", t.name+filesVolume))
+	}
+	if !mounts.found && !mounts.computed {
+		c.warn(at, fmt.Sprintf("no container mounts the files; mount them with volumeMounts: [{name: %s, mountPath: …}]", t.name+filesVolume))
+	}
+	metadata, _ := podschema.Pod().Field("metadata")
+	annotations, _ := metadata.Field("annotations")
+	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
+	s := &sharing{parts: t.sharedParts}
+	for _, name := range slices.Sorted(maps.Keys(t.spec.Files)) {
+		here := here{at: at.Field(name), typ: annotations.Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
+		key := t.fileKeys() + name
+		if problems := names.IsQualifiedName(key); t.name != "" && len(problems) > 0 {
+			c.problem(here.at, fmt.Sprintf("%s is no name of a file here; want at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit: the file comes from an annotation of that name", show.Value(name)))
+			continue
+		}
+		text := f.text(t.spec.Files[name], here)
+		if text == nil {
+			continue
+		}
+		if text = s.share(text); text != nil {
+			if part, ok := text.(*shared); ok {
+				part.Place = c.place(here.at)
+			}
+		}
+		t.files = append(t.files, file{Place: c.place(here.at), name: name, key: key, text: text})
+	}
+	t.sharedParts = s.parts
+}
+
+func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
+	if t.spec.Required {
+		c.problem(at, "is not for required templates: the files come from annotations of the pod, and whoever may update the pod may change those later, which nobody verifies. Mount a ConfigMap that the namespace's users cannot write, or pass variables")
+	}
+	if volume := t.name + filesVolume; len(volume) > names.DNS1123LabelMaxLength {
+		c.problem(at, fmt.Sprintf("needs a volume of the name %s, which has %d characters; at most %d are allowed: a template with files has a name of at most %d",
+			volume, len(volume), names.DNS1123LabelMaxLength, names.DNS1123LabelMaxLength-len(filesVolume)))
+	}
+}
+
+// filesMounts says what a fragment has of the volume with the files.
+type filesMounts struct{ found, computed, declared bool }
+
+// filesMountsOf looks for mounts of the volume, for names of mounts that are expressions, and
+// for a volume of that name.
+func filesMountsOf(inject json.RawMessage, volume string) filesMounts {
+	var m filesMounts
+	fragment, _ := manifest.DecodeJSON(inject)
+	object, _ := fragment.(map[string]any)
+	spec, _ := object["spec"].(map[string]any)
+	volumes, _ := spec["volumes"].([]any)
+	for _, v := range volumes {
+		item, _ := v.(map[string]any)
+		m.declared = m.declared || item["name"] == volume
+	}
+	for _, list := range containerLists {
+		containers, written := spec[list].([]any)
+		m.computed = m.computed || !written && spec[list] != nil
+		for _, v := range containers {
+			container, isObject := v.(map[string]any)
+			mounts, written := container["volumeMounts"].([]any)
+			m.computed = m.computed || !isObject || !written && container["volumeMounts"] != nil
+			for _, v := range mounts {
+				mount, isObject := v.(map[string]any)
+				name, _ := mount["name"].(string)
+				m.found = m.found || name == volume
+				m.computed = m.computed || !isObject || strings.Contains(name, "${")
+			}
+		}
+	}
+	return m
+}
+
+// addFiles adds the template's files to a fragment, which it may change, but not what is in
+// it. It returns nil if there are none.
+func (r *renderer) addFiles(out map[string]any, s *expression.Scope) (*Files, error) {
+	t := r.template
+	if len(t.files) == 0 {
+		return nil, nil
+	}
+	files := &Files{Texts: make(map[string]string, len(t.files))}
+	var items []any
+	for _, f := range t.files {
+		v, err := f.text.render(r, s)
+		if err != nil {
+			return nil, err
+		}
+		text, ok := v.(string)
+		if !ok { // null, or none
+			continue
+		}
+		if err := r.run.Spend(2*len(f.key)+len(f.name), f.At); err != nil {
+			return nil, err
+		}
+		files.Texts[f.key] = text
+		items = append(items, map[string]any{"path": f.name, "fieldRef": map[string]any{"fieldPath": "metadata.annotations['" + f.key + "']"}})
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	files.Volume = map[string]any{"name": t.name + filesVolume, "downwardAPI": map[string]any{"items": items}}
+
+	metadata := below(out, "metadata")
+	annotations := below(metadata, "annotations")
+	for key, text := range files.Texts {
+		annotations[key] = text
+	}
+	spec := below(out, "spec")
+	volumes, _ := spec["volumes"].([]any)
+	for _, v := range volumes {
+		if item, _ := v.(map[string]any); item["name"] == files.Volume["name"] {
+			return nil, &failure{Place: t.files[0].Place, message: fmt.Sprintf("the template has a volume %s of its own, which is the name of the volume with its files", t.name+filesVolume)}
+		}
+	}
+	spec["volumes"] = append(slices.Clone(volumes), files.Volume)
+	return files, nil
+}
+
+// below puts a copy of an object in the place of the object, or a new one, and returns it.
+func below(out map[string]any, key string) map[string]any {
+	there, _ := out[key].(map[string]any)
+	copied := maps.Clone(there)
+	if copied == nil {
+		copied = map[string]any{}
+	}
+	out[key] = copied
+	return copied
+}

@@ -126,7 +126,7 @@ func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 // A null takes a value of the chart away, as helm's documentation says.
 func TestAListThatIsNullIsEmpty(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{"library", "excludedNamespaces", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs", "webhook.clientNames", "networkPolicy.apiServers", "networkPolicy.metrics"} {
+	for _, list := range []string{"library", "excludedNamespaces", "foreignSidecars", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs", "webhook.clientNames", "networkPolicy.apiServers", "networkPolicy.metrics"} {
 		empty := must(t, "", "helm", "template", "x", checkout.Chart(), "--set-json", list+"=[]")
 		if null := must(t, "", "helm", "template", "x", checkout.Chart(), "--set", list+"=null"); null != empty {
 			t.Errorf("%s=null renders\n%s\nand empty\n%s", list, null, empty)

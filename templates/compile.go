@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
@@ -37,6 +38,10 @@ type Options struct {
 	// Values are the installer's values, which expressions read as values. They are
 	// JSON, and are copied.
 	Values map[string]any
+	// ForeignSidecars are names of containers that other injectors put into pods. $each: App
+	// and Init leave them out, except in a required template. Default, for nil:
+	// [DefaultForeignSidecars].
+	ForeignSidecars []string
 	// Source stands in errors: a file, or ClusterSource and the object's name.
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
@@ -62,8 +67,10 @@ type Template struct {
 	validations []validation
 	// tree is the fragment as it is written, rendered the same with its shared parts.
 	tree, rendered node
-	sharedParts    int
-	files          []file
+	// foreign are the containers that are not the app's for $each.
+	foreign     sets.Set[string]
+	sharedParts int
+	files       []file
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 
@@ -184,6 +191,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.spec = &t.spec
+	t.foreign = foreignSidecars(o, t.spec.Required)
 	values, err := canonical(o.Values)
 	if err != nil {
 		c.problem(nil, "the installer's values are no JSON: "+show.Plain(err.Error()))
@@ -198,7 +206,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.unused(t, specAt.Field("parameters"))
-	t.hash = hashOf(t.spec, values)
+	t.hash = hashOf(t.spec, values, t.minding())
 	t.probe(c)
 }
 

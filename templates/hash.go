@@ -29,7 +29,7 @@ func canonical(values map[string]any) (map[string]any, error) {
 
 // hashOf hashes the spec and the values. The raw parts of the spec are written
 // anew, so that neither white space nor the order of keys counts.
-func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any) string {
+func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any, foreign []string) string {
 	data, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))
@@ -40,7 +40,11 @@ func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any) string {
 	}
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	for _, v := range []any{object, values} {
+	parts := []any{object, values}
+	if foreign != nil {
+		parts = append(parts, foreign)
+	}
+	for _, v := range parts {
 		if err := e.Encode(v); err != nil {
 			panic(fmt.Sprintf("templates: encoding JSON that was decoded: %v", err))
 		}

@@ -205,17 +205,23 @@ func (r *renderer) addExtensions(out map[string]any) (map[string]any, error) {
 	}
 	out["spec"] = spec
 	lists := map[string]*extended{}
+	for _, list := range containerLists {
+		items, _ := spec[list].([]any)
+		lists[list] = extendedOf(items)
+	}
 	for _, e := range r.extensions {
-		if lists[e.list] == nil {
-			items, _ := spec[e.list].([]any)
-			lists[e.list] = extendedOf(items)
+		list := lists[e.list]
+		for _, other := range containerLists {
+			if !list.extends(e.name) && lists[other].extends(e.name) {
+				list = lists[other]
+			}
 		}
-		if err := lists[e.list].add(e); err != nil {
+		if err := list.add(e); err != nil {
 			return nil, &failure{Place: e.item.Place, message: err.Error()}
 		}
 	}
 	for name, list := range lists {
-		if len(list.items) > 0 {
+		if list.changed {
 			spec[name] = list.items
 		}
 	}
@@ -226,6 +232,8 @@ func (r *renderer) addExtensions(out map[string]any) (map[string]any, error) {
 type extended struct {
 	items  []any
 	byName map[string]int // the first of each name
+	// changed is set when an extension was put in.
+	changed bool
 }
 
 func extendedOf(items []any) *extended {
@@ -245,11 +253,18 @@ func (l *extended) note(i int) {
 	}
 }
 
+// extends reports whether an item of the list extends the container of the name.
+func (l *extended) extends(name string) bool {
+	i, have := l.byName[name]
+	return have && l.items[i].(map[string]any)["image"] == nil && !directive.IsDelete(l.items[i])
+}
+
 // add adds one extension, or combines it with another of the same container. If
 // the fragment has a sidecar of the container's name, the sidecar stays as it is.
 func (l *extended) add(e extension) error {
 	i, have := l.byName[e.name]
 	if !have {
+		l.changed = true
 		l.items = append(l.items, e.object)
 		l.note(len(l.items) - 1)
 		return nil
@@ -259,7 +274,7 @@ func (l *extended) add(e extension) error {
 		return nil
 	}
 	combined, err := combine(there, e.object, containerType(), "container "+show.Value(e.name))
-	l.items[i] = combined
+	l.items[i], l.changed = combined, true
 	return err
 }
 

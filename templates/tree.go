@@ -355,6 +355,9 @@ func renderEach(r *renderer, it *item, s *expression.Scope) error {
 			if err := r.run.Interrupted(); err != nil {
 				return err
 			}
+			if name, _ := c["name"].(string); it.each != eachAll && r.template.foreign.Has(name) {
+				continue
+			}
 			if err := extend(r, it, s, list, c); err != nil {
 				return err
 			}

@@ -33,6 +33,7 @@ type serveConfig struct {
 	ClusterTemplates           bool
 	Values                     string
 	AnnotationPrefix           string
+	ForeignSidecars            []string
 	ExcludedNamespaces         []string
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
@@ -61,6 +62,12 @@ const (
 	scopeAll       = "All"
 )
 
+const foreignUsage = "names of containers that other injectors put into pods: $each: App and Init of templates that are not required leave them out (empty: none)"
+
+// foreignNames returns the names as [templates.Options] want them: an empty list that
+// somebody gives is not the default.
+func foreignNames(names []string) []string { return append([]string{}, names...) }
+
 // leastMemory is the smallest --memory-limit, in bytes.
 const leastMemory = 96 << 20
 
@@ -79,6 +86,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
 	f.String("values", "", "YAML file with the installer's values, which templates read as 'values'")
 	f.String("annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
+	f.StringSlice("foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
 	f.StringSlice("excluded-namespaces", defaultExcluded, "namespaces without injection, besides Pillion's own")
 	f.String("kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.String("log-level", "info", "debug, info, warn or error")
@@ -120,7 +128,7 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		certsConfig: readCerts(v),
 		Library:     list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"),
 		Values: v.GetString("values"), AnnotationPrefix: v.GetString("annotation-prefix"),
-		ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
+		ForeignSidecars: foreignNames(list(v, "foreign-sidecars")), ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
 		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), UninstallMarker: v.GetString("uninstall-marker"), enforcementConfig: readEnforcement(v),
@@ -222,6 +230,11 @@ func (c serveConfig) validate() error {
 	}
 	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
 		wrong("in-use-record", c.InUseRecord, "allowed is the name of a ConfigMap, or nothing")
+	}
+	for _, name := range c.ForeignSidecars {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			wrong("foreign-sidecars", name, "allowed are names of containers: lower case letters, digits and dashes")
+		}
 	}
 	for _, name := range c.AllowMissingTemplates {
 		if len(validation.IsDNS1123Label(name)) > 0 {

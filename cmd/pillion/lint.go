@@ -10,7 +10,6 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 func newLintCommand() *cobra.Command {
@@ -84,8 +83,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
-	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
-	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+	o.compileFlags(cmd)
 	return cmd
 }
 

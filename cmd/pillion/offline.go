@@ -27,6 +27,7 @@ type offline struct {
 	library       []string
 	values        string
 	prefix        string
+	foreign       []string
 	namespace     string
 	namespaceFile string
 }
@@ -37,8 +38,14 @@ const maxFile = 64 << 20
 func (o *offline) templateFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.templates, "templates", nil, "file or directory of SidecarTemplates (repeatable)")
 	cmd.Flags().StringSliceVar(&o.library, "library", nil, "names of library templates to use (default: all of them)")
+	o.compileFlags(cmd)
+}
+
+// compileFlags are the server's settings that templates are compiled with.
+func (o *offline) compileFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
 	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+	cmd.Flags().StringSliceVar(&o.foreign, "foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
 }
 
 func (o *offline) podFlags(cmd *cobra.Command) {
@@ -153,7 +160,7 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 }
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
-	options := templates.Options{Prefix: o.prefix}
+	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign)}
 	if o.values == "" {
 		return options, nil
 	}

@@ -61,8 +61,8 @@ listed, and stay as they are.
 Before anything is touched, rollout creates a pod of each workload by dry run. If the
 API server refuses it, or returns it without the sidecar, nothing is touched. Templates,
 values and prefix are read from Pillion's Deployment, its ConfigMaps and the cluster,
-unless one of --library, --templates, --values and --annotation-prefix is given: then
-they say it all, but for the SidecarTemplates of the cluster.
+unless one of --library, --templates, --values, --foreign-sidecars and --annotation-prefix
+is given: then they say it all, but for the SidecarTemplates of the cluster.
 
 The exit code is 0 if every pod that a workload replaces is up to date, 1 if not.`,
 		Example: `  pillion rollout shop --dry-run
@@ -164,7 +164,7 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 // settings returns the server's settings, or those of the flags if one of them is given.
 func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) (serverSettings, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
-	if !slices.ContainsFunc([]string{"library", "templates", "values", "annotation-prefix"}, given) {
+	if !slices.ContainsFunc([]string{"library", "templates", "values", "foreign-sidecars", "annotation-prefix"}, given) {
 		return readServerSettings(cmd.Context(), client, r.where.namespace, r.where.selector)
 	}
 	s := serverSettings{prefix: r.given.prefix, excluded: append(slices.Clone(defaultExcluded), r.where.namespace)}

@@ -145,7 +145,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := webhook.NewMetrics(registry)
 
-	compile := templates.Options{Prefix: c.AnnotationPrefix}
+	compile := templates.Options{Prefix: c.AnnotationPrefix, ForeignSidecars: c.ForeignSidecars}
 	if c.Values != "" {
 		if compile.Values, err = readValues(cmd, c.Values); err != nil {
 			return err

@@ -54,12 +54,12 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: %w", deployment.Name, namespace, err)
 	}
 	if file := v.GetString("config"); file != "" {
-		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here; give --library, --templates, --values and --annotation-prefix",
+		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here; give --library, --templates, --values, --foreign-sidecars and --annotation-prefix",
 			deployment.Name, namespace, file)
 	}
 	mounts := mounted{client: client, deployment: deployment, container: container}
 	s := serverSettings{prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace)}
-	options := live.Options{Compile: templates.Options{Prefix: s.prefix}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	options := live.Options{Compile: templates.Options{Prefix: s.prefix, ForeignSidecars: foreignNames(list(v, "foreign-sidecars"))}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if file := v.GetString("values"); file != "" {
 		if options.Compile.Values, err = mounts.values(ctx, file); err != nil {
 			return s, err
@@ -101,7 +101,7 @@ type deployed struct {
 func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, selector string) (deployed, corev1.Container, error) {
 	found, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w; -n names Pillion's namespace, or give --library, --templates, --values and --annotation-prefix", namespace, err)
+		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w; -n names Pillion's namespace, or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix", namespace, err)
 	}
 	var all []deployed
 	var containers []corev1.Container
@@ -176,7 +176,7 @@ func (m mounted) files(ctx context.Context, dir string) (map[string]string, erro
 			return read.Data, nil
 		}
 	}
-	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there; give --library, --templates, --values and --annotation-prefix",
+	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there; give --library, --templates, --values, --foreign-sidecars and --annotation-prefix",
 		dir, m.deployment.Name, m.deployment.Namespace)
 }
 

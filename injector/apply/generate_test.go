@@ -144,7 +144,7 @@ type generated struct {
 }
 
 // pieces are parts of fragments, by name. %c stands for each app container, %t for
-// the template, %n for the names of all app containers.
+// the template, %n for the names of all app containers, %i for each init container.
 var pieces = map[string]string{
 	"init sidecar":   "spec: {initContainers: [{name: side-%t, $position: First, image: 'log:1', restartPolicy: Always, env: [{name: A, value: q}]}]}",
 	"app sidecar":    "spec: {containers: [{name: side-%t-app, image: proxy, ports: [{containerPort: 15001}], resources: {limits: {cpu: 10m}}, livenessProbe: {httpGet: {port: 1}}}]}",
@@ -187,6 +187,7 @@ var pieces = map[string]string{
 	"before other":   "spec: {initContainers: [{name: side-%t-c, image: x, $position: {before: side-t0-a}}]}",
 	"pod limits":     "spec: {resources: {limits: {cpu: 4}}}",
 	"requests":       "spec: {containers: [{name: '%c', resources: {requests: {cpu: 20m}}}]}",
+	"anywhere":       "spec: {containers: [{name: '%i', env: [{name: ANYWHERE, value: '%t'}], args: [b]}]}",
 	"nothing":        "spec: {initContainers: [], containers: []}",
 }
 
@@ -208,16 +209,20 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 	object := yamlObject{}
 	spec, _ := base["spec"].(map[string]any)
 	containers, _ := spec["containers"].([]any)
+	inits, _ := spec["initContainers"].([]any)
 	for _, piece := range g.pieces {
 		p := strings.ReplaceAll(pieces[piece], "%t", g.name)
 		p = strings.ReplaceAll(p, "%n", sortedNames(containers))
-		if !strings.Contains(p, "%c") {
+		each, mark := containers, "%c"
+		if strings.Contains(p, "%i") {
+			each, mark = inits, "%i"
+		} else if !strings.Contains(p, mark) {
 			combine(object, parse(t, p))
 			continue
 		}
-		for _, c := range containers {
+		for _, c := range each {
 			if name, ok := objectOf(c)["name"].(string); ok {
-				combine(object, parse(t, strings.ReplaceAll(p, "%c", name)))
+				combine(object, parse(t, strings.ReplaceAll(p, mark, name)))
 			}
 		}
 	}

@@ -176,8 +176,8 @@ func TestTheStatusAnnotationIsCompactAndSorted(t *testing.T) {
 
 func TestAFragmentThatFitsNoPodIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ object, path, want string }{
-		"an extension of nothing":      {"spec: {containers: [{name: none, env: []}]}", "spec.containers[name=none]", "has none here"},
-		"an extension of another kind": {"spec: {initContainers: [{name: web}]}", "spec.initContainers[name=web]", "has none here"},
+		"an extension of nothing":      {"spec: {containers: [{name: none, env: []}]}", "spec.containers[name=none]", `it has "web"`},
+		"an extension twice":           {"spec: {containers: [{name: web, args: [a]}], initContainers: [{name: web, args: [a]}]}", "spec.initContainers[name=web]", "containers has such an item, too"},
 		"one name twice":               {"spec: {containers: [{name: s, image: x}, {name: s, image: x}]}", "spec.containers[name=s]", "two items"},
 		"no name":                      {"spec: {volumes: [{emptyDir: {}}]}", "spec.volumes", "no key"},
 		"ephemeral containers":         {"spec: {ephemeralContainers: [{name: e, image: x}]}", "spec.ephemeralContainers", "cannot be injected"},

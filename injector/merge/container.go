@@ -2,6 +2,10 @@ package merge
 
 import (
 	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // containerLists are the lists among which a container's name is unique.
@@ -29,36 +33,81 @@ func isSidecar(it listItem) bool { return it.raw["image"] != nil }
 
 // ErrNothingToExtend is the error inside a [FragmentError] when a template extends a
 // container that the pod does not have.
-var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none here")
+var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers")
 
-// checkContainers refuses extensions of containers that are not there and
-// sidecars whose name another kind of container has; with KeepPod it leaves the
-// latter out.
-func (m *merger) checkContainers(items []listItem, at *place) ([]listItem, error) {
-	kept := make([]listItem, 0, len(items))
-	for _, it := range items {
-		here := at.field(it.key).with(it.raw)
-		where, taken := m.names[it.key]
-		switch n := here.find(); {
-		case n.gone() && !taken:
-			kept = append(kept, it) // a template took the pod's away: addable decides
-			if isSidecar(it) {
-				m.names[it.key] = at.segment
+// nothingToExtend says which containers there are instead.
+func (m *merger) nothingToExtend(at *place) error {
+	const most = 10
+	var there []string
+	for _, list := range []string{"containers", "initContainers"} {
+		kind := ""
+		if list == "initContainers" {
+			kind = " (init)"
+		}
+		items, _ := objectOf(m.root.fields["spec"])[list].([]any)
+		for _, item := range items {
+			if len(there) > most {
+				break
 			}
-		case taken && where == at.segment:
-			kept = append(kept, it)
-		case !isSidecar(it):
-			return nil, &FragmentError{Template: m.frag.Template, Path: here.String(), Err: ErrNothingToExtend}
-		case !taken:
-			m.names[it.key] = at.segment
-			kept = append(kept, it)
-		default:
-			if err := m.nameTaken(it, at.parent.field(where).field(it.key), here); err != nil {
-				return nil, err
+			if name, ok := objectOf(item)["name"].(string); ok {
+				there = append(there, podschema.Show(name)+kind)
 			}
 		}
 	}
-	return kept, nil
+	if len(there) > most {
+		there[most] = "…"
+	}
+	return &FragmentError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf("%w; it has %s", ErrNothingToExtend, strings.Join(there, ", "))}
+}
+
+// checkContainers refuses extensions of containers that are not there and
+// sidecars whose name another kind of container has; with KeepPod it leaves the
+// latter out. It returns apart the extensions of containers that stand in another list.
+func (m *merger) checkContainers(items []listItem, at *place) (here []listItem, elsewhere map[string][]listItem, err error) {
+	here = make([]listItem, 0, len(items))
+	for _, it := range items {
+		at := at.field(it.key).with(it.raw)
+		where, taken := m.names[it.key]
+		switch n := at.find(); {
+		case n.gone() && !taken:
+			here = append(here, it) // a template took the pod's away: addable decides
+			if isSidecar(it) {
+				m.names[it.key] = at.parent.segment
+			}
+		case taken && where == at.parent.segment:
+			here = append(here, it)
+		case !isSidecar(it):
+			list := m.listOfExtended(it, at)
+			if list == "" {
+				return nil, nil, m.nothingToExtend(at)
+			}
+			if elsewhere == nil {
+				elsewhere = map[string][]listItem{}
+			}
+			elsewhere[list] = append(elsewhere[list], it)
+		case !taken:
+			m.names[it.key] = at.parent.segment
+			here = append(here, it)
+		default:
+			if err := m.nameTaken(it, at.parent.parent.field(where).field(it.key), at); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return here, elsewhere, nil
+}
+
+// listOfExtended returns the other list in which a container stands that an item at the
+// place extends, or stood until a template took it away. It returns "" for none.
+func (m *merger) listOfExtended(it listItem, at *place) string {
+	other := "containers"
+	if at.parent.segment == other {
+		other = "initContainers"
+	}
+	if m.names[it.key] == other || at.parent.parent.field(other).field(it.key).find().gone() {
+		return other
+	}
+	return ""
 }
 
 // nameTaken treats a name among another kind of container. Even Overwrite

@@ -66,7 +66,37 @@ func (c checker) check(start *place) error {
 	if alias, name := spec["serviceAccount"], spec["serviceAccountName"]; alias != nil && name != nil && alias != name {
 		return c.frag.fault(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias), podschema.Show(name))
 	}
-	return c.checkValue(podschema.Pod(), f.Object, where{at: start})
+	if err := c.checkValue(podschema.Pod(), f.Object, where{at: start}); err != nil {
+		return err
+	}
+	return c.checkExtensions(spec, start.field("spec"))
+}
+
+// checkExtensions refuses to extend a container in both lists, since an item extends the
+// container of its name wherever that stands.
+func (c checker) checkExtensions(spec map[string]any, at *place) error {
+	app, _ := spec["containers"].([]any)
+	init, _ := spec["initContainers"].([]any)
+	if len(app) == 0 || len(init) == 0 {
+		return nil
+	}
+	extended := map[string]bool{}
+	extends := func(item any) (string, bool) {
+		container := objectOf(item)
+		name, ok := container["name"].(string)
+		return name, ok && container["image"] == nil && !directive.IsDelete(item)
+	}
+	for _, item := range app {
+		if name, ok := extends(item); ok {
+			extended[name] = true
+		}
+	}
+	for _, item := range init {
+		if name, ok := extends(item); ok && extended[name] {
+			return c.frag.fault(at.field("initContainers").field("name="+name), "it has no image, and containers has such an item, too; write one: it extends the container of its name wherever that stands")
+		}
+	}
+	return nil
 }
 
 func (c checker) checkMetadata(v any, at *place) error {

@@ -27,12 +27,23 @@ type listMerger struct {
 func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, at *place) error {
 	id, _ := t.Identity()
 	deleted, items := m.frag.readItems(id, v)
-	var err error
-	if id.Elem.IsContainer() {
-		if items, err = m.checkContainers(items, at); err != nil {
+	if !id.Elem.IsContainer() {
+		return m.mergeItems(o, name, t, deleted, items, at)
+	}
+	items, elsewhere, err := m.checkContainers(items, at)
+	if err != nil {
+		return err
+	}
+	for list, extensions := range elsewhere { // there is one other list
+		if err := m.mergeItems(o, list, podschema.At("spec."+list), nil, extensions, at.parent.field(list)); err != nil {
 			return err
 		}
 	}
+	return m.mergeItems(o, name, t, deleted, items, at)
+}
+
+func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, items []listItem, at *place) error {
+	id, _ := t.Identity()
 	if o.fields[name] == nil {
 		items, err := m.addable(id, nil, items, at)
 		if err == nil && len(items) > 0 {

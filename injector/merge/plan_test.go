@@ -61,6 +61,7 @@ var wishes = []string{
 	"spec: {volumes: [{name: data, hostPath: {path: /}}]}", "spec: {volumes: [{name: new, configMap: {name: %}}]}", "spec: {volumes: [{name: data, $patch: delete}]}",
 	"spec: {initContainers: [{name: side, image: %}]}", "spec: {initContainers: [{name: own, image: own}]}", "spec: {initContainers: [{name: own, args: [%]}]}",
 	"spec: {containers: [{name: web, env: [{name: A, value: %}]}]}", "spec: {containers: [{name: web, env: [{name: A, value: %, $onConflict: Overwrite}]}]}",
+	"spec: {containers: [{name: own, env: [{name: ANYWHERE, value: %}]}]}", "spec: {initContainers: [{name: web, env: [{name: ANYWHERE, value: %}]}]}",
 	"spec: {containers: [{name: web, env: [{name: A, $patch: delete}]}]}", "spec: {containers: [{name: web, env: [{name: NEW, value: %}]}]}",
 	"spec: {containers: [{name: web, volumeMounts: [{name: data, mountPath: /%}, {name: %, mountPath: /data}]}]}",
 	"spec: {containers: [{name: web, livenessProbe: {httpGet: {port: 1}}}]}", "spec: {containers: [{name: web, livenessProbe: {$unset: [exec], httpGet: {port: 1}}}]}",

@@ -115,6 +115,7 @@ yes
 {{ include "pillion.certificateArgs" . | trim }}
 - --annotation-prefix={{ .Values.annotationPrefix }}
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
+- --foreign-sidecars={{ join "," (default list .Values.foreignSidecars) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
 - --webhook-scope={{ .Values.webhook.scope }}
 - --owner-events={{ not .Values.rbac.hardened }}

@@ -109,10 +109,11 @@ func newRestrictedPod(name string, annotations map[string]string) *corev1.Pod {
 // privileged are the cases whose sidecars do not keep to the restricted standard, as
 // docs/library.md says.
 var privileged = map[string]bool{
-	"istio-proxy/rewrites-probes": true,
-	"istio-proxy/excluded-ports":  true,
-	"istio-proxy/host-network":    true, // with the pod of this test it is not one of the host's network
-	"debug-toolbox/for-tcpdump":   true,
+	"istio-proxy/rewrites-probes":        true,
+	"istio-proxy/excluded-ports":         true,
+	"istio-proxy/istios-own-annotations": true,
+	"istio-proxy/host-network":           true, // with the pod of this test it is not one of the host's network
+	"debug-toolbox/for-tcpdump":          true,
 }
 
 func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
@@ -142,7 +143,13 @@ func TestTheLibraryKeepsToTheRestrictedPodSecurityStandardWhereItSaysSo(t *testi
 			t.Parallel()
 			for _, c := range libraryCases(t, template) {
 				n := newLibraryNamespace(t, c.annotations, restricted())
-				_, err := n.preview(t, newRestrictedPod("web", c.pod.Annotations))
+				pod := newRestrictedPod("web", c.pod.Annotations)
+				for _, v := range c.pod.Spec.Volumes {
+					if v.EmptyDir != nil { // which a sidecar may mount
+						pod.Spec.Volumes = append(pod.Spec.Volumes, v)
+					}
+				}
+				_, err := n.preview(t, pod)
 				switch refused := privileged[c.template+"/"+c.name]; {
 				case refused && (err == nil || !strings.Contains(err.Error(), "violates PodSecurity")):
 					t.Errorf("%s: error %v, want one of Pod Security", c.name, err)
@@ -157,6 +164,8 @@ func TestTheLibraryKeepsToTheRestrictedPodSecurityStandardWhereItSaysSo(t *testi
 // librarySettings are annotations with which every template of the library is injected.
 var librarySettings = map[string]string{
 	"vault-agent.pillion.dev/role": "shop", "vault-agent.pillion.dev/secrets.db": "secret/data/shop/db",
+	"pgbouncer.pillion.dev/host":                "orders-db.databases.svc",
+	"pgbouncer.pillion.dev/secret-name":         "orders-db",
 	"otel-collector.pillion.dev/endpoint":       "https://otlp.example.com:4317",
 	"cloud-sql-proxy.pillion.dev/instances":     "example-project:europe-west1:orders",
 	"git-sync.pillion.dev/repository":           "https://git.example.com/shop/pages.git",

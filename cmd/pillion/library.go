@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -102,31 +103,23 @@ const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 
 	"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
 	"containers": [{"name": "web", "image": "web", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`
 
-// describe injects a template into a restricted pod, with the required parameters set to
-// their examples, and describes the resulting pod.
+// describe injects a template into a restricted pod, with what it needs set to examples,
+// and describes the resulting pod.
 func describe(ctx context.Context, name string) (libraryEntry, error) {
 	t, err := libraryTemplate(name, templates.Options{})
 	if err != nil {
 		return libraryEntry{}, err
 	}
+	needed, err := neededParameters(ctx, t)
+	if err != nil {
+		return libraryEntry{}, err
+	}
 	e := libraryEntry{name: name, description: t.Spec().Description}
-	annotations := map[string]string{templates.DefaultPrefix + "/inject": name}
 	for _, p := range t.Parameters() {
 		key := strings.TrimPrefix(p.Annotation, name+"."+templates.DefaultPrefix+"/")
-		required := p.Required && p.Default == nil
-		e.parameters = append(e.parameters, libraryParameter{key: key, required: required})
-		if required {
-			maps.Copy(annotations, examples(p))
-		}
+		e.parameters = append(e.parameters, libraryParameter{key: key, required: needed[p.Name]})
 	}
-	pod, err := injector.DecodePod([]byte(restrictedPod))
-	if err != nil {
-		return e, err
-	}
-	out, err := injector.NewPipeline(injector.Config{}).Inject(ctx, injector.Request{
-		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "default", Annotations: annotations},
-		Templates: templates.NewSet([]templates.Entry{{Name: name, Template: t}}),
-	})
+	out, err := injectExamples(ctx, t, func(p templates.Parameter) bool { return needed[p.Name] })
 	if err != nil {
 		return e, err
 	}
@@ -136,6 +129,54 @@ func describe(ctx context.Context, name string) (libraryEntry, error) {
 	level, err := podSecurityLevel(out.Pod)
 	e.podSecurity, e.ports = level, ports(out.Pod)
 	return e, err
+}
+
+// neededParameters are the names of the parameters without which the template refuses a pod
+// that has no annotations of others: those that it declares required, and those that its
+// validations ask for.
+func neededParameters(ctx context.Context, t *templates.Template) (map[string]bool, error) {
+	needed := map[string]bool{}
+	for _, p := range t.Parameters() {
+		switch {
+		case p.Default != nil:
+		case p.Required:
+			needed[p.Name] = true
+		default:
+			out, err := injectExamples(ctx, t, func(q templates.Parameter) bool { return q.Name != p.Name })
+			if err != nil {
+				return nil, err
+			}
+			needed[p.Name] = !out.Allowed
+		}
+	}
+	return needed, nil
+}
+
+// injectExamples injects the template into a restricted pod. The parameters without a
+// default that set chooses have their examples.
+func injectExamples(ctx context.Context, t *templates.Template, set func(templates.Parameter) bool) (injector.Outcome, error) {
+	namespace, own := map[string]string{templates.DefaultPrefix + "/inject": t.Name()}, map[string]any{}
+	for _, p := range t.Parameters() {
+		if p.Default != nil || !set(p) {
+			continue
+		}
+		if slices.Contains(p.SetBy, v1alpha1.Namespace) {
+			maps.Copy(namespace, examples(p))
+			continue
+		}
+		for key, value := range examples(p) {
+			own[key] = value
+		}
+	}
+	pod, err := injector.DecodePod([]byte(restrictedPod))
+	if err != nil {
+		return injector.Outcome{}, err
+	}
+	pod["metadata"].(map[string]any)["annotations"] = own
+	return injector.NewPipeline(injector.Config{}).Inject(ctx, injector.Request{
+		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "default", Annotations: namespace},
+		Templates: templates.NewSet([]templates.Entry{{Name: t.Name(), Template: t}}),
+	})
 }
 
 // podSecurityLevel returns the strictest Pod Security Standard that a pod meets.

@@ -107,6 +107,14 @@ func (s subject) with(t testing.TB, value string) (map[string]any, error) {
 	if err := d.Decode(&pod); err != nil {
 		t.Fatal(err)
 	}
+	onPod := map[string]any{}
+	for _, p := range s.template.Parameters() {
+		if !slices.Contains(p.SetBy, v1alpha1.Namespace) && annotations[p.Annotation] != "" {
+			onPod[p.Annotation] = annotations[p.Annotation]
+			delete(annotations, p.Annotation)
+		}
+	}
+	pod["metadata"].(map[string]any)["annotations"] = onPod
 	r, err := s.template.Render(t.Context(), templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: annotations}})
 	if err != nil {
 		return nil, err

@@ -425,7 +425,7 @@ func TestLibraryIsReadAtOnce(t *testing.T) {
 
 func TestUnknownLibraryTemplateIsAnErrorThatListsWhatThereIs(t *testing.T) {
 	_, err := live.Library("fluent-bit", "fluentd")
-	if err == nil || !strings.Contains(err.Error(), `"fluentd"`) || !strings.Contains(err.Error(), "cloud-sql-proxy, debug-toolbox, environment, fluent-bit") {
+	if err == nil || !strings.Contains(err.Error(), `"fluentd"`) || !strings.Contains(err.Error(), "cloud-sql-proxy, daprd, debug-toolbox, environment, fluent-bit") {
 		t.Errorf("Library() error = %v", err)
 	}
 }

@@ -113,6 +113,19 @@ func TestOnANodeTheSidecarRunsBeforeTheAppWhichReachesIt(t *testing.T) {
 	}
 }
 
+// Every byte of a file arrives: the last line's end, tabs, and control characters.
+func TestOnANodeASidecarReadsItsRenderedFile(t *testing.T) {
+	t.Parallel()
+	name := served(t, filesSpec)
+	n := newNamespace(t, asking(name), nil)
+	n.mustCreate(t, newRunningPod("web", map[string]string{name + ".pillion.dev/level": "debug"}))
+	n.waitFor(t, "web", ready)
+	want := `/etc/side/side.conf has "level debug\tof shop\r\n$(X) ${HOME}\x01 \"ü\"\n\n"`
+	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", name); !strings.Contains(log, want) {
+		t.Errorf("the sidecar's log is\n%swant %s", log, want)
+	}
+}
+
 func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 	t.Parallel()
 	const template = `{metadata: {labels: {app: web}}, spec: {%s containers: [{name: app, image: "` + standInImage + `"%s}]}}`

@@ -22,6 +22,9 @@ type Config struct {
 	Prefix string
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
+	// Kubernetes returns the API server's version, which is asked once for a request. Nil:
+	// each template is rendered for the version of its options.
+	Kubernetes func() templates.KubernetesVersion
 	// Now is the clock, which decides nothing: a refusal for want of time says how long
 	// was allowed. Default: [time.Now].
 	Now func() time.Time
@@ -62,6 +65,8 @@ type Request struct {
 	// PodTemplate is the pod template that Pod would be created of, where there is no pod yet:
 	// the outcome then has the template with the same changes. It is not modified.
 	PodTemplate map[string]any
+	// Kubernetes is the API server's version. Default: what the pipeline's configuration says.
+	Kubernetes templates.KubernetesVersion
 	// Explain asks for the outcome's Steps, and for an outcome for each template.
 	Explain bool
 	// Attribute asks for [Outcome.Wanting].
@@ -175,6 +180,9 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
 func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
+	if r.Kubernetes == (templates.KubernetesVersion{}) && p.config.Kubernetes != nil {
+		r.Kubernetes = p.config.Kubernetes()
+	}
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
 	r.decided = nil // that was for the record as it is

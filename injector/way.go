@@ -103,7 +103,7 @@ func (w *way) renderOne(t *templates.Template) error {
 	if err := w.work.render(out.Name); err != nil {
 		return err
 	}
-	result, err := t.Render(w.work.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Cache: w.pipeline.cache})
+	result, err := t.Render(w.work.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Kubernetes: w.request.Kubernetes, Cache: w.pipeline.cache})
 	if err != nil {
 		if out.Code = renderCode(err); out.Code == reason.InternalError {
 			return fmt.Errorf("rendering template %s: %w", t.Name(), err)

@@ -46,6 +46,9 @@ type Options struct {
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
 	FirstLine int
+	// Kubernetes is the version that the template is rendered for where the [Input] names
+	// none. Default [NewestKubernetes].
+	Kubernetes KubernetesVersion
 
 	// again is set for a manifest that has compiled before: it is not proven again.
 	again bool
@@ -71,6 +74,7 @@ type Template struct {
 	foreign     sets.Set[string]
 	sharedParts int
 	files       []file
+	kubernetes  KubernetesVersion
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 
@@ -99,7 +103,10 @@ func Compile(text []byte, o Options) (*Template, []Warning, error) {
 	if !strings.HasPrefix(o.Source, ClusterSource) {
 		c.source = manifest.NewSource(text, o.FirstLine)
 	}
-	t := &Template{prefix: o.Prefix}
+	t := &Template{prefix: o.Prefix, kubernetes: o.Kubernetes}
+	if t.kubernetes == (KubernetesVersion{}) {
+		t.kubernetes = NewestKubernetes()
+	}
 	if t.prefix == "" {
 		t.prefix = DefaultPrefix
 	}

@@ -47,6 +47,10 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 // only, the full one with a value for every parameter.
 func (t *Template) probe(c *compiler) {
 	at := (*manifest.Path)(nil).Fields("spec", "parameters")
+	versions := []KubernetesVersion{t.kubernetes}
+	if c.env.ReadsKubernetes() && t.kubernetes != oldKubernetes {
+		versions = append(versions, oldKubernetes)
+	}
 	for i, probe := range probeInputs() {
 		params, madeUp, missing := t.parameters.Samples(i == 1)
 		if missing != "" {
@@ -55,8 +59,14 @@ func (t *Template) probe(c *compiler) {
 			}
 			continue
 		}
-		if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params)); err != nil {
-			c.probeProblem(err, probe.name, madeUp)
+		for _, version := range versions {
+			if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params, version)); err != nil {
+				name := probe.name
+				if len(versions) > 1 {
+					name += " on Kubernetes " + version.String()
+				}
+				c.probeProblem(err, name, madeUp)
+			}
 		}
 	}
 }
@@ -87,5 +97,5 @@ func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(context.Background(), in, t.newMade(params))
+	return t.renderWith(context.Background(), in, t.newMade(params, in.Kubernetes))
 }

@@ -65,6 +65,7 @@ var visibleDocs = map[string]string{
 	"params":          "the parameters; one that is absent is asked for with `has(params.x)` or read with `params.?x`",
 	"variables":       "the variables, each of which sees those before it",
 	"values":          "the installer's values",
+	"kubernetes":      "the API server's version, as the numbers `kubernetes.major` and `kubernetes.minor`: `$if: kubernetes.minor >= 35`. Pillion reads it every twenty seconds; while API servers are upgraded, either version may count. Offline it is that of `--kube-version`, or the newest that this build knows",
 }
 
 // functionDocs are the functions that Kubernetes' policies do not have.

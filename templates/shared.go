@@ -15,8 +15,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
-// shared is a part of a fragment that depends on nothing but parameters and the installer's
-// values: it is the same for all pods with the same parameters. Nobody changes its value.
+// shared is a part of a fragment that depends on nothing but parameters, the installer's
+// values and the version of Kubernetes: it is the same for all pods with the same parameters. Nobody changes its value.
 type shared struct {
 	node
 	expression.Place
@@ -37,10 +37,12 @@ func (n *shared) render(r *renderer, _ *expression.Scope) (any, error) {
 	return p.value, p.err
 }
 
-// made is what has been made of a template for one set of parameters.
+// made is what has been made of a template for one set of parameters, under one version of
+// Kubernetes.
 type made struct {
-	params *param.Values
-	parts  []atomic.Pointer[part]
+	params     *param.Values
+	kubernetes KubernetesVersion
+	parts      []atomic.Pointer[part]
 	// facts knows the parts' values.
 	facts facts.Store
 	// room is how many bytes of JSON may still be kept of the parts.
@@ -130,8 +132,11 @@ type part struct {
 	bytes int
 }
 
-func (t *Template) newMade(params *param.Values) *made {
-	m := &made{params: params, parts: make([]atomic.Pointer[part], t.sharedParts)}
+func (t *Template) newMade(params *param.Values, kubernetes KubernetesVersion) *made {
+	if kubernetes == (KubernetesVersion{}) {
+		kubernetes = t.kubernetes
+	}
+	m := &made{params: params, kubernetes: kubernetes, parts: make([]atomic.Pointer[part], t.sharedParts)}
 	m.room.Store(maxPart)
 	return m
 }
@@ -166,7 +171,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if p := m.parts[n.index].Load(); p != nil {
 		return p, nil
 	}
-	run := r.template.names.Run(r.run.Context(), nil, func() map[string]any { return nil }, m.params.ByName)
+	run := r.template.names.Run(r.run.Context(), nil, func() map[string]any { return nil }, m.params.ByName, m.kubernetes)
 	alone := &renderer{template: r.template, run: run, made: m}
 	p := &part{}
 	p.value, p.err = n.node.render(alone, run.Scope())
@@ -218,6 +223,7 @@ type cacheKey struct {
 	template weak.Pointer[Template]
 	// annotations are those of the namespace and of the pod that set parameters.
 	annotations string
+	kubernetes  KubernetesVersion
 }
 
 func (c *Cache) get(key cacheKey) *made {
@@ -275,7 +281,7 @@ func (c *Cache) add(bytes int) {
 // *ParameterError.
 func (t *Template) made(in Input) (*made, error) {
 	a := in.annotations()
-	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a)}
+	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a), kubernetes: in.Kubernetes}
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
@@ -284,7 +290,7 @@ func (t *Template) made(in Input) (*made, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.Cache.put(key, awake.newMade(params)), nil
+	return in.Cache.put(key, awake.newMade(params, in.Kubernetes)), nil
 }
 
 // setBy returns the annotations that set parameters of the template, in one text. Different

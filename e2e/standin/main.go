@@ -4,6 +4,7 @@
 //
 //	standin [ARGUMENT]...        serve, until asked to end
 //	standin get URL              GET URL until it answers 200, print the answer, and end
+//	standin quote FILE           print the file, quoted, and serve
 //	standin pause                wait, as the container that holds a pod's sandbox does
 //
 // Serving, it answers every request with 200 on the ports of LISTEN (set in the image)
@@ -46,6 +47,13 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	case len(args) == 2 && args[0] == "get":
 		return get(ctx, args[1])
+	}
+	if len(args) == 2 && args[0] == "quote" {
+		text, err := os.ReadFile(args[1])
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s has %q\n", args[1], text)
 	}
 	software := os.Getenv("SOFTWARE")
 	fmt.Printf("standing in for %s, user %d, arguments %q\n", software, os.Getuid(), args)

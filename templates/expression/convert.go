@@ -247,10 +247,10 @@ func canJoin(c *cel.Type) bool {
 	return true
 }
 
-// isObject tells params and variables from the types of Kubernetes' libraries,
+// isObject tells params, variables and kubernetes from the types of Kubernetes' libraries,
 // such as quantities, which are text in a pod.
 func isObject(c *cel.Type) bool {
-	return c.TypeName() == paramsType || c.TypeName() == variablesType
+	return isOurs(c.TypeName())
 }
 
 func isOptional(c *cel.Type) bool {

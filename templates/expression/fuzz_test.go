@@ -77,7 +77,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 		params := map[string]any{"text": text, "items": []any{item, "b", item}, "map": map[string]any{"a": item}}
 		namespace := func() map[string]any { return map[string]any{"metadata": map[string]any{"name": "shop"}} }
 		run := func() (any, error) {
-			return e.Value(env.Names().Run(t.Context(), pod, namespace, params).Scope())
+			return e.Value(env.Names().Run(t.Context(), pod, namespace, params, expression.KubernetesVersion{Major: 1, Minor: 36}).Scope())
 		}
 		first, err := run()
 		again, err2 := run()

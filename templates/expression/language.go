@@ -23,15 +23,18 @@ const (
 	paramsName    = "params"
 	variablesName = "variables"
 	valuesName    = "values"
+	// kubernetesName is the API server's version.
+	kubernetesName = "kubernetes"
 	// eachName is what $each binds.
 	eachName = "container"
 )
 
-var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName}
+var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName, kubernetesName}
 
 const (
-	paramsType    = "pillion.Params"
-	variablesType = "pillion.Variables"
+	paramsType     = "pillion.Params"
+	variablesType  = "pillion.Variables"
+	kubernetesType = "pillion.Kubernetes"
 	// sortedFunction orders a map's keys before an expression walks them. Its
 	// name cannot be written in CEL.
 	sortedFunction = "@sorted"

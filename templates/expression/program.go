@@ -168,13 +168,18 @@ func (a *alternative) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return first
 }
 
-// runtimeTypes gives programs the fields of params and variables, whichever a template
+// runtimeTypes gives programs the fields of params, variables and kubernetes, whichever a template
 // has: the checker has made sure that an expression reads no other.
 type runtimeTypes struct{ types.Provider }
 
+// isOurs reports whether a type is that of params, variables or kubernetes.
+func isOurs(name string) bool {
+	return name == paramsType || name == variablesType || name == kubernetesType
+}
+
 // FindStructType implements [types.Provider].
 func (p runtimeTypes) FindStructType(name string) (*types.Type, bool) {
-	if name == paramsType || name == variablesType {
+	if isOurs(name) {
 		return types.NewTypeTypeWithParam(cel.ObjectType(name)), true
 	}
 	return p.Provider.FindStructType(name)
@@ -182,7 +187,7 @@ func (p runtimeTypes) FindStructType(name string) (*types.Type, bool) {
 
 // FindStructFieldType implements [types.Provider].
 func (p runtimeTypes) FindStructFieldType(name, field string) (*types.FieldType, bool) {
-	if name != paramsType && name != variablesType {
+	if !isOurs(name) {
 		return p.Provider.FindStructFieldType(name, field)
 	}
 	return fieldOfObject(field, cel.DynType), true

@@ -24,6 +24,8 @@ type provider struct {
 	// is compiled.
 	used   map[string]bool
 	noting bool
+	// kubernetes is set once an expression reads the version.
+	kubernetes bool
 	// missed has, for each field that was read and does not exist, the type that was
 	// read.
 	missed map[string]string
@@ -45,6 +47,11 @@ func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
 		return p.params, true
 	case variablesType:
 		return p.variables, true
+	case kubernetesType:
+		if p.noting {
+			p.kubernetes = true
+		}
+		return kubernetesFields, true
 	}
 	fields, ok := podTypesOnce().fields[typeName]
 	return fields, ok

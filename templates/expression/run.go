@@ -69,6 +69,7 @@ type Run struct {
 	// pod and namespace give what is read of them as CEL sees it.
 	pod, namespace    func() ref.Val
 	params, variables ref.Val
+	kubernetes        KubernetesVersion
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
 	// cost is what all evaluations have cost so far.
@@ -83,9 +84,10 @@ type Run struct {
 // evaluation, and an evaluation that goes over a list asks now and then. Pod and namespace
 // are raw JSON; namespace is asked once, if an expression reads it. Params has the parameters
 // that have a value.
-func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() map[string]any, params map[string]any) *Run {
+func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() map[string]any, params map[string]any, kubernetes KubernetesVersion) *Run {
 	r := &Run{
-		ctx: ctx, names: n, left: budget{bytes: MaxBytes}, pod: sync.OnceValue(func() ref.Val { return adapt(pod) }), namespace: sync.OnceValue(func() ref.Val { return adapt(namespace()) }),
+		kubernetes: kubernetes,
+		ctx:        ctx, names: n, left: budget{bytes: MaxBytes}, pod: sync.OnceValue(func() ref.Val { return adapt(pod) }), namespace: sync.OnceValue(func() ref.Val { return adapt(namespace()) }),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },

@@ -52,6 +52,8 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 		return r.params, true
 	case variablesName:
 		return r.variables, true
+	case kubernetesName:
+		return r.kubernetes.value(), true
 	case valuesName:
 		return r.names.values, true
 	}

@@ -139,8 +139,8 @@ func (f *finder) tainted(name string, kind textKind, loops map[string]*expressio
 	case of == "variables" && selects:
 		v := f.names.Variable(field)
 		return v != nil && slices.ContainsFunc(f.read(v, kind), func(n string) bool { return f.tainted(n, kind, nil) })
-	case of == "values":
-		return false // the installer's own
+	case of == "values", of == "kubernetes":
+		return false // the installer's own, and numbers
 	}
 	if over, ok := loops[name]; ok {
 		return slices.ContainsFunc(f.read(over, kind), func(n string) bool { return n != name && f.tainted(n, kind, loops) })

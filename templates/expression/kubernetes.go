@@ -1,0 +1,71 @@
+package expression
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/component-base/version"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// KubernetesVersion is the version of an API server, as kubernetes in expressions.
+type KubernetesVersion struct{ Major, Minor int }
+
+// String returns the version as in 1.36.
+func (v KubernetesVersion) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+var versionText = regexp.MustCompile(`\Av?([0-9]{1,4})\.([0-9]{1,4})\+?(?:[.+-][0-9A-Za-z.+-]*)?\z`)
+
+// ParseKubernetesVersion reads a version such as 1.36, 1.36+ or v1.36.3-eks-1.
+func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
+	found := versionText.FindStringSubmatch(text)
+	if found == nil {
+		return KubernetesVersion{}, fmt.Errorf("%s is no version of Kubernetes; want one such as 1.36", show.Value(text))
+	}
+	major, _ := strconv.Atoi(found[1]) // four digits fit
+	minor, _ := strconv.Atoi(found[2])
+	if major == 0 {
+		return KubernetesVersion{}, fmt.Errorf("%s is no version of Kubernetes; want one such as 1.36", show.Value(text))
+	}
+	return KubernetesVersion{Major: major, Minor: minor}, nil
+}
+
+// NewestKubernetes returns the newest version that the libraries of this build know.
+var NewestKubernetes = sync.OnceValue(func() KubernetesVersion {
+	v, err := ParseKubernetesVersion(version.DefaultKubeBinaryVersion)
+	if err != nil {
+		panic(fmt.Sprintf("expression: the libraries' version: %v", err))
+	}
+	return v
+})
+
+var (
+	kubernetesFields    = map[string]*cel.Type{"major": cel.IntType, "minor": cel.IntType}
+	kubernetesValueType = cel.ObjectType(kubernetesType, traits.IndexerType, traits.FieldTesterType)
+)
+
+// value returns the version as expressions see it.
+func (v KubernetesVersion) value() ref.Val {
+	return &object{
+		typ: kubernetesValueType, names: []string{"major", "minor"},
+		has: func(name string) bool { return kubernetesFields[name] != nil },
+		get: func(name string) (any, error) {
+			switch name {
+			case "major":
+				return int64(v.Major), nil
+			case "minor":
+				return int64(v.Minor), nil
+			}
+			return nil, fmt.Errorf("no such field: %s", name)
+		},
+	}
+}
+
+// ReadsKubernetes reports whether an expression of the template reads kubernetes.
+func (e *Environment) ReadsKubernetes() bool { return e.run.objects.kubernetes }

@@ -38,7 +38,7 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # about processes and their memory.
 ONCE := apirules_test bounds_test calls_test certs_test cutoff_test defaults_test deny_test evade_test files_test forged_test guard_test hostile_test \
   inject_test injection_test label_test library_test \
-  merge_test missing_test named_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test
+  merge_test missing_test named_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test version_test
 ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
 ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings
 E2E_TESTS := . -count=1 -timeout=20m

@@ -126,6 +126,11 @@ func (c *Clientset) PodProxy(ctx context.Context, namespace, pod string, port in
 	return c.core.Get().Namespace(namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
 }
 
+// ServerVersion reads the API server's /version, which is JSON.
+func (c *Clientset) ServerVersion(ctx context.Context) ([]byte, error) {
+	return c.core.Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+}
+
 // Events implements [Interface].
 func (c *Clientset) Events(namespace string) Creator[*eventsv1.Event] {
 	return gentype.NewClient("events", c.events, c.codec, namespace, func() *eventsv1.Event { return &eventsv1.Event{} })

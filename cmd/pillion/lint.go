@@ -84,6 +84,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
 	o.compileFlags(cmd)
+	o.kubeVersionFlag(cmd)
 	return cmd
 }
 

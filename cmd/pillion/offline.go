@@ -28,6 +28,7 @@ type offline struct {
 	values        string
 	prefix        string
 	foreign       []string
+	kubeVersion   string
 	namespace     string
 	namespaceFile string
 }
@@ -48,11 +49,17 @@ func (o *offline) compileFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.foreign, "foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
 }
 
+// kubeVersionFlag adds the flag for commands without a cluster.
+func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.kubeVersion, "kube-version", "", fmt.Sprintf("Kubernetes version that templates read as 'kubernetes' (default %s)", templates.NewestKubernetes()))
+}
+
 func (o *offline) podFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations")
 	o.templateFlags(cmd)
+	o.kubeVersionFlag(cmd)
 }
 
 // readFile reads a file, or standard input for "-".
@@ -161,6 +168,12 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
 	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign)}
+	if o.kubeVersion != "" {
+		var err error
+		if options.Kubernetes, err = templates.ParseKubernetesVersion(o.kubeVersion); err != nil {
+			return options, usageError{fmt.Errorf("--kube-version: %w", err)}
+		}
+	}
 	if o.values == "" {
 		return options, nil
 	}

@@ -71,5 +71,6 @@ func newParamsCommand() *cobra.Command {
 		},
 	}
 	o.templateFlags(cmd)
+	o.kubeVersionFlag(cmd)
 	return cmd
 }

@@ -152,7 +152,10 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 		}
 		o.Namespaces = []string{of.namespace}
 	}
-	pipeline := injector.NewPipeline(injector.Config{Prefix: settings.prefix, ExcludedNamespaces: settings.excluded})
+	version := clusterKubeVersion(cmd.Context(), config)
+	pipeline := injector.NewPipeline(injector.Config{
+		Prefix: settings.prefix, ExcludedNamespaces: settings.excluded, Kubernetes: func() templates.KubernetesVersion { return version },
+	})
 	o.Cluster = rollout.Connect(client)
 	o.Judge = rollout.Judge{
 		Comparer:  standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: settings.prefix, All: settings.all}},

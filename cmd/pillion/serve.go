@@ -178,7 +178,8 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The keeper
 	// waits: it judges all of them.
-	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready()) }
+	kubernetes := newKubeVersion(client.ServerVersion, log.With("component", "version"))
+	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
 	limitMemory(c.MemoryLimit)
 	middleware := webhook.NewMiddleware(webhook.Options{
@@ -186,7 +187,7 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit, runtime.GOMAXPROCS(0)),
 	})
 	pods := webhook.Pods{
-		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces}),
+		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces, Kubernetes: kubernetes.Version}),
 		Namespaces: ns, Templates: set.Snapshot,
 	}
 	var server *webhook.Server
@@ -249,11 +250,12 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
 			{Name: "templates", Ready: set.Ready},
+			{Name: "version", Ready: kubernetes.Ready},
 		}, inUse...),
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	watches := []func(context.Context) error{set.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
+	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}

@@ -98,6 +98,8 @@ type podsReader struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
 	settings serverSettings
+	// kubernetes is the API server's version.
+	kubernetes templates.KubernetesVersion
 }
 
 // tally gathers a report while the pods come by.
@@ -116,7 +118,9 @@ func (r podsReader) read(ctx context.Context, of target) (podsReport, error) {
 		return podsReport{}, err
 	}
 	comparer := standing.Comparer{
-		Pipeline:     injector.NewPipeline(injector.Config{Prefix: r.settings.prefix, ExcludedNamespaces: r.settings.excluded}),
+		Pipeline: injector.NewPipeline(injector.Config{
+			Prefix: r.settings.prefix, ExcludedNamespaces: r.settings.excluded, Kubernetes: func() templates.KubernetesVersion { return r.kubernetes },
+		}),
 		Registration: standing.Registration{Prefix: r.settings.prefix, All: r.settings.all, Excluded: r.settings.excluded},
 	}
 	t := tally{of: of, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}}

@@ -176,7 +176,7 @@ func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *
 			return nil, nil, of, err
 		}
 	}
-	report, err := podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}.read(ctx, of)
+	report, err := podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings, kubernetes: clusterKubeVersion(ctx, config)}.read(ctx, of)
 	return &report, settings.set, of, err
 }
 

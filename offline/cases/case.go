@@ -21,12 +21,13 @@ const (
 	podFile       = "pod.yaml"
 	namespaceFile = "namespace.yaml"
 	valuesFile    = "values.yaml"
+	versionFile   = "kube-version.txt"
 	wantFile      = "want.yaml"
 	errorFile     = "want-error.txt"
 	warningsFile  = "want-warnings.txt"
 )
 
-var files = []string{podFile, namespaceFile, valuesFile, wantFile, errorFile, warningsFile}
+var files = []string{podFile, namespaceFile, valuesFile, versionFile, wantFile, errorFile, warningsFile}
 
 // folderCase is one case. Everything is read and written through root.
 type folderCase struct {
@@ -121,7 +122,26 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	asked, _ := annotations[asks].(string)
-	return injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
+	version, ok := c.version()
+	if !ok {
+		return r, false
+	}
+	return injector.Request{Operation: "CREATE", Kubernetes: version, Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
+}
+
+// version reads the version of Kubernetes that the case is about, which is none if the case
+// says nothing.
+func (c *folderCase) version() (templates.KubernetesVersion, bool) {
+	text, ok := c.read(versionFile)
+	if !ok || text == nil {
+		return templates.KubernetesVersion{}, ok
+	}
+	version, err := templates.ParseKubernetesVersion(strings.TrimSpace(string(text)))
+	if err != nil {
+		c.problem("%s: %v", versionFile, err)
+		return version, false
+	}
+	return version, true
 }
 
 // again injects the resulting pod, and reports a problem if that changes the pod.

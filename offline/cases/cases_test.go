@@ -313,3 +313,16 @@ func TestUpdateWritesNothingOutsideTheCases(t *testing.T) {
 		t.Errorf("outside there is now %v", slices.Sorted(maps.Keys(got)))
 	}
 }
+
+func TestACaseMayNameTheVersionOfKubernetes(t *testing.T) {
+	byVersion := strings.Replace(sidecar, `value: "${params.level}"`, `value: "${kubernetes.minor < 36 ? 'old' : params.level}"`, 1)
+	for version, problems := range map[string]string{"1.35\n": "", "1.36": "+      value: info", "old": `kube-version.txt: "old" is no version of Kubernetes; want one such as 1.36`} {
+		r := one(t, run(t, lay(t, map[string]string{
+			"side.yaml": byVersion, "testdata/side/case/pod.yaml": pod, "testdata/side/case/kube-version.txt": version,
+			"testdata/side/case/want.yaml": strings.Replace(want, "value: info", "value: old", 1),
+		}), false))
+		if (problems == "") != (len(r.Problems) == 0) || problems != "" && !strings.Contains(r.Problems[0], problems) {
+			t.Errorf("%q: problems %q; want %q", version, r.Problems, problems)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// versionEvery is how often the API server's version is read: an upgrade is noticed well
+	// within a minute.
+	versionEvery = 20 * time.Second
+	// versionTimeout bounds one read. The first holds up the start for as long.
+	versionTimeout = 5 * time.Second
+)
+
+// kubeVersion knows the API server's version, for expressions. What was read last stays while
+// the version cannot be read; until it was read once it is the newest that this build knows.
+type kubeVersion struct {
+	read func(context.Context) ([]byte, error) // the body of /version
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	version templates.KubernetesVersion
+	known   bool // the version was read
+	tried   bool
+	failing bool
+}
+
+func newKubeVersion(read func(context.Context) ([]byte, error), log *slog.Logger) *kubeVersion {
+	return &kubeVersion{read: read, log: log, version: templates.NewestKubernetes()}
+}
+
+// Version returns the version that counts now.
+func (k *kubeVersion) Version() templates.KubernetesVersion {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.version
+}
+
+// Ready returns an error until the first attempt to read the version has ended.
+func (k *kubeVersion) Ready() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.tried {
+		return errors.New("the API server's version is being read")
+	}
+	return nil
+}
+
+// Run reads the version again and again, until ctx ends.
+func (k *kubeVersion) Run(ctx context.Context) error {
+	ticker := time.NewTicker(versionEvery)
+	defer ticker.Stop()
+	for {
+		version, err := readKubeVersion(ctx, k.read)
+		if ctx.Err() != nil {
+			return nil
+		}
+		k.note(version, err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// note takes the result of a read, and logs what is new of it.
+func (k *kubeVersion) note(version templates.KubernetesVersion, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tried = true
+	if err != nil {
+		if !k.failing {
+			from := "the newest that this build knows"
+			if k.known {
+				from = "the last that was read"
+			}
+			k.log.Warn("the API server's version cannot be read; expressions see another as kubernetes", "version", k.version.String(), "which is", from, "error", err)
+		}
+		k.failing = true
+		return
+	}
+	if !k.known || k.failing || version != k.version {
+		k.log.Info("the API server's version, which expressions see as kubernetes", "version", version.String())
+	}
+	k.version, k.known, k.failing = version, true, false
+}
+
+func readKubeVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (templates.KubernetesVersion, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	body, err := read(ctx)
+	if err != nil {
+		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+	}
+	var info struct{ Major, Minor string }
+	if err := json.Unmarshal(body, &info); err != nil {
+		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+	}
+	version, err := templates.ParseKubernetesVersion(info.Major + "." + info.Minor)
+	if err != nil {
+		return version, fmt.Errorf("reading /version: %w", err)
+	}
+	return version, nil
+}
+
+// clusterKubeVersion returns the version of a cluster for a command that predicts what the
+// server there does. Where it cannot be read, it is the newest that this build knows.
+func clusterKubeVersion(ctx context.Context, config *rest.Config) templates.KubernetesVersion {
+	client, err := clientset.New(config)
+	if err != nil {
+		return templates.NewestKubernetes()
+	}
+	version, err := readKubeVersion(ctx, client.ServerVersion)
+	if err != nil {
+		return templates.NewestKubernetes()
+	}
+	return version
+}

@@ -31,9 +31,9 @@ type newField struct {
 var newFields = map[string]newField{
 	"resources of the pod": {since: 34, says: `"resources":{"limits":{"cpu":"1","memory":"512Mi"},"requests":{"cpu":"500m","memory":"256Mi"}}`,
 		spec: `resources: {requests: {cpu: 500m, memory: 256Mi}, limits: {cpu: "1", memory: 512Mi}}`},
-	"a variable from a file": {since: 35, says: `"fileKeyRef":{"key":"A","optional":false,"path":"a.env","volumeName":"data"}`,
+	"a variable from a file": {since: 35, says: `"fileKeyRef":{"volumeName":"data","path":"a.env","key":"A","optional":false}`,
 		variable: `{name: FROM_FILE, valueFrom: {fileKeyRef: {volumeName: data, path: a.env, key: A}}}`, volume: `emptyDir: {}`},
-	"an image volume": {since: 35, says: `"image":{"pullPolicy":"IfNotPresent","reference":"registry.example.com/model:1"}`,
+	"an image volume": {since: 35, says: `"image":{"reference":"registry.example.com/model:1","pullPolicy":"IfNotPresent"}`,
 		volume: `image: {reference: "registry.example.com/model:1"}`},
 	"rules of restarts": {since: 35, says: `"restartPolicyRules":[{"action":"Restart","exitCodes":{"operator":"In","values":[42]}}]`,
 		container: `{restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}`},
@@ -42,7 +42,7 @@ var newFields = map[string]newField{
 	"a host name of its own": {since: 35, says: `"hostnameOverride":"web.example.com"`, spec: `hostnameOverride: web.example.com`},
 	"a ClusterTrustBundle": {since: 37, says: `"clusterTrustBundle":{"name":"example.com:roots:a","path":"roots.pem"}`,
 		volume: `projected: {sources: [{clusterTrustBundle: {name: "example.com:roots:a", path: roots.pem}}]}`},
-	"a pod's certificate": {since: 37, says: `"podCertificate":{"credentialBundlePath":"bundle.pem","keyType":"ED25519","signerName":"example.com/pods"}`,
+	"a pod's certificate": {since: 37, says: `"podCertificate":{"signerName":"example.com/pods","keyType":"ED25519"`,
 		volume: `projected: {sources: [{podCertificate: {signerName: example.com/pods, keyType: ED25519, credentialBundlePath: bundle.pem}}]}`},
 }
 

@@ -172,57 +172,6 @@ spec:
 	}
 }
 
-func TestAMutatingAdmissionPolicyBesidePillion(t *testing.T) {
-	t.Parallel()
-	name := served(t, meshSpec)
-	n := newNamespace(t, asking(name), nil)
-	policy := unique("beside")
-	must(t, fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: IfNeeded
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration:
-      expression: >-
-        Object{metadata: Object.metadata{labels: {"beside": "yes"}}, spec: Object.spec{containers: [Object.spec.containers{name: "policy", image: "policy:1",
-        readinessProbe: Object.spec.containers.readinessProbe{grpc: Object.spec.containers.readinessProbe.grpc{port: 9000}}}]}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s}
-`, policy, n.name), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() { remove(t, "mutatingadmissionpolicy/"+policy, "mutatingadmissionpolicybinding/"+policy) })
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, "policy") == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
-	web := newPod("web", nil)
-	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
-	pod := n.mustCreate(t, web)
-	if count(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) != 1 || len(pod.Spec.Containers) != 2 {
-		t.Errorf("containers %s", containerNames(pod))
-	}
-	for _, c := range []string{"app", "policy"} {
-		if got := environment(sidecar(pod, c), "MESH"); got != name {
-			t.Errorf("container %s has MESH=%q, want %s", c, got, name)
-		}
-	}
-	if pod.Labels["beside"] != "yes" || sidecar(pod, "app").ReadinessProbe.HTTPGet.Path != "/app/app" || environment(sidecar(pod, name), "PROBES") != "app=/ready" {
-		t.Errorf("label %q, probe %s, probes %q", pod.Labels["beside"], sidecar(pod, "app").ReadinessProbe.HTTPGet.Path, environment(sidecar(pod, name), "PROBES"))
-	}
-}
-
 // greedySpec touches much of what the API server sets or computes by itself.
 const greedySpec = `
 inject:

@@ -455,6 +455,34 @@ func TestOnANodeAnInjectedPodIsResizedInPlace(t *testing.T) {
 	}
 }
 
+// resizableSpec is a sidecar that runs on the node.
+const resizableSpec = `
+inject:
+  spec:
+    initContainers:
+    - {name: NAME, $position: First, restartPolicy: Always, image: "` + standInImage + `", resources: {requests: {cpu: 20m, memory: 32Mi}}}
+`
+
+func TestOnANodeARequiredSidecarIsResizedInPlaceWhereTheTemplateAllowsIt(t *testing.T) {
+	t.Parallel()
+	m, n := newRequiredBy(t, "\nverify: {allow: {resources: true}}"+resizableSpec, enforced())
+	n.mustCreate(t, newRunningPod("web", nil))
+	n.waitFor(t, "web", ready)
+	must(t, "", "kubectl", "-n", n.name, "patch", "pod", "web", "--subresource=resize", "--patch",
+		`{"spec":{"initContainers":[{"name":"`+m.name+`","resources":{"requests":{"cpu":"30m"}}}]}}`)
+	after := n.waitFor(t, "web", func(pod *corev1.Pod) error {
+		if r := statusOf(pod, m.name).Resources; r == nil || r.Requests.Cpu().String() != "30m" {
+			return fmt.Errorf("it has not been resized: %s", pretty(r))
+		}
+		return nil
+	})
+	for _, c := range []string{m.name, "app"} {
+		if s := statusOf(after, c); s.RestartCount != 0 {
+			t.Errorf("the container %s was restarted %d times", c, s.RestartCount)
+		}
+	}
+}
+
 // resources are requests such as "cpu=20m,memory=32Mi".
 func resources(requests string) corev1.ResourceRequirements {
 	list := corev1.ResourceList{}

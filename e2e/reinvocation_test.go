@@ -36,6 +36,12 @@ func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[str
 // otherWebhookNamed is otherWebhook with a name that begins so: before or after Pillion's.
 func otherWebhookNamed(t *testing.T, n *namespace, prefix string, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
 	t.Helper()
+	return otherWebhookCalledAgain(t, n, prefix, admissionregistrationv1.NeverReinvocationPolicy, change)
+}
+
+// otherWebhookCalledAgain is otherWebhookNamed with a policy about being called again.
+func otherWebhookCalledAgain(t *testing.T, n *namespace, prefix string, again admissionregistrationv1.ReinvocationPolicyType, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
+	t.Helper()
 	calls = &atomic.Int64{}
 	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
@@ -58,7 +64,7 @@ func otherWebhookNamed(t *testing.T, n *namespace, prefix string, change func(*c
 		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
 	}))
 	name := unique(prefix)
-	policy, never := admissionregistrationv1.Fail, admissionregistrationv1.NeverReinvocationPolicy
+	policy := admissionregistrationv1.Fail
 	effects, all := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
 	url := server.URL
 	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
@@ -76,7 +82,7 @@ func otherWebhookNamed(t *testing.T, n *namespace, prefix string, change func(*c
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}},
 			FailurePolicy:           &policy,
 			SideEffects:             &effects,
-			ReinvocationPolicy:      &never,
+			ReinvocationPolicy:      &again,
 			AdmissionReviewVersions: []string{"v1"},
 		}},
 	}, metav1.CreateOptions{})

@@ -298,20 +298,70 @@ func specOf(pod *corev1.Pod) string {
 	return text
 }
 
-func TestASidecarGoesIntoAPodWithLimitsOfItsOwn(t *testing.T) {
+// A pod with resources of its own is refused by the API server if its containers ask for
+// more than that. It is admitted with the sidecar, and is as it was without it.
+func TestASidecarGoesIntoAPodWithResourcesOfItsOwn(t *testing.T) {
 	t.Parallel()
-	name := served(t, `
+	const spec = `
+podResources: %s
 inject:
   spec:
-    initContainers: [{name: NAME, image: "NAME:1", restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 10Mi}}}]
-`)
-	n := newNamespace(t, asking(name), nil)
-	web := newPod("web", nil)
-	web.Spec.Resources = &corev1.ResourceRequirements{Limits: quantities("cpu", "2")}
-	web.Spec.Containers[0].Resources.Requests = quantities("cpu", "500m")
-	pod := n.mustCreate(t, web)
-	if cpu, memory := pod.Spec.Resources.Requests.Cpu().String(), pod.Spec.Resources.Requests.Memory().String(); cpu != "600m" || memory != "10Mi" {
-		t.Errorf("the pod requests cpu %s and memory %s, want what its containers do: 600m and 10Mi", cpu, memory)
+    initContainers:
+    - {name: NAME-init, image: "NAME:1", resources: {requests: {cpu: 20m}}}
+    - {name: NAME, image: "NAME:1", restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 10Mi}, limits: {cpu: 200m}}}
+`
+	adds, keeps := served(t, fmt.Sprintf(spec, "Add")), served(t, fmt.Sprintf(spec, "Keep"))
+	n := newNamespace(t, nil, nil)
+	list := func(pairs ...string) corev1.ResourceList {
+		if len(pairs) == 0 {
+			return nil
+		}
+		return quantities(pairs...)
+	}
+	for name, c := range map[string]struct {
+		requests, limits, app, wantRequests, wantLimits corev1.ResourceList
+		kept                                            string // how a refusal goes on that leaves them
+	}{
+		"requests":               {list("cpu", "15m"), nil, nil, list("cpu", "115m"), nil, "spec.resources.requests.cpu is 15m, and the containers ask for 100m, 100m of it for this template"},
+		"both":                   {list("cpu", "50m", "memory", "1Gi"), list("cpu", "60m", "memory", "1Gi"), nil, list("cpu", "150m", "memory", "1034Mi"), list("cpu", "260m", "memory", "1034Mi"), "spec.resources.requests.cpu is 50m"},
+		"limits":                 {nil, list("cpu", "2"), list("cpu", "500m"), list("cpu", "600m", "memory", "10Mi"), list("cpu", "2200m"), ""},
+		"limits nobody requests": {nil, list("cpu", "2"), nil, list("cpu", "2100m", "memory", "10Mi"), list("cpu", "2200m"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := func(ask string) *corev1.Pod {
+				p := newPod("web", asking(ask))
+				p.Spec.Resources = &corev1.ResourceRequirements{Requests: c.requests, Limits: c.limits}
+				p.Spec.Containers[0].Resources.Requests = c.app
+				return p
+			}
+			plain, err := n.preview(t, pod("false"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			injected, err := n.preview(t, pod(adds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := injected.Spec.Resources; pretty(got.Requests) != pretty(c.wantRequests) || pretty(got.Limits) != pretty(c.wantLimits) {
+				t.Errorf("the pod has %s\nwant requests %s and limits %s", pretty(got), pretty(c.wantRequests), pretty(c.wantLimits))
+			}
+			out, warned, err := run(t, pretty(withKind(injected)), "pillion", "uninject", "-f", "-", "-o", "json")
+			back := &corev1.Pod{}
+			if err != nil || warned != "" || json.Unmarshal([]byte(out), back) != nil {
+				t.Fatalf("%v\n%s\n%s", err, warned, out)
+			}
+			if got, want := specOf(back), specOf(plain); got != want {
+				t.Errorf("uninjected\n%s\nwant\n%s", got, want)
+			}
+			switch kept, err := n.preview(t, pod(keeps)); {
+			case c.kept == "" && err != nil:
+				t.Errorf("with podResources: Keep: %v", err)
+			case c.kept == "" && pretty(kept.Spec.Resources.Limits) != pretty(c.limits):
+				t.Errorf("with podResources: Keep the limits are %s", pretty(kept.Spec.Resources.Limits))
+			case c.kept != "" && (err == nil || !strings.Contains(err.Error(), "template "+keeps+" leaves the pod's own resources as they are (podResources: Keep), and they are too small: "+c.kept)):
+				t.Errorf("with podResources: Keep: %v", err)
+			}
+		})
 	}
 }
 

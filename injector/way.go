@@ -133,7 +133,7 @@ func (w *way) renderOne(t *templates.Template) error {
 	spec := t.Policies()
 	w.fragments = append(w.fragments, merge.Fragment{
 		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
-		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	})
 	return nil
 }
@@ -203,6 +203,7 @@ func faultOf(err error) (template string, code reason.Code) {
 	var conflict *merge.ConflictError
 	var fragment *merge.FragmentError
 	var pod *merge.PodError
+	var resources *merge.ResourcesError
 	var large *apply.TooLargeError
 	var file *fileError
 	switch {
@@ -210,6 +211,8 @@ func faultOf(err error) (template string, code reason.Code) {
 		return file.template, file.code
 	case errors.As(err, &conflict):
 		return conflict.Template, reason.Conflict
+	case errors.As(err, &resources):
+		return resources.Template, reason.Conflict
 	case errors.As(err, &fragment):
 		return fragment.Template, reason.RenderFailed
 	case errors.As(err, &pod):

@@ -253,7 +253,7 @@ func shownAny(v any) string {
 // defaults.
 func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *manifest.Path) error {
 	if raw == nil {
-		spec.OnConflict, spec.OnError = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny
+		spec.OnConflict, spec.OnError, spec.PodResources = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny, v1alpha1.PodResourcesAdd
 		c.problem(at, "is missing")
 		return nil
 	}
@@ -270,6 +270,9 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *m
 	if spec.OnError == "" {
 		spec.OnError = v1alpha1.ErrorDeny
 	}
+	if spec.PodResources == "" {
+		spec.PodResources = v1alpha1.PodResourcesAdd
+	}
 	return nil
 }
 
@@ -282,6 +285,10 @@ func (c *compiler) rules(at *manifest.Path) {
 	}
 	policy("onConflict", string(c.spec.OnConflict), "Deny", "KeepPod", "Overwrite")
 	policy("onError", string(c.spec.OnError), "Deny", "Skip")
+	policy("podResources", string(c.spec.PodResources), "Add", "Keep")
+	if c.spec.ContainerSecurity != "" {
+		policy("containerSecurity", string(c.spec.ContainerSecurity), "Restricted")
+	}
 	c.requirement(at)
 }
 

@@ -305,7 +305,7 @@ func typeOf(e ast.Expr) (name, words string) {
 			return "", "boolean"
 		case "int32", "int64":
 			return "", "whole number"
-		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy":
+		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy", "PodResourcesPolicy", "ContainerSecurity":
 			return "", "text"
 		}
 		return e.Name, "object"

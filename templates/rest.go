@@ -14,6 +14,7 @@ type Policies struct {
 	Required, InjectByDefault, Suspend, Overridable bool
 	OnConflict                                      v1alpha1.ConflictPolicy
 	OnError                                         v1alpha1.ErrorPolicy
+	PodResources                                    v1alpha1.PodResourcesPolicy
 }
 
 // origin is what a template at rest is compiled from again.
@@ -33,7 +34,7 @@ type origin struct {
 func (t *Template) Policies() Policies {
 	return Policies{
 		Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, Overridable: t.spec.Overridable,
-		OnConflict: t.spec.OnConflict, OnError: t.spec.OnError,
+		OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources,
 	}
 }
 
@@ -48,7 +49,7 @@ func (t *Template) CanRest(text []byte, o Options) *Template {
 		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod,
 		spec: v1alpha1.SidecarTemplateSpec{
 			Order: t.spec.Order, Match: t.spec.Match, Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend,
-			Overridable: t.spec.Overridable, OnConflict: t.spec.OnConflict, OnError: t.spec.OnError,
+			Overridable: t.spec.Overridable, OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources,
 		},
 		origin: &origin{text: text, options: o},
 	}

@@ -311,27 +311,6 @@ func TestRequestsThatTheAPIServerDerivedGiveWay(t *testing.T) {
 	}
 }
 
-func TestThePodsOwnRequestsAreLeftToTheAPIServerWhenItsContainersRequestMore(t *testing.T) {
-	pod := func(resources string) map[string]any {
-		return parse(t, "spec: {resources: "+resources+", initContainers: [{name: i, image: x, resources: {requests: {cpu: 300m}}}], containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}")
-	}
-	for name, c := range map[string]struct{ pod, fragment, want string }{
-		"the sum of its containers":      {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"limits":{"cpu":2},"requests":{}}`},
-		"an author's own":                {"{limits: {cpu: 2}, requests: {cpu: 1}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"limits":{"cpu":2},"requests":{"cpu":1}}`},
-		"no more than before":            {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, resources: {requests: {cpu: 400m}}}]", `{"limits":{"cpu":2},"requests":{"cpu":"500m"}}`},
-		"an init container beside it":    {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, $position: First, restartPolicy: Always, resources: {requests: {cpu: 250m}}}]", `{"limits":{"cpu":2},"requests":{}}`},
-		"its limit, and none requests":   {"{limits: {memory: 2Gi}, requests: {memory: 2Gi}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {memory: 100Mi}}}]", `{"limits":{"memory":"2Gi"},"requests":{}}`},
-		"without limits nothing derives": {"{requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]", `{"requests":{"cpu":"500m"}}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := lawful(t, pod(c.pod), fragment(t, "t", "spec: {"+c.fragment+"}"))
-			if got := text(at(t, r.Pod, "spec", "resources")); got != c.want {
-				t.Fatalf("got  %s\nwant %s", got, c.want)
-			}
-		})
-	}
-}
-
 func TestKeepPodWarnsOnlyIfThePodsValueStays(t *testing.T) {
 	pod := parse(t, "spec: {dnsPolicy: None, containers: [{name: web, image: x}]}")
 	keeps, overwrites := fragment(t, "a", "spec: {dnsPolicy: Default}"), fragment(t, "b", "spec: {dnsPolicy: ClusterFirst}")

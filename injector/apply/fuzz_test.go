@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	plan "github.com/pillion-dev/pillion/injector/merge"
 )
 
 // FuzzMerge merges any two fragments into any pod: no panic, an error of a known
@@ -32,7 +34,8 @@ func FuzzMerge(f *testing.F) {
 			var conflict *ConflictError
 			var fragment *FragmentError
 			var malformed *PodError
-			if !errors.As(err, &conflict) && !errors.As(err, &fragment) && !errors.As(err, &malformed) {
+			var resources *plan.ResourcesError
+			if !errors.As(err, &resources) && !errors.As(err, &conflict) && !errors.As(err, &fragment) && !errors.As(err, &malformed) {
 				t.Fatalf("an error of no known kind: %v", err)
 			}
 			return

@@ -51,6 +51,7 @@ func drawPod(t *rapid.T, hostile bool) map[string]any {
 		"affinity":         {yamlObject{}, yamlObject{"nodeAffinity": yamlObject{}}},
 		"dnsConfig":        {yamlObject{"searches": []any{"a"}}},
 	}
+	optional["resources"] = append(optional["resources"], yamlObject{"requests": yamlObject{"cpu": "15m", "memory": "5Gi"}}, yamlObject{"limits": yamlObject{"cpu": "4", "memory": "8Gi"}, "requests": yamlObject{"cpu": "4", "memory": "8Gi"}})
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
 		if some(t, name) {
 			spec[name] = pick(t, name, optional[name]...)
@@ -139,7 +140,7 @@ func normal(pod map[string]any) map[string]any {
 // $each.
 type generated struct {
 	name, hash, onConflict string
-	overridable            bool
+	overridable, keep      bool
 	pieces                 []string
 }
 
@@ -186,6 +187,7 @@ var pieces = map[string]string{
 	"after other":    "spec: {initContainers: [{name: side-%t-a, image: x, $position: {after: side-t1-b}}]}",
 	"before other":   "spec: {initContainers: [{name: side-%t-c, image: x, $position: {before: side-t0-a}}]}",
 	"pod limits":     "spec: {resources: {limits: {cpu: 4}}}",
+	"big init":       "spec: {initContainers: [{name: side-%t-init, image: x, resources: {requests: {cpu: 5, memory: 1Gi}}}]}",
 	"requests":       "spec: {containers: [{name: '%c', resources: {requests: {cpu: 20m}}}]}",
 	"anywhere":       "spec: {containers: [{name: '%i', env: [{name: ANYWHERE, value: '%t'}], args: [b]}]}",
 	"nothing":        "spec: {initContainers: [], containers: []}",
@@ -194,7 +196,7 @@ var pieces = map[string]string{
 func drawTemplates(t *rapid.T) []generated {
 	var all []generated
 	for i := range rapid.IntRange(1, 3).Draw(t, "templates") {
-		g := generated{name: fmt.Sprint("t", i), hash: "v1", onConflict: pick(t, "onConflict", "", KeepPod, KeepPod, Overwrite, Overwrite), overridable: some(t, "overridable")}
+		g := generated{name: fmt.Sprint("t", i), hash: "v1", onConflict: pick(t, "onConflict", "", KeepPod, KeepPod, Overwrite, Overwrite), overridable: some(t, "overridable"), keep: rapid.IntRange(0, 4).Draw(t, "keep") == 0}
 		g.pieces = rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(pieces))), 1, 6, rapid.ID[string]).Draw(t, "pieces")
 		if slices.Contains(g.pieces, "no tolerations") {
 			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"tolerate", "tolerate all", "only tolerate"}, p) })
@@ -226,7 +228,7 @@ func (g generated) render(t testing.TB, base map[string]any) Fragment {
 			}
 		}
 	}
-	return Fragment{Template: g.name, Hash: g.hash, OnConflict: g.onConflict, Overridable: g.overridable, Object: object}
+	return Fragment{Template: g.name, Hash: g.hash, OnConflict: g.onConflict, Overridable: g.overridable, KeepPodResources: g.keep, Object: object}
 }
 
 // sortedNames returns the names of the containers, whatever their order.

@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // inject renders the templates for the base pod, and injects them.
@@ -34,7 +35,8 @@ func refused(t testing.TB, err error) bool {
 	t.Helper()
 	var conflict *ConflictError
 	var malformed *PodError
-	if err != nil && !errors.As(err, &conflict) && !errors.As(err, &malformed) {
+	var resources *merge.ResourcesError
+	if err != nil && !errors.As(err, &conflict) && !errors.As(err, &resources) && !errors.As(err, &malformed) {
 		t.Fatal(err)
 	}
 	return err != nil
@@ -76,6 +78,7 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				wantOwnFieldsKept(rt, pod, first.Pod, rec)
 				if !hostile {
 					wantNothingAdded(rt, first.Pod, templates)
+					wantRoomForContainers(rt, pod, first.Pod)
 				}
 				lawsAfterOthers(t, rt, pod, first.Pod, templates, hostile)
 			})
@@ -161,9 +164,11 @@ func listedNames(pod map[string]any, templates []generated) string {
 }
 
 // withoutListed returns the pod without the lists of container names, which the
-// template keeps up to date, and without requests that the API server computes.
+// template keeps up to date, and without the pod's own requests and limits, which follow
+// those of its containers.
 func withoutListed(pod map[string]any) map[string]any {
 	delete(objectOf(objectOf(pod["spec"])["resources"]), "requests")
+	delete(objectOf(objectOf(pod["spec"])["resources"]), "limits")
 	inits, _ := objectOf(pod["spec"])["initContainers"].([]any)
 	for _, c := range inits {
 		env, _ := objectOf(c)["env"].([]any)
@@ -204,6 +209,28 @@ func wantNothingAdded(t *rapid.T, injected map[string]any, templates []generated
 		mountToken(spec)
 	}
 	wantSame(t, fmt.Sprintf("the API server adds nothing for %+v", templates), injected, again)
+}
+
+// wantRoomForContainers checks the API server's rule for a pod with resources of its own:
+// its containers do not ask for more, unless they did before.
+func wantRoomForContainers(t *rapid.T, pod, injected map[string]any) {
+	injected = normal(injected)
+	apiServer(injected)
+	fits := func(pod map[string]any) bool {
+		spec := objectOf(pod["spec"])
+		resources := objectOf(spec["resources"])
+		for key, sum := range podschema.ContainerRequests(spec) {
+			request, named := podschema.ParseQuantity(objectOf(resources["requests"])[key])
+			limit, limited := podschema.ParseQuantity(objectOf(resources["limits"])[key])
+			if named && request.Cmp(sum) < 0 || named && limited && limit.Cmp(request) < 0 {
+				return false
+			}
+		}
+		return true
+	}
+	if fits(pod) && !fits(injected) {
+		t.Fatalf("the API server would refuse\n%s\nmade of\n%s", text(injected), text(pod))
+	}
 }
 
 func overrulesContainers(templates []generated) bool {

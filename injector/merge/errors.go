@@ -35,6 +35,18 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template wants %s%s", e.Template, e.Path, whose, e.PodValue, e.TemplateValue, hint)
 }
 
+// ResourcesError reports that the containers ask for more than the pod as a whole has,
+// because of a template: the API server would refuse the pod.
+type ResourcesError struct {
+	Template string
+	// Path is where the pod as a whole has too little, as in spec.resources.requests.cpu.
+	Path string
+	// Why says what it has there, what it needs, and what to do.
+	Why string
+}
+
+func (e *ResourcesError) Error() string { return fmt.Sprintf("template %s %s", e.Template, e.Why) }
+
 // FragmentError reports that a fragment cannot be merged into any pod, or not
 // into this one: the template is at fault.
 type FragmentError struct {

@@ -32,6 +32,9 @@ type Fragment struct {
 	// Overridable lets a pod's author declare a container of a sidecar's name,
 	// whose fields then win (image "auto" means the template's).
 	Overridable bool
+	// KeepPodResources leaves the pod's own spec.resources alone, instead of adding to them
+	// what the fragment's containers ask for.
+	KeepPodResources bool
 	// Facts knows the values in Object that never change. It may be nil.
 	Facts facts.Stores
 	// Required makes each value of the pod that stands where the template wants
@@ -58,7 +61,7 @@ type Plan struct {
 // Merge merges the fragments into the base pod: first those of templates that
 // are not required, then those that are, each in the order given. StatusKey is
 // the full name of the annotation that no fragment may set. The error is a
-// [*ConflictError], a [*FragmentError], a [*PodError], or that of the context, which
+// [*ConflictError], a [*ResourcesError], a [*FragmentError], a [*PodError], or that of the context, which
 // has ended.
 func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
 	fragments = slices.Clone(fragments)
@@ -79,7 +82,9 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 	m.mountToken()
 	m.keepDefaultTolerations()
 	m.derived.followLimits()
-	m.derived.settlePodRequests()
+	if err := m.settlePodResources(fragments); err != nil {
+		return Plan{}, err
+	}
 	m.derived.expectLimitRange()
 	m.warnOfAnchors()
 	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences()}, nil

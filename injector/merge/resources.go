@@ -103,53 +103,6 @@ func (d *derivation) followLimit(r reached, key string, wanted any) {
 	requests.put(key, wanted)
 }
 
-// settlePodRequests does what the templates' containers and limits make
-// necessary in the requests of the pod as a whole. What the API server had made
-// of others than there are now goes: it makes them anew, and would refuse what
-// is too little. What it will make where there was none is expected.
-func (d *derivation) settlePodRequests() {
-	spec, ok := d.root.object("spec")
-	by := d.lastTemplate()
-	if !ok || by == "" {
-		return
-	}
-	resources := objectOf(spec.fields["resources"])
-	keys := map[string]bool{"cpu": true, "memory": true}
-	for key := range objectOf(resources["limits"]) {
-		keys[key] = true
-	}
-	requests := objectOf(resources["requests"])
-	at := (&place{node: d.changes}).field("spec").field("resources").field("requests")
-	base, wanted := podschema.DerivedRequests(objectOf(d.base["spec"]), keys), podschema.DerivedRequests(spec.fields, keys)
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		here, stands := at.field(key), requests[key]
-		if n := here.find(); n != nil && (n.asked() || n.Do != Nothing) {
-			continue
-		}
-		was, had := base[key]
-		will, has := wanted[key]
-		switch {
-		case !has:
-		case stands == nil && !had:
-			if requests == nil {
-				made := at.note()
-				made.put(Expect, nil)
-				made.by(by)
-			}
-			n := here.note()
-			n.put(Expect, nil)
-			n.by(by)
-		case had && podschema.SameQuantity(stands, was) && will.Cmp(was) != 0:
-			o, _ := spec.object("resources")
-			o, _ = o.object("requests")
-			n := here.note()
-			n.put(Renew, o.fields[key])
-			n.by(by)
-			o.remove(key)
-		}
-	}
-}
-
 // lastTemplate is the template that stands for what no template asks for by
 // itself: the last one that gives something to the pod.
 func (d *derivation) lastTemplate() string {

@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Severity is how bad a finding is.
@@ -376,7 +377,7 @@ func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before,
 	spec := j.template.Spec()
 	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
 		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
-		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required,
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	}}, cmp.Or(j.options.Compile.Prefix, templates.DefaultPrefix)+"/status")
 	if err != nil {
 		j.conflicts(s, err)

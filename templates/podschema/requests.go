@@ -1,97 +1,104 @@
 package podschema
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// DerivedRequests are the requests of the given resources that the API server gives
-// to a pod as a whole (spec.resources.requests) where the pod has limits as a whole:
-// the sum of its containers' requests, or else its limit. Resources for which the API
-// server derives nothing are not in it.
+// DerivedRequests are the requests of a pod as a whole that the API server makes
+// where the pod sets none: those of its containers, or else the pod's limit. Only a pod
+// with limits of its own gets any. Keys says of which resources they are wanted.
 func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resource.Quantity {
 	limits := objectOf(objectOf(spec["resources"])["limits"])
 	if len(limits) == 0 {
 		return nil
 	}
-	derived := ContainerRequests(spec)
-	for key := range derived {
-		if !keys[key] {
-			delete(derived, key)
-		}
-	}
+	derived := map[string]resource.Quantity{}
+	sums := ContainerRequests(spec)
 	for key := range keys {
-		if _, some := derived[key]; some {
-			continue
-		}
-		if q, ok := ParseQuantity(limits[key]); ok {
+		if q, some := sums[key]; some && !isHugePages(key) {
+			derived[key] = q
+		} else if q, ok := ParseQuantity(limits[key]); ok {
 			derived[key] = q
 		}
 	}
 	return derived
 }
 
-// ContainerRequests is the sum that the containers of a pod's spec request of each
-// resource: app containers and sidecars together, or more if an init container does
-// (KEP-753). Resources that no container requests are not in it.
-func ContainerRequests(spec map[string]any) map[string]resource.Quantity {
-	sums := map[string]*sum{}
-	containers, _ := spec["containers"].([]any)
-	for _, c := range containers {
-		eachRequest(c, sums, func(s *sum, q resource.Quantity) { s.together.Add(q) })
-	}
-	inits, _ := spec["initContainers"].([]any)
-	for _, c := range inits {
-		isSidecar := objectOf(c)["restartPolicy"] == "Always"
-		eachRequest(c, sums, func(s *sum, q resource.Quantity) {
-			beside := q.DeepCopy()
-			beside.Add(s.sidecars)
-			if isSidecar {
-				s.together.Add(q)
-				s.sidecars = beside
-			}
-			if beside.Cmp(s.most) > 0 {
-				s.most = beside
-			}
-		})
-	}
-	requests := make(map[string]resource.Quantity, len(sums))
-	for key, s := range sums {
-		if requests[key] = s.together; s.most.Cmp(s.together) > 0 {
-			requests[key] = s.most
-		}
-	}
-	return requests
+// IsPodResource reports whether a pod as a whole can have requests and limits of a
+// resource.
+func IsPodResource(key string) bool {
+	return resourcehelper.IsSupportedPodLevelResource(corev1.ResourceName(key))
 }
 
-// sum is what containers request of one resource: app containers and sidecars
-// together, the sidecars so far, and the most while one init container runs.
-type sum struct{ together, sidecars, most resource.Quantity }
+// Huge pages cannot be overcommitted: what is requested of them is the limit.
+func isHugePages(key string) bool {
+	return len(key) > len(corev1.ResourceHugePagesPrefix) && key[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
+}
 
-// eachRequest gives each request of a container, or the limit that stands for it, to
-// the sum of its resource.
-func eachRequest(container any, sums map[string]*sum, add func(*sum, resource.Quantity)) {
-	resources := objectOf(objectOf(container)["resources"])
-	requests, limits := objectOf(resources["requests"]), objectOf(resources["limits"])
-	one := func(key string, v any) {
-		q, ok := ParseQuantity(v)
-		if !ok {
-			return
+// ContainerRequests is what the containers of a pod's spec request of each
+// resource, as the API server sums it up: app containers and sidecars together, or more
+// if an init container does (KEP-753). A limit stands for the request that is absent.
+// Resources that no container requests are not in it.
+func ContainerRequests(spec map[string]any) map[string]resource.Quantity {
+	return quantities(resourcehelper.AggregateContainerRequests(demanding(spec, Requested), resourcehelper.PodResourcesOptions{}))
+}
+
+// ContainerLimits is the same of limits. A request stands for the limit that is absent:
+// a container is not held to less than it requests.
+func ContainerLimits(spec map[string]any) map[string]resource.Quantity {
+	return quantities(resourcehelper.AggregateContainerRequests(demanding(spec, Limited), resourcehelper.PodResourcesOptions{}))
+}
+
+// Requested returns what a container requests of each resource. A limit stands for the
+// request that is absent.
+func Requested(container map[string]any) corev1.ResourceList {
+	resources := objectOf(container["resources"])
+	return either(objectOf(resources["requests"]), objectOf(resources["limits"]))
+}
+
+// Limited returns the limits of a container. A request stands for the limit that is absent.
+func Limited(container map[string]any) corev1.ResourceList {
+	resources := objectOf(container["resources"])
+	return either(objectOf(resources["limits"]), objectOf(resources["requests"]))
+}
+
+func either(first, second map[string]any) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, from := range []map[string]any{second, first} {
+		for key, v := range from {
+			if q, ok := ParseQuantity(v); ok {
+				list[corev1.ResourceName(key)] = q
+			}
 		}
-		if sums[key] == nil {
-			sums[key] = &sum{}
-		}
-		add(sums[key], q)
 	}
-	for key, v := range requests {
-		if v != nil {
-			one(key, v)
-		}
+	return list
+}
+
+// demanding returns a pod of which the library sees what each container takes, as requests.
+func demanding(spec map[string]any, of func(container map[string]any) corev1.ResourceList) *corev1.Pod {
+	pod := &corev1.Pod{}
+	always := corev1.ContainerRestartPolicyAlways
+	for _, c := range listOf(spec["containers"]) {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: of(objectOf(c))}})
 	}
-	for key, v := range limits {
-		if requests[key] == nil {
-			one(key, v)
+	for _, c := range listOf(spec["initContainers"]) {
+		container := corev1.Container{Resources: corev1.ResourceRequirements{Requests: of(objectOf(c))}}
+		if objectOf(c)["restartPolicy"] == "Always" {
+			container.RestartPolicy = &always
 		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, container)
 	}
+	return pod
+}
+
+func quantities(list corev1.ResourceList) map[string]resource.Quantity {
+	all := make(map[string]resource.Quantity, len(list))
+	for key, q := range list {
+		all[string(key)] = q
+	}
+	return all
 }
 
 // ParseQuantity reads a quantity that is written as text or as a number.
@@ -113,4 +120,9 @@ func SameQuantity(v any, q resource.Quantity) bool {
 func objectOf(v any) map[string]any {
 	object, _ := v.(map[string]any)
 	return object
+}
+
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return list
 }

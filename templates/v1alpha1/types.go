@@ -68,6 +68,14 @@ type SidecarTemplateSpec struct {
 	// values. Two templates that disagree are refused, whatever it says. Default
 	// Deny.
 	OnConflict ConflictPolicy `json:"onConflict,omitempty"`
+	// PodResources says what happens to the pod's own spec.resources, if it has some.
+	// Default Add.
+	PodResources PodResourcesPolicy `json:"podResources,omitempty"`
+	// ContainerSecurity is Restricted, or nothing. Restricted fills in, on each container that the
+	// template adds, what the Pod Security level restricted asks for and neither the template nor the
+	// pod's own securityContext says: allowPrivilegeEscalation: false, capabilities.drop: [ALL],
+	// runAsNonRoot: true and seccompProfile RuntimeDefault. What the template says stays.
+	ContainerSecurity ContainerSecurity `json:"containerSecurity,omitempty"`
 	// OnError says what a failure of this template does to a pod. Default Deny.
 	OnError ErrorPolicy `json:"onError,omitempty"`
 	// AllowUnknownFields lets pod fields through that are newer than this build
@@ -263,6 +271,24 @@ const (
 	// ConflictOverwrite takes the template's value.
 	ConflictOverwrite ConflictPolicy = "Overwrite"
 )
+
+// PodResourcesPolicy says what happens to the resources that a pod has as a whole.
+type PodResourcesPolicy string
+
+// What happens to a pod's own spec.resources.
+const (
+	// PodResourcesAdd adds the sidecars' requests and limits to those that the pod has.
+	PodResourcesAdd PodResourcesPolicy = "Add"
+	// PodResourcesKeep leaves them. A pod that the API server would refuse then is
+	// refused.
+	PodResourcesKeep PodResourcesPolicy = "Keep"
+)
+
+// ContainerSecurity is a level of Pod Security that sidecars keep to.
+type ContainerSecurity string
+
+// SecurityRestricted is the level restricted.
+const SecurityRestricted ContainerSecurity = "Restricted"
 
 // ErrorPolicy says what a failure of a template does to a pod.
 type ErrorPolicy string

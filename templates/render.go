@@ -190,6 +190,11 @@ func (r *renderer) fragment(s *expression.Scope) (map[string]any, error) {
 	if !hasFields(out) {
 		return nil, nil
 	}
+	if r.template.spec.ContainerSecurity == v1alpha1.SecurityRestricted {
+		if err := r.restrict(out); err != nil {
+			return nil, err
+		}
+	}
 	return out, r.checkReserved(out)
 }
 

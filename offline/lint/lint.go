@@ -49,7 +49,7 @@ var Rules = []Rule{
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name."},
-	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected; a warning if that is privileged."},
+	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected; a warning if that is privileged, or not restricted with containerSecurity: Restricted."},
 	{"reference", Warning, "A name that the API accepts and nothing has: a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
 	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},

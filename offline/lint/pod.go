@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 )
@@ -196,6 +197,8 @@ func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
 		why = "; not " + why
 	}
 	switch {
+	case level != api.LevelRestricted && j.template.Spec().ContainerSecurity == v1alpha1.SecurityRestricted:
+		j.about("pod-security", Warning, "containerSecurity is Restricted, and by what the template says itself a restricted pod becomes "+string(level)+" all the same"+why, "", "")
 	case level == api.LevelPrivileged:
 		j.about("pod-security", Warning, "a pod becomes privileged by the Pod Security Standards"+why, "", "")
 	case level != api.LevelRestricted || adds:

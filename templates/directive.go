@@ -20,15 +20,15 @@ func isDirective(key string) bool {
 	return directive.Is(key) && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${")
 }
 
-// directives compiles the object's $if, and checks and keeps the directives that
-// are for the merge. The object's list has taken $for and $each.
-func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
+// directives compiles the object's $if, and checks the directives that are for the
+// merge and returns them. The object's list has taken $for and $each.
+func (c *fragmentCompiler) directives(v map[string]any, h here) (condition *expression.Expression, kept map[string]any) {
 	forMerge := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		at := h.at.Field(key)
 		switch {
 		case key == directive.If:
-			m.condition = c.condition(v[key], at, h.env)
+			condition = c.condition(v[key], at, h.env)
 		case key == directive.For:
 			c.problem(at, "is only for items of a list")
 		case key == directive.Each:
@@ -38,9 +38,9 @@ func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
 		}
 	}
 	if len(forMerge) == 0 {
-		return
+		return condition, nil
 	}
-	m.directives = maps.Clone(forMerge)
+	kept = maps.Clone(forMerge)
 	for key, value := range v {
 		if !directive.Is(key) {
 			forMerge[key] = value
@@ -53,6 +53,7 @@ func (c *fragmentCompiler) directives(v map[string]any, m *mapping, h here) {
 		c.problem(h.at.Field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
 	}
 	c.unsetFields(forMerge, h)
+	return condition, kept
 }
 
 // unsetFields checks that a pod has the fields that $unset names.

@@ -32,6 +32,8 @@ type here struct {
 	// atomic is set below an object or a list that the API treats as one value. No
 	// directive of the merge can stand there, because nothing is merged there.
 	atomic bool
+	// whole is set below an object that the merge treats as one value.
+	whole bool
 	// isItem is set for an item of a list, keyed for one of a list whose items have
 	// keys, and gathered for one of a list to which the merge adds items although the
 	// API treats the list as one value.
@@ -45,7 +47,9 @@ func (h here) in(key string, typ *podschema.Type) here {
 	below := h
 	below.at, below.typ, below.pod = h.at.Field(key), typ, append(slices.Clone(h.pod), key)
 	below.isItem, below.keyed, below.gathered = false, false, false
-	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic()
+	// An atomic map is merged key by key.
+	below.atomic = h.atomic || h.typ != nil && h.typ.Atomic() && h.typ.Kind() != podschema.Map
+	below.whole = h.whole || h.typ.IsWhole()
 	return below
 }
 
@@ -64,9 +68,12 @@ func (h here) item(i int) here {
 // where returns the place as the directives' grammar wants it.
 func (h here) where() directive.Where {
 	return directive.Where{
-		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: h.typ.IsWhole(), Inside: h.atomic,
+		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: h.typ.IsWhole(), Scalar: h.isScalar(), Inside: h.atomic || h.whole,
 	}
 }
+
+// isScalar reports whether the schema wants one scalar there.
+func (h here) isScalar() bool { return h.typ != nil && h.typ.Kind() == podschema.Scalar }
 
 // is reports whether the place in the pod has these elements.
 func (h here) is(pod ...string) bool { return slices.Equal(h.pod, pod) }
@@ -95,6 +102,9 @@ func forbidden(pod []string) string {
 func (c *fragmentCompiler) compile(v any, h here) node {
 	switch v := v.(type) {
 	case map[string]any:
+		if h.isScalar() && slices.ContainsFunc(slices.Collect(maps.Keys(v)), isDirective) {
+			return c.directed(v, h)
+		}
 		if h.typ != nil && h.typ.Kind() != podschema.Struct && h.typ.Kind() != podschema.Map {
 			c.problem(h.at, fmt.Sprintf("is an object; want %s%s", h.typ.Words(), quoteHint(v, h.typ)))
 			return nil
@@ -232,7 +242,7 @@ func (c *fragmentCompiler) textParts(v string, parts []expression.Part, h here) 
 // mapping compiles an object. The object's list has taken $for and $each.
 func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ}
-	c.directives(v, m, h)
+	m.condition, m.directives = c.directives(v, h)
 	whole := map[string]any{}
 	isConstant := m.condition == nil && len(m.directives) == 0
 	for _, key := range slices.Sorted(maps.Keys(v)) {
@@ -254,6 +264,29 @@ func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 		return &constant{at: h.at, value: whole}
 	}
 	return m
+}
+
+// directed compiles a scalar with directives of its own, an object in its place.
+func (c *fragmentCompiler) directed(v map[string]any, h here) node {
+	d := &directed{Place: c.place(h.at)}
+	d.condition, d.directives = c.directives(v, h)
+	if len(d.directives) == 0 {
+		c.problem(h.at, fmt.Sprintf("is an object; want %s. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
+		return nil
+	}
+	value, at := directive.Value(v), h
+	at.at = h.at.Field("value")
+	switch value.(type) {
+	case nil:
+		return nil // the grammar of directives has said so
+	case map[string]any, []any:
+		c.problem(at.at, fmt.Sprintf("is %s; want %s", show.Kind(value), h.typ.Words()))
+		return nil
+	}
+	if d.value = c.compile(value, at); d.value == nil {
+		return nil
+	}
+	return d
 }
 
 // entry compiles one key of an object and its value.
@@ -317,6 +350,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 		it := item{Place: c.place(below.at)}
 		if object, ok := value.(map[string]any); ok {
 			c.requiredSidecar(object, below)
+			c.plainFields(object, below, h.typ)
 			value, below = c.repeats(object, &it, below)
 		}
 		if it.node = c.compile(value, below); it.node == nil {
@@ -336,6 +370,23 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 		return &constant{at: h.at, value: whole}
 	}
 	return q
+}
+
+// plainFields checks the fields of a list's item by which the merge tells what the item is.
+func (c *fragmentCompiler) plainFields(v map[string]any, h here, list *podschema.Type) {
+	if list == nil {
+		return
+	}
+	for _, key := range list.Keys() {
+		if _, object := v[key.Name].(map[string]any); object {
+			c.problem(h.at.Field(key.Name), "names the item, and can have no directive; want "+list.Elem().Child(key.Name).Words())
+			delete(v, key.Name)
+		}
+	}
+	if _, object := v["image"].(map[string]any); object && h.isContainer() {
+		c.problem(h.at.Field("image"), "can have no directive, since a container with an image is one value; put $onConflict on the container")
+		delete(v, "image")
+	}
 }
 
 // verifiedByName says why the compiler must know a required template's containers.

@@ -50,11 +50,13 @@ func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
 
 // directiveDocs say what each directive does, and where it stands.
 var directiveDocs = map[string][2]string{
-	"$if":         {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
-	"$for":        {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
-	"$each":       {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`. Sidecars of other injectors (`foreignSidecars` in the values, `--foreign-sidecars`) are neither `App` nor `Init`, except for a required template. An item without `$each` and image extends the container of its name, wherever that stands."},
-	"$position":   {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order, those of required templates in front; without the anchor, the default and a warning. An item that the pod has already is not moved: a warning."},
-	"$onConflict": {"any object", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it. It also reaches the pod's labels, annotations, variables and mounts, which otherwise stay. Two templates that disagree are a conflict whatever it says."},
+	"$if":       {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
+	"$for":      {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
+	"$each":     {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`. Sidecars of other injectors (`foreignSidecars` in the values, `--foreign-sidecars`) are neither `App` nor `Init`, except for a required template. An item without `$each` and image extends the container of its name, wherever that stands."},
+	"$position": {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order, those of required templates in front; without the anchor, the default and a warning. An item that the pod has already is not moved: a warning."},
+	"$append": {"an item of a container's `env`; an object in the place of an annotation's value", "The text that separates: `{name: JAVA_TOOL_OPTIONS, $append: \" \", value: \"-javaagent:/agent/x.jar\"}`, or `{$append: \",\", value: \"8080\"}` as an annotation. " +
+		"The value is joined to what is there, once, after those of earlier templates. Where nothing is there, it stands alone. An empty text adds nothing. Several items of one list may append to one variable."},
+	"$onConflict": {"any object; an object in the place of one scalar", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it, or for one scalar: `terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}`. It also reaches the pod's labels, annotations, variables and mounts, which otherwise stay. Two templates that disagree are a conflict whatever it says."},
 	"$patch":      {"an object, or an item of a list", "`delete` or `replace`, as in a strategic merge patch."},
 	"$unset":      {"an object", "A list of fields that are removed from the pod's object."},
 }

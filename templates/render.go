@@ -331,7 +331,8 @@ func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
 	return nil, fmt.Errorf("two items with $each give different values to %s", where)
 }
 
-// combineItems adds the items of b to those of a, both of the list type t.
+// combineItems adds the items of b to those of a, both of the list type t. Two items that
+// append to one variable both stay.
 func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
 	a = slices.Clone(a)
 	first := map[itemKey]int{}
@@ -351,7 +352,10 @@ func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
 		case !have:
 			first[key] = len(a)
 			a = append(a, item)
-		case !reflect.DeepEqual(a[at], item):
+		case reflect.DeepEqual(a[at], item):
+		case directive.Appends(a[at]) && directive.Appends(item):
+			a = append(a, item)
+		default:
 			return nil, fmt.Errorf("two items with $each give different values to %s", where)
 		}
 	}

@@ -69,6 +69,16 @@ func TestFragments(t *testing.T) {
 		"directives of the merge are passed on": {
 			"inject: {metadata: {labels: {$onConflict: Overwrite, a: b}}, spec: {$onConflict: KeepPod, volumes: [{$position: First, $onConflict: Deny, name: v}]}}",
 			`{"metadata":{"labels":{"$onConflict":"Overwrite","a":"b"}},"spec":{"$onConflict":"KeepPod","volumes":[{"$position":"First","$onConflict":"Deny","name":"v"}]}}`},
+		"one scalar has its directive": {
+			"inject: {metadata: {annotations: {a: {$append: \",\", value: \"${size(pod.spec.containers)}\"}, b: {$onConflict: Overwrite, value: \"<${1}>\"}}, labels: {c: {$if: \"false\", $onConflict: Deny, value: x}, d: {$onConflict: Deny, value: \"${null}\"}}}, " +
+				"spec: {terminationGracePeriodSeconds: {$if: \"true\", $onConflict: KeepPod, value: \"${30 * 2}\"}, hostNetwork: {$onConflict: Deny, value: true}, nodeSelector: {disk: {$onConflict: Overwrite, value: ssd}}}}",
+			`{"metadata":{"annotations":{"a":{"$append":",","value":"2"},"b":{"$onConflict":"Overwrite","value":"<1>"}}},"spec":{"terminationGracePeriodSeconds":{"$onConflict":"KeepPod","value":60},"hostNetwork":{"$onConflict":"Deny","value":true},"nodeSelector":{"disk":{"$onConflict":"Overwrite","value":"ssd"}}}}`},
+		"several items append to one variable": {
+			"inject: {spec: {containers: [{name: c1, env: [{name: J, $append: \" \", value: a}, {$for: \"x in ['b', 'c']\", name: J, $append: \" \", value: \"${x}\"}, {name: J, $append: \" \", value: \"${null}\"}, {$if: \"false\", name: J, $append: \" \", value: d}]}]}}",
+			`{"spec":{"containers":[{"name":"c1","env":[{"name":"J","$append":" ","value":"a"},{"name":"J","$append":" ","value":"b"},{"name":"J","$append":" ","value":"c"}]}]}}`},
+		"several $each append to one variable": {
+			"inject: {spec: {containers: [{$each: App, env: [{name: J, $append: \" \", value: a}]}, {$each: App, env: [{name: J, $append: \" \", value: a}, {name: B}]}, {$each: App, $if: \"has(container.ports)\", env: [{name: J, $append: \",\", value: b}]}]}}",
+			`{"spec":{"containers":[{"name":"c1","env":[{"name":"J","$append":" ","value":"a"},{"name":"B"},{"name":"J","$append":",","value":"b"}]},{"name":"c2","env":[{"name":"J","$append":" ","value":"a"},{"name":"B"}]}]}}`},
 		"nothing is nothing":       {"inject: {metadata: {labels: {a: \"${null}\"}}, spec: {$onConflict: Deny, volumes: [{$if: \"false\", name: v}]}}", `null`},
 		"the whole may be dropped": {"inject: {$if: \"false\", spec: {nodeName: a}}", `null`},
 		"variables see those before them": {
@@ -175,6 +185,10 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 			"inject: {spec: {nodeName: \"a-${dyn(pod).metadata.?labels.?k.orValue(dyn('k'))}\"}}", `"k":null`, "spec.inject.spec.nodeName", `null or none inside a text`},
 		"$each that disagree": {
 			"inject: {spec: {containers: [{$each: App, workingDir: /a}, {$each: App, $if: \"has(pod.metadata.labels)\", workingDir: /b}]}}", `"k":"a"`, "spec.inject.spec.containers[1]", `different values to container`},
+		"$each that set and append": {
+			"inject: {spec: {containers: [{$each: App, env: [{name: J, value: a}]}, {$each: App, $if: \"has(pod.metadata.labels)\", env: [{name: J, $append: \" \", value: b}]}]}}", `"k":"a"`, "spec.inject.spec.containers[1]", `different values to container`},
+		"an item that sets and one that appends": {
+			"inject: {spec: {containers: [{name: c1, env: [{name: J, $append: \" \", value: a}, {name: \"${pod.metadata.?labels.?k.orValue('k')}\", value: b}]}]}}", `"k":"J"`, "spec.inject.spec.containers[0].env[1]", `two items have the same name "J"`},
 		"a variable": {
 			"variables: [{name: v, expression: \"int(pod.metadata.?labels.?k.orValue('1'))\"}]\ninject: {spec: {priority: \"${variables.v}\"}}", "\"k\":\"a\\u001bb\"", "spec.inject.spec.priority", "variable v: "},
 	} {

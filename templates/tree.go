@@ -125,8 +125,35 @@ type mapping struct {
 	typ       *podschema.Type
 	condition *expression.Expression
 	entries   []entry
-	// directives are for the merge: $position, $onConflict, $patch, $unset.
+	// directives are for the merge: $position, $onConflict, $patch, $unset, $append.
 	directives map[string]any
+}
+
+// directed is a scalar with directives for the merge: {$onConflict: …, value: V} in its
+// place. It renders to such an object.
+type directed struct {
+	expression.Place
+	condition  *expression.Expression
+	directives map[string]any
+	value      node
+}
+
+func (d *directed) render(r *renderer, s *expression.Scope) (any, error) {
+	if d.condition != nil {
+		if yes, err := d.condition.Condition(s); err != nil || !yes {
+			return nil, err
+		}
+	}
+	v, err := d.value.render(r, s)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	if err := r.run.Spend(len(d.directives)*len(directive.OnConflict)+len("value"), d.At); err != nil {
+		return nil, err
+	}
+	out := map[string]any{"value": v}
+	maps.Copy(out, d.directives)
+	return out, nil
 }
 
 // entry is one key of a mapping: a literal, or a text if there is one.
@@ -165,6 +192,9 @@ func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
 	}
 	for key, value := range m.directives {
 		out[key] = value
+	}
+	if directive.Appends(out) && directive.Value(out) == nil {
+		return nil, nil // an expression left the text out
 	}
 	return out, nil
 }
@@ -240,7 +270,8 @@ func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
 // listSoFar has the items that a sequence has given so far, and their keys.
 type listSoFar struct {
 	items []any
-	keys  map[itemKey]bool
+	// keys has for each key whether all items of it append.
+	keys map[itemKey]bool
 }
 
 func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
@@ -258,7 +289,7 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 }
 
 // add appends an item. In a list with keys the item must have the keys, and no other item
-// may have the same. The item {$patch: replace} alone has none: it speaks of the list.
+// may have the same, unless both append to one variable. The item {$patch: replace} alone has none: it speaks of the list.
 func (q *sequence) add(it *item, v any, out *listSoFar) error {
 	if m, ok := v.(map[string]any); ok && !directive.IsMarker(v) && q.typ != nil && len(q.typ.Keys()) > 0 {
 		if err := q.checkKeys(m, out); err != "" {
@@ -280,7 +311,7 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 		}
 	}
 	key, _ := keyOf(q.typ, m)
-	if out.keys[key] {
+	if append, twice := out.keys[key]; twice && !(append && directive.Appends(m)) {
 		words := make([]string, len(q.typ.Keys()))
 		for i, k := range q.typ.Keys() {
 			words[i] = k.Name + " " + show.Value(fmt.Sprint(keyValue(m, k)))
@@ -290,7 +321,7 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 	if out.keys == nil {
 		out.keys = map[itemKey]bool{}
 	}
-	out.keys[key] = true
+	out.keys[key] = directive.Appends(m)
 	return ""
 }
 

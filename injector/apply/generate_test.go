@@ -191,6 +191,16 @@ var pieces = map[string]string{
 	"requests":       "spec: {containers: [{name: '%c', resources: {requests: {cpu: 20m}}}]}",
 	"anywhere":       "spec: {containers: [{name: '%i', env: [{name: ANYWHERE, value: '%t'}], args: [b]}]}",
 	"nothing":        "spec: {initContainers: [], containers: []}",
+	"append own":     "spec: {containers: [{name: '%c', env: [{name: A, $append: ' ', value: 'by-%t'}]}]}",
+	"append same":    "spec: {containers: [{name: '%c', env: [{name: A, $append: ' ', value: same}]}]}",
+	"append new":     "spec: {containers: [{name: '%c', env: [{name: NEW, $append: '::', value: '%t', $position: First}, {name: NEWER, value: $(NEW)}]}]}",
+	"append twice":   "spec: {containers: [{name: '%c', env: [{name: TWICE, $append: ' ', value: '%t'}, {name: TWICE, $append: ',', value: again}, {name: A, $append: ' ', value: ''}]}]}",
+	"set new":        "spec: {containers: [{name: '%c', env: [{name: NEW, value: plain}]}]}",
+	"append aside":   "spec: {initContainers: [{name: side-%t-j, image: x, env: [{name: J, $append: ' ', value: a}, {name: J, $append: ' ', value: b}]}]}",
+	"append to t0":   "spec: {initContainers: [{name: side-t0-j, image: x, env: [{name: J, $append: ' ', value: a}, {name: J, $append: ' ', value: b}]}]}",
+	"append notes":   "metadata: {annotations: {x: {$append: ',', value: '%t'}, new/a: {$append: ',', value: '80'}, new/b: {$append: ',', value: ''}}}",
+	"set note":       "metadata: {annotations: {new/a: '90'}}",
+	"scalars":        "metadata: {labels: {app: {$onConflict: Overwrite, value: all}, x: {$onConflict: KeepPod, value: '%t'}}}\nspec: {hostname: {$onConflict: KeepPod, value: '%t'}, nodeSelector: {disk: {$onConflict: Overwrite, value: any}}}",
 }
 
 func drawTemplates(t *rapid.T) []generated {
@@ -200,6 +210,12 @@ func drawTemplates(t *rapid.T) []generated {
 		g.pieces = rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(pieces))), 1, 6, rapid.ID[string]).Draw(t, "pieces")
 		if slices.Contains(g.pieces, "no tolerations") {
 			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"tolerate", "tolerate all", "only tolerate"}, p) })
+		}
+		if slices.Contains(g.pieces, "drop env") || slices.Contains(g.pieces, "drop kept env") {
+			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"append own", "append same", "append twice"}, p) })
+		}
+		if slices.Contains(g.pieces, "drop runtime") {
+			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return p == "scalars" })
 		}
 		all = append(all, g)
 	}
@@ -249,7 +265,11 @@ func combine(into, from map[string]any) {
 	for name, v := range from {
 		switch have := into[name].(type) {
 		case map[string]any:
-			combine(have, v.(map[string]any))
+			if more, ok := v.(map[string]any); ok {
+				combine(have, more)
+			} else {
+				into[name] = v
+			}
 		case []any:
 			into[name] = combineLists(have, v.([]any))
 		default:
@@ -263,6 +283,9 @@ func combineLists(have, more []any) []any {
 		object, _ := item.(map[string]any)
 		i := slices.IndexFunc(have, func(h any) bool {
 			other, _ := h.(map[string]any)
+			if _, appends := object["$append"]; appends && other["$append"] != nil {
+				return false // both stay
+			}
 			return object != nil && object["name"] != nil && other["name"] == object["name"] && object["mountPath"] == nil && object["containerPort"] == nil
 		})
 		if i >= 0 {

@@ -83,8 +83,8 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 	}
 	index := record.Match(r, id, now, keys)
 	p := &items{run: a, now: now}
-	absent, seen := map[string]bool{}, map[string]bool{}
-	for _, wanted := range w {
+	absent, seen := map[int]bool{}, map[string]bool{}
+	for place, wanted := range w {
 		key, ok := id.Key(wanted)
 		if !ok || seen[key] {
 			continue
@@ -94,7 +94,7 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 		rc := r.Child(key)
 		switch {
 		case !have && rc == nil:
-			absent[key] = true
+			absent[place] = true
 			r.Set(key, record.OfItem(a.known, id, wanted))
 		case id.Set():
 			if rc == nil {

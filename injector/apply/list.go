@@ -20,7 +20,9 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 	}
 	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: p, record: r, at: at}
 	l.index, l.counts = record.Match(r, id, p, c.In), podschema.IndexIn(id, p, c.In)
-	l.wants, l.was = podschema.IndexIn(id, w, c.In), podschema.IndexIn(id, b, c.In)
+	l.wants = podschema.IndexIn(id, w, c.In)
+	l.findBase(b, c.In)
+	left := l.undo()
 	taken := map[string]bool{}
 	for _, rm := range r.Removed {
 		if key, ok := id.Key(rm.Value); ok {
@@ -35,11 +37,14 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 		child := c.In[key]
 		_, have := l.index[key]
 		switch {
+		case left[key]:
 		case child.Do == merge.Remove:
 			if !taken[key] && l.goes(key, child) {
 				going[key] = true
 			}
 		case child.Do == merge.Expect:
+		case child.Beside && !l.record.Child(key).Owns():
+			absent[key] = true
 		case have:
 			l.update(key, child)
 		case child.Do == merge.Write, child.Edits():
@@ -61,8 +66,84 @@ type items struct {
 	// index has the item of now that the record means by each key, counts the one
 	// that counts for the pod; wants and was are for wanted and base.
 	index, counts, wants, was map[string]int
-	record                    *record.Place
-	at                        *location
+	// earlier has how many items of a key the base has in front of the one that counts.
+	earlier map[string]int
+	record  *record.Place
+	at      *location
+}
+
+// findBase finds the items of the base.
+func (l *items) findBase(base []any, keys map[string]*merge.Change) {
+	l.was = make(map[string]int, min(len(keys), len(base)))
+	for i, key := range podschema.KeysIn(l.id, base, keys) {
+		if _, have := l.was[key]; have {
+			if l.earlier == nil {
+				l.earlier = map[string]int{}
+			}
+			l.earlier[key]++
+		}
+		l.was[key] = i
+	}
+}
+
+// undo takes back what Pillion wrote of a key in the place of an item, where the plan
+// wants an item beside it now, and the other way round: the base has another item that
+// counts than before. It returns the keys whose items somebody changed, which stay.
+func (l *items) undo() (left map[string]bool) {
+	changed := false
+	var out []int
+	for _, key := range l.change.Segments() {
+		c, rc := l.change.In[key], l.record.Child(key)
+		if c.Do != merge.Write || !rc.Owns() || c.Beside == rc.Beside() || rc.Gone() {
+			continue
+		}
+		i, have := l.index[key]
+		if have && !unchanged(rc, l.id.Elem, l.now[i]) {
+			l.warn(c, l.at.item(key, i))
+			if left == nil {
+				left = map[string]bool{}
+			}
+			left[key] = true
+			continue
+		}
+		if changed = true; have && len(rc.Was) > 0 {
+			l.emit("replace", l.at.item(key, i), rc.Was[0])
+			l.set(i, rc.Was[0])
+		} else if have {
+			out = append(out, i)
+		}
+		l.record.Forget(key)
+	}
+	if !changed {
+		return left
+	}
+	slices.Sort(out)
+	for _, i := range slices.Backward(out) {
+		l.emit("remove", l.at.item("", i), nil)
+		l.now, l.owned = slices.Delete(slices.Clone(l.now), i, i+1), true
+	}
+	l.index, l.counts = record.Match(l.record, l.id, l.now, l.change.In), podschema.IndexIn(l.id, l.now, l.change.In)
+	return left
+}
+
+// written returns the place of an item that is written now.
+func (l *items) written(key string, v any, c *merge.Change) *record.Place {
+	rc := l.record.Child(key)
+	var was any
+	i, had := l.was[key]
+	if had {
+		was = l.base[i]
+	}
+	place := written(record.OfItem(l.known, l.id, v), rc, was, had && !c.Beside)
+	switch {
+	case rc.Owns():
+		place.Behind = rc.Behind
+	case c.Beside:
+		place.Behind = l.earlier[key] + 1
+	case had:
+		place.Behind = l.earlier[key]
+	}
+	return place
 }
 
 // set puts an item into the list, which is copied once.
@@ -101,7 +182,7 @@ func (l *items) update(key string, c *merge.Change) {
 		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
 			l.emit("replace", at, v)
 			l.set(i, v)
-			l.record.Set(key, written(record.OfItem(l.known, l.id, v), rc, was, had))
+			l.record.Set(key, l.written(key, v, c))
 		} else if v != nil {
 			l.set(i, v)
 		}
@@ -166,45 +247,52 @@ func (l *items) putIn(absent map[string]bool) {
 	if len(absent) == 0 {
 		return
 	}
-	l.now = l.insert(l.id, l.wanted, l.now, absent, l.at)
-	// An item that was taken out before, and that the plan wants with changes in it,
-	// is in the pod again.
+	fresh := map[int]bool{}
+	for i, key := range podschema.KeysIn(l.id, l.wanted, absent) {
+		// Items that stand in front of one of their key are the pod's own. It has them,
+		// unless an earlier call took all of the key out.
+		if _, have := l.counts[key]; !have || i == l.wants[key] {
+			fresh[i] = true
+		}
+	}
+	l.now = l.insert(l.id, l.wanted, l.now, fresh, l.at)
+	// An item that was taken out before, and that the plan wants with changes in it or
+	// beside it, is in the pod again.
 	l.record.Removed = slices.DeleteFunc(l.record.Removed, func(r record.Removed) bool {
 		key, ok := l.id.Key(r.Value)
-		return ok && absent[key] && l.change.In[key].Do != merge.Write
+		return ok && absent[key] && (l.change.In[key].Do != merge.Write || l.change.In[key].Beside)
 	})
 	for key := range absent {
 		wantsAt, ok := l.wants[key]
 		if !ok {
 			continue
 		}
-		c, rc := l.change.In[key], l.record.Child(key)
-		var was any
-		wasAt, had := l.was[key]
-		if had {
-			was = l.base[wasAt]
-		}
+		c := l.change.In[key]
 		if c.Do == merge.Write {
-			l.record.Set(key, written(record.OfItem(l.known, l.id, l.wanted[wantsAt]), rc, was, had))
+			l.record.Set(key, l.written(key, l.wanted[wantsAt], c))
 			continue
+		}
+		var was any
+		if wasAt, had := l.was[key]; had {
+			was = l.base[wasAt]
 		}
 		l.record.Set(key, l.anew(c, l.id.Elem, was, l.wanted[wantsAt]))
 	}
 }
 
-// insert puts the wanted items of the keys into a list of the pod, each behind
-// the nearest item before it in the wanted list that the pod has. Those at the end
-// of the wanted list go to the end.
-func (a *run) insert(id podschema.Identity, wanted, now []any, keys map[string]bool, at *location) []any {
-	behind, last, same := behindOf(id, wanted, now, keys)
+// insert puts fresh items of the wanted list, by their indexes, into a list of the pod,
+// each behind the nearest item before it in the wanted list that the pod has. Those at
+// the end of the wanted list go to the end.
+func (a *run) insert(id podschema.Identity, wanted, now []any, fresh map[int]bool, at *location) []any {
+	behind, last, same := behindOf(id, wanted, now, fresh)
 	if !same {
-		behind, last = behindSlots(id, wanted, now, keys)
+		behind, last = behindSlots(id, wanted, now, fresh)
 	}
 	if end := len(now) - 1; last >= 0 && last != end {
 		behind[end] = append(behind[end], behind[last]...)
 		delete(behind, last)
 	}
-	grown := make([]any, 0, len(now)+len(keys))
+	grown := make([]any, 0, len(now)+len(fresh))
 	put := func(after int) {
 		for _, i := range behind[after] {
 			key, _ := id.Key(wanted[i])
@@ -224,17 +312,15 @@ func (a *run) insert(id podschema.Identity, wanted, now []any, keys map[string]b
 	return grown
 }
 
-// behindOf returns for each item of now the indexes of the wanted items that go
+// behindOf returns for each item of now the indexes of the fresh items that go
 // behind it, those at the front at -1, and the last item of now that is wanted. It
-// reports false for lists that differ in more than the items of the keys.
-func behindOf(id podschema.Identity, wanted, now []any, keys map[string]bool) (behind map[int][]int, last int, same bool) {
+// reports false for lists that differ in more than the fresh items.
+func behindOf(id podschema.Identity, wanted, now []any, fresh map[int]bool) (behind map[int][]int, last int, same bool) {
 	behind, last = map[int][]int{}, -1
-	found := make(map[string]bool, len(keys))
 	var w, n []byte
 	for i, item := range wanted {
 		w, _ = id.AppendKey(w[:0], item)
-		if keys[string(w)] && !found[string(w)] {
-			found[string(w)] = true
+		if fresh[i] {
 			behind[last] = append(behind[last], i)
 			continue
 		}
@@ -249,14 +335,14 @@ func behindOf(id podschema.Identity, wanted, now []any, keys map[string]bool) (b
 }
 
 // behindSlots is behindOf for lists that others have changed.
-func behindSlots(id podschema.Identity, wanted, now []any, keys map[string]bool) (behind map[int][]int, last int) {
+func behindSlots(id podschema.Identity, wanted, now []any, fresh map[int]bool) (behind map[int][]int, last int) {
 	stands := map[string]int{}
 	for i, slot := range slots(id, now) {
 		stands[slot] = i
 	}
 	behind, last = map[int][]int{}, -1
 	for i, slot := range slots(id, wanted) {
-		if keys[slot] {
+		if fresh[i] {
 			behind[last] = append(behind[last], i)
 		} else if j, ok := stands[slot]; ok {
 			last = j

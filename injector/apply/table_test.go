@@ -167,7 +167,7 @@ func checkCell(t *testing.T, r row, object, policy string, want outcome) {
 }
 
 func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
-	pod := parse(t, "spec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x}]}")
+	pod := parse(t, "spec: {dnsPolicy: ClusterFirst, containers: [{name: web, image: x, ports: [{containerPort: 80}]}]}")
 	for name, pair := range map[string][2]string{
 		"env":                 {"spec: {containers: [{name: web, env: [{name: A, value: x}]}]}", "spec: {containers: [{name: web, env: [{name: A, value: z}]}]}"},
 		"a label":             {"metadata: {labels: {a: x}}", "metadata: {labels: {a: z}}"},
@@ -179,6 +179,8 @@ func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
 		"a field of the other's sidecar": {"spec: {containers: [{name: s, image: x, env: [{name: A, value: x}]}]}",
 			"spec: {containers: [{name: s, env: [{name: A, value: z}]}]}"},
 		"a volume": {"spec: {volumes: [{name: v, emptyDir: {}}]}", "spec: {volumes: [{name: v, emptyDir: {medium: Memory}}]}"},
+		"a list that goes and an item": {"spec: {containers: [{name: web, $unset: [ports]}]}", "spec: {containers: [{name: web, ports: [{containerPort: 81}]}]}"},
+		"an item and a list that goes": {"spec: {containers: [{name: web, ports: [{containerPort: 81}]}]}", "spec: {containers: [{name: web, $unset: [ports]}]}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := fragment(t, "a", pair[0]), fragment(t, "b", pair[1])

@@ -38,6 +38,12 @@ type Change struct {
 	// In has the changes in the place, by the next segment.
 	In map[string]*Change
 
+	// Beside: the plan's item stands behind one of the base pod that has the same key and
+	// stays, as a variable that refers to an earlier one of its name.
+	Beside bool
+
+	parts    []part // what templates append there
+	joins    bool   // the base pod's value is a part of the plan's
 	wish     *Wish  // nil if no template wants something in the place itself
 	was      any    // the base pod's value, unless Do is Nothing
 	kept     string // a template that wants another value, and leaves the pod's alone

@@ -63,7 +63,7 @@ func (c checker) check(start *place) error {
 	if spec["ephemeralContainers"] != nil {
 		return c.frag.fault(start.field("spec").field("ephemeralContainers"), "ephemeral containers cannot be injected")
 	}
-	if alias, name := spec["serviceAccount"], spec["serviceAccountName"]; alias != nil && name != nil && alias != name {
+	if alias, name := plain(spec["serviceAccount"]), plain(spec["serviceAccountName"]); alias != nil && name != nil && alias != name {
 		return c.frag.fault(start.field("spec").field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias), podschema.Show(name))
 	}
 	if err := c.checkValue(podschema.Pod(), f.Object, where{at: start}); err != nil {
@@ -121,6 +121,8 @@ func (c checker) checkMetadata(v any, at *place) error {
 type where struct {
 	at                            *place
 	item, keyed, gathered, inside bool
+	// inItem is set for a field of an item that no name tells from others.
+	inItem bool
 }
 
 // checkValue checks shapes against the schema, and directives.
@@ -140,6 +142,9 @@ func (c checker) checkValue(t *podschema.Type, v any, w where) error {
 func (c checker) checkFresh(t *podschema.Type, v any, w where) error {
 	switch v := v.(type) {
 	case map[string]any:
+		if isScalar(t) && !w.item && hasDirective(v) {
+			return c.checkDirected(v, w)
+		}
 		if t != nil && t.Kind() != podschema.Struct && t.Kind() != podschema.Map {
 			return c.frag.fault(w.at, "%s is expected, not an object", article(t.Kind()))
 		}
@@ -157,6 +162,38 @@ func (c checker) checkFresh(t *podschema.Type, v any, w where) error {
 	}
 }
 
+// checkDirected checks an object with directives in the place of a scalar.
+func (c checker) checkDirected(v map[string]any, w where) error {
+	problems := directive.Check(v, directive.Where{Path: w.at.path(), Scalar: true, Inside: w.inside || w.inItem})
+	if len(problems) > 0 {
+		return c.frag.fault(w.at, "%w", problems[0])
+	}
+	switch value := directive.Value(v).(type) {
+	case map[string]any, []any:
+		return c.frag.fault(w.at, "a scalar is expected as its value, not %s", podschema.Show(value))
+	}
+	return c.checkAppend(v, w)
+}
+
+// checkAppend checks what is appended, if anything is.
+func (c checker) checkAppend(v map[string]any, w where) error {
+	if _, _, ok := directive.AppendOf(v); directive.Appends(v) && !ok {
+		return c.frag.fault(w.at, "$append wants text as its value, not %s", podschema.Show(directive.Value(v)))
+	}
+	return nil
+}
+
+// isScalar reports whether t is known to be one scalar.
+func isScalar(t *podschema.Type) bool { return t != nil && t.Kind() == podschema.Scalar }
+
+// plain returns a scalar of a fragment without the directives in its place.
+func plain(v any) any {
+	if directed, ok := v.(map[string]any); ok {
+		return directive.Value(directed)
+	}
+	return v
+}
+
 func article(k podschema.Kind) string {
 	if k == podschema.Struct {
 		return "an " + k.String()
@@ -171,6 +208,9 @@ func (c checker) checkObject(t *podschema.Type, v map[string]any, w where) error
 		if len(problems) > 0 {
 			return c.frag.fault(w.at, "%w", problems[0])
 		}
+		if err := c.checkAppend(v, w); err != nil {
+			return err
+		}
 	}
 	chosen := ""
 	for _, name := range t.Unions() {
@@ -183,7 +223,7 @@ func (c checker) checkObject(t *podschema.Type, v map[string]any, w where) error
 		chosen = name
 	}
 	for _, name := range fieldsOf(v) {
-		if err := c.checkValue(t.Child(name), v[name], where{at: w.at.field(name), inside: w.inside || whole}); err != nil {
+		if err := c.checkValue(t.Child(name), v[name], where{at: w.at.field(name), inside: w.inside || whole, inItem: w.gathered}); err != nil {
 			return err
 		}
 	}
@@ -215,10 +255,11 @@ func (c checker) checkList(t *podschema.Type, v []any, w where) error {
 				return c.frag.fault(w.at, "item %d has no key that names it", i)
 			}
 			here.at = w.at.field(key)
-			if seen[key] && !id.Set() {
+			appends, twice := seen[key]
+			if twice && !id.Set() && !(appends && directive.Appends(item)) {
 				return c.frag.fault(here.at, "there are two items of this key")
 			}
-			seen[key] = true
+			seen[key] = directive.Appends(item)
 		}
 		if err := c.checkValue(elem, item, here); err != nil {
 			return err
@@ -275,6 +316,9 @@ func adds(t *podschema.Type, v any) bool {
 	case nil:
 		return false
 	case map[string]any:
+		if isScalar(t) {
+			return !appendsNothing(v) && directive.Value(v) != nil
+		}
 		names := fieldsOf(v)
 		if directive.IsDelete(v) {
 			return false
@@ -284,7 +328,9 @@ func adds(t *podschema.Type, v any) bool {
 		}
 		return slices.ContainsFunc(names, func(name string) bool { return adds(t.Child(name), v[name]) })
 	case []any:
-		return t.IsValue() || slices.ContainsFunc(v, func(item any) bool { return !directive.IsDelete(item) && !directive.IsMarker(item) })
+		return t.IsValue() || slices.ContainsFunc(v, func(item any) bool {
+			return !directive.IsDelete(item) && !directive.IsMarker(item) && !appendsNothing(item)
+		})
 	default:
 		return true
 	}
@@ -368,9 +414,12 @@ func isSame(a, b any) bool {
 func (f *Fragment) cleanFresh(t *podschema.Type, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
+		if isScalar(t) {
+			return directive.Value(v)
+		}
 		c := make(map[string]any, len(v))
 		for name, value := range v {
-			if value != nil && !directive.Is(name) && !directive.IsDelete(value) {
+			if value != nil && !directive.Is(name) && !directive.IsDelete(value) && !appendsNothing(value) {
 				c[name] = f.clean(t.Child(name), value)
 			}
 		}
@@ -393,16 +442,20 @@ func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 	items := make([]listItem, 0, len(v))
 	seen := map[string]bool{}
 	for _, item := range v {
-		if directive.IsDelete(item) || directive.IsMarker(item) {
+		if directive.IsDelete(item) || directive.IsMarker(item) || appendsNothing(item) {
 			continue
 		}
 		it := listItem{value: f.clean(elem, item), first: isFirst(item)}
 		if keyed {
 			if key, ok := id.Key(it.value); ok {
-				if seen[key] && id.Set() {
+				if seen[key] && (id.Set() || directive.Appends(item)) {
+					appendAlso(items, key, item)
 					continue
 				}
 				it.key, seen[key] = key, true
+			}
+			if p, ok := partOf(item); ok {
+				it.appends = []part{p}
 			}
 		}
 		items = append(items, it)

@@ -1,6 +1,8 @@
 package merge
 
 import (
+	"slices"
+
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -12,6 +14,8 @@ type listItem struct {
 	raw   map[string]any // with directives; nil for scalars
 	value any            // without
 	first bool
+	// appends are the texts that the item appends to a variable.
+	appends []part
 }
 
 // listMerger merges a fragment's items into one list of the wanted pod.
@@ -44,6 +48,12 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, a
 
 func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, items []listItem, at *place) error {
 	id, _ := t.Identity()
+	if n := at.find(); o.fields[name] == nil && len(items) > 0 && n.gone() {
+		return m.agree(standing{at: at, t: t}, valuesOf(items), n)
+	}
+	if o.fields[name] == nil && slices.ContainsFunc(items, func(it listItem) bool { return len(it.appends) > 0 }) {
+		m.makeField(o, name, []any{}, at)
+	}
 	if o.fields[name] == nil {
 		items, err := m.addable(id, nil, items, at)
 		if err == nil && len(items) > 0 {
@@ -122,17 +132,34 @@ func (f *Fragment) readItems(id podschema.Identity, v []any) (deleted, items []l
 	return read.deleted, read.items
 }
 
+func valuesOf(items []listItem) []any {
+	values := make([]any, len(items))
+	for i, it := range items {
+		values[i] = it.value
+	}
+	return values
+}
+
 func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []listItem) {
 	seen := map[string]bool{}
 	for _, item := range v {
+		if appendsNothing(item) {
+			continue
+		}
 		value := f.clean(id.Elem, item)
 		key, ok := id.Key(value)
+		if ok && seen[key] {
+			appendAlso(items, key, item)
+		}
 		if !ok || seen[key] {
 			continue
 		}
 		seen[key] = true
 		raw, _ := item.(map[string]any)
 		it := listItem{key: key, raw: raw, value: value, first: isFirst(item)}
+		if p, ok := partOf(item); ok {
+			it.appends = []part{p}
+		}
 		if directive.IsDelete(item) {
 			deleted = append(deleted, it)
 		} else {
@@ -195,16 +222,26 @@ func (m *listMerger) addItems(items []listItem) {
 		case have:
 		case it.first:
 			front = append(front, it)
-			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
+			m.noteNew(it)
 		default:
 			back = append(back, it)
-			m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
+			m.noteNew(it)
 		}
 	}
 	if len(front)+len(back) > 0 {
 		m.list.insert(start, front, back)
 	}
 	order.put(m.frag.Required, start-order.front(m.frag.Required)+len(front))
+}
+
+// noteNew notes an item that is put in.
+func (m *listMerger) noteNew(it listItem) {
+	at := m.at.field(it.key)
+	if len(it.appends) == 0 {
+		at.noteItem(m.frag.Template, m.list.id, it.value)
+		return
+	}
+	m.append(appending{at: at, list: m.list, key: it.key}, it.appends, true)
 }
 
 // addOrdered is addItems for a list in which somebody wants to stand before or
@@ -220,7 +257,7 @@ func (m *listMerger) addOrdered(order *order, items []listItem) {
 			}
 			continue
 		}
-		m.at.field(it.key).noteItem(m.frag.Template, m.list.id, it.value)
+		m.noteNew(it)
 		a.putInOld(it)
 		added = true
 	}
@@ -238,6 +275,9 @@ func (m *listMerger) mergeItem(it listItem, at *place) error {
 	ours := n.ours()
 	m.notePlaced(it, at)
 	switch {
+	case len(it.appends) > 0:
+		m.append(appending{at: at, list: m.list, key: it.key}, it.appends, false)
+		return nil
 	case directive.IsReplace(it.raw):
 		return m.mergeWholeItem(it, at.overruling())
 	case m.list.id.Set():

@@ -223,6 +223,18 @@ func (l *list) insert(i int, front, back []listItem) {
 	l.attach(items)
 }
 
+// insertBehind puts each of the values behind the item at its index.
+func (l *list) insertBehind(values map[int]any) {
+	items := make([]any, 0, len(l.items)+len(values))
+	for i, item := range l.items {
+		items = append(items, item)
+		if v, ok := values[i]; ok {
+			items = append(items, v)
+		}
+	}
+	l.set(items)
+}
+
 // set makes items the list's, and finds the items that it knows among them.
 func (l *list) set(items []any) {
 	l.owned = true

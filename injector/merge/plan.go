@@ -24,8 +24,8 @@ type Fragment struct {
 	Template string // the template's name
 	Hash     string // of the template
 	// Object is the fragment: metadata.labels, metadata.annotations and spec,
-	// with the directives $position, $patch, $unset and $onConflict. Nil or empty
-	// does nothing.
+	// with the directives $position, $patch, $unset, $append and $onConflict. Nil or
+	// empty does nothing.
 	Object map[string]any
 	// OnConflict is Deny, KeepPod or Overwrite; "" means Deny.
 	OnConflict string
@@ -71,6 +71,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		return Plan{}, err
 	}
 	m := newMerger(ctx, base, changes)
+	m.fragments = fragments
 	for i := range fragments {
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
@@ -78,6 +79,9 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		if err := m.fragment(&fragments[i]); err != nil {
 			return Plan{}, err
 		}
+	}
+	if err := m.joinAll(); err != nil {
+		return Plan{}, err
 	}
 	m.mountToken()
 	m.keepDefaultTolerations()
@@ -129,11 +133,14 @@ func (p Plan) Templates() []string {
 // merger merges fragments into the wanted pod, one after the other.
 type merger struct {
 	judge
-	ctx     context.Context
-	root    *object // the pod as it is wanted so far
-	changes *Change
-	names   containerNames
-	derived *derivation
+	ctx       context.Context
+	root      *object // the pod as it is wanted so far
+	changes   *Change
+	names     containerNames
+	derived   *derivation
+	fragments []Fragment
+	// appendings are the places to which fragments append.
+	appendings []appending
 }
 
 func newMerger(ctx context.Context, base map[string]any, changes *Change) *merger {

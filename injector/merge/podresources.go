@@ -15,9 +15,9 @@ import (
 // containers ask for more than that. So what the templates' containers ask for is
 // added there (podResources: Add), for each resource that the pod names.
 
-// part is what the templates gave one container of the wanted pod, and what it asks for
+// asking is what the templates gave one container of the wanted pod, and what it asks for
 // more than the base pod's.
-type part struct {
+type asking struct {
 	container map[string]any
 	// runs: it runs beside the app, as app container or native sidecar. Another init
 	// container is over when the app begins.
@@ -44,12 +44,12 @@ func (m *merger) settlePodResources(fragments []Fragment) error {
 }
 
 // parts returns what the templates gave to containers.
-func (m *merger) parts(spec map[string]any, fragments []Fragment) []part {
+func (m *merger) parts(spec map[string]any, fragments []Fragment) []asking {
 	keeps := map[string]bool{}
 	for _, f := range fragments {
 		keeps[f.Template] = f.KeepPodResources
 	}
-	var parts []part
+	var parts []asking
 	for _, list := range []string{"containers", "initContainers"} {
 		changed := m.changes.Child("spec").Child(list)
 		if !changed.Edits() {
@@ -75,7 +75,7 @@ func (m *merger) parts(spec map[string]any, fragments []Fragment) []part {
 				}
 			}
 			container := objectOf(c)
-			one := part{
+			one := asking{
 				container: container, runs: list == "containers" || container["restartPolicy"] == "Always", app: list == "containers", templates: change.wanting(nil),
 				requests: more(podschema.Requested(container), podschema.Requested(objectOf(was[key]))),
 				limits:   more(podschema.Limited(container), podschema.Limited(objectOf(was[key]))),
@@ -115,7 +115,7 @@ func more(a, b corev1.ResourceList) corev1.ResourceList {
 type podResources struct {
 	*derivation
 	spec  *object
-	parts []part
+	parts []asking
 	last  string // the template that stands for what none asks for by itself
 }
 
@@ -130,7 +130,7 @@ func (p *podResources) fields(field string) map[string]any {
 // grown returns q, the pod's own, with what the templates' containers ask for beside
 // it: the sidecars' sum, or more if a template's init container needs more while it runs. It
 // returns the templates that ask.
-func (p *podResources) grown(key string, q resource.Quantity, of func(part) corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) (resource.Quantity, []string) {
+func (p *podResources) grown(key string, q resource.Quantity, of func(asking) corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) (resource.Quantity, []string) {
 	var by []string
 	peaks := false
 	grown := q.DeepCopy()
@@ -157,7 +157,7 @@ func (p *podResources) grown(key string, q resource.Quantity, of func(part) core
 	var beside []any
 	inits, _ := p.spec.fields["initContainers"].([]any)
 	for _, c := range inits {
-		adds := slices.ContainsFunc(p.parts, func(one part) bool { return one.adds && !one.runs && one.container["name"] == objectOf(c)["name"] })
+		adds := slices.ContainsFunc(p.parts, func(one asking) bool { return one.adds && !one.runs && one.container["name"] == objectOf(c)["name"] })
 		if adds || objectOf(c)["restartPolicy"] == "Always" {
 			beside = append(beside, c)
 		}
@@ -175,7 +175,7 @@ func (p *podResources) addLimits() {
 		if !ok || !podschema.IsPodResource(key) || p.settled(p.at("limits").field(key)) {
 			continue
 		}
-		if grown, by := p.grown(key, own, func(one part) corev1.ResourceList { return one.limits }, podschema.ContainerLimits); grown.Cmp(own) > 0 {
+		if grown, by := p.grown(key, own, func(one asking) corev1.ResourceList { return one.limits }, podschema.ContainerLimits); grown.Cmp(own) > 0 {
 			p.write("limits", key, limits[key], grown, by)
 		}
 	}
@@ -268,14 +268,14 @@ func (p *podResources) addRequests() {
 // not less than what it made of them and the sidecars' take: it makes less where only
 // sidecars request something, and the pod's limit stood for the app's request.
 func (p *podResources) leavesTo(key string, derived, will resource.Quantity) bool {
-	grown, _ := p.grown(key, derived, func(one part) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
+	grown, _ := p.grown(key, derived, func(one asking) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
 	return will.Cmp(grown) >= 0
 }
 
 // raise writes the request that the pod as a whole needs with the sidecars. It stands in
 // the pod now, or the API server would have made it.
 func (p *podResources) raise(key string, stands any, own resource.Quantity) {
-	grown, by := p.grown(key, own, func(one part) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
+	grown, by := p.grown(key, own, func(one asking) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
 	if stands == nil || grown.Cmp(own) > 0 {
 		p.write("requests", key, stands, grown, by)
 	}
@@ -311,14 +311,14 @@ func (p *podResources) check(base map[string]any) error {
 		}
 		had := objectOf(resourcesBefore[field])[key]
 		if lacks(has, now[key]) && !lacks(had, before[key]) {
-			return p.tooSmall(field, key, has, now[key], func(one part) corev1.ResourceList { return one.requests })
+			return p.tooSmall(field, key, has, now[key], func(one asking) corev1.ResourceList { return one.requests })
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(requests)) {
 		request, ok := podschema.ParseQuantity(requests[key])
 		had, _ := podschema.ParseQuantity(objectOf(resourcesBefore["requests"])[key])
 		if ok && lacks(limits[key], request) && !lacks(objectOf(resourcesBefore["limits"])[key], had) {
-			return p.tooSmall("limits", key, limits[key], request, func(one part) corev1.ResourceList { return one.requests })
+			return p.tooSmall("limits", key, limits[key], request, func(one asking) corev1.ResourceList { return one.requests })
 		}
 	}
 	for _, one := range p.parts {
@@ -326,7 +326,7 @@ func (p *podResources) check(base map[string]any) error {
 		for key, limit := range objectOf(objectOf(one.container["resources"])["limits"]) {
 			q, ok := podschema.ParseQuantity(limit)
 			if _, more := one.limits[corev1.ResourceName(key)]; ok && more && one.app && lacks(limits[key], q) {
-				return p.tooSmall("limits", key, limits[key], q, func(other part) corev1.ResourceList {
+				return p.tooSmall("limits", key, limits[key], q, func(other asking) corev1.ResourceList {
 					if other.container["name"] == one.container["name"] {
 						return other.limits
 					}
@@ -346,7 +346,7 @@ func lacks(v any, q resource.Quantity) bool {
 
 // tooSmall names the template because of which the pod has too little: the one that set
 // what it has, or one that leaves the pod's resources alone.
-func (p *podResources) tooSmall(field, key string, has any, need resource.Quantity, of func(part) corev1.ResourceList) error {
+func (p *podResources) tooSmall(field, key string, has any, need resource.Quantity, of func(asking) corev1.ResourceList) error {
 	path := podschema.Readable([]string{"spec", "resources", field, key})
 	q, _ := podschema.ParseQuantity(has)
 	have, wanted := inUnitsOf(has, key, q), inUnitsOf(has, key, need)

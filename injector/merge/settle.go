@@ -184,6 +184,9 @@ func (j judge) wantedInside(n *Change) string {
 	}
 	for _, segment := range n.Segments() {
 		c := n.In[segment]
+		if other := c.appendedBy(j.frag.Template); other != "" {
+			return other
+		}
 		if c.Do != Nothing && c.asked() && !c.only(j.frag.Template) {
 			return c.Templates[0]
 		}
@@ -200,6 +203,9 @@ func (j judge) wantedThere(n *Change) string {
 	if n.asked() && !n.gone() {
 		return n.Templates[0]
 	}
+	if n != nil && len(n.parts) > 0 {
+		return n.parts[0].template
+	}
 	return j.wantedInside(n)
 }
 
@@ -210,6 +216,8 @@ func (j judge) wantedByAnother(n *Change) string {
 		return ""
 	case n.kept != "" && n.kept != j.frag.Template:
 		return n.kept
+	case n.appendedBy(j.frag.Template) != "":
+		return n.appendedBy(j.frag.Template)
 	case n.asked() && !n.gone() && !n.only(j.frag.Template):
 		return n.Templates[0]
 	}

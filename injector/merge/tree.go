@@ -41,6 +41,12 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, 
 func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at *place) error {
 	ft := t.Child(name)
 	at = at.with(v)
+	if directed, ok := v.(map[string]any); ok && isScalar(ft) {
+		if directive.Appends(directed) {
+			return m.appendField(ft, o, name, directed, at)
+		}
+		v = directive.Value(directed)
+	}
 	switch {
 	case blank(ft, v):
 		return nil
@@ -52,7 +58,10 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 		if !adds(ft, v) {
 			return nil
 		}
-		return m.addField(t, ft, o, name, v, at, false)
+		if !(at.is("metadata") || at.is("metadata", "annotations")) || !holdsAppend(v) {
+			return m.addField(t, ft, o, name, v, at, false)
+		}
+		m.makeField(o, name, map[string]any{}, at)
 	case ft.IsValue() || ft.IsOneAddition() && at.find().ours() && adds(ft, v):
 		return m.mergeValue(t, ft, o, name, v, at)
 	}
@@ -75,7 +84,13 @@ func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error
 	was, _ := n.was.(map[string]any)
 	alone := *at
 	alone.node, alone.owner = &Change{}, ""
-	if err := m.mergeObject(t, newObject(was), frag, &alone); err != nil {
+	others := m.appendings
+	m.appendings = nil
+	err := m.mergeObject(t, newObject(was), frag, &alone)
+	if err == nil {
+		err = m.joinAll()
+	}
+	if m.appendings = others; err != nil {
 		return err
 	}
 	if alone.node.Edits() || alone.node.unmet(t, n.wish.Value) != nil {

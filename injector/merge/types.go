@@ -12,6 +12,9 @@ var (
 	resourcesType = typeOf("spec.containers[].resources")
 	volumesType   = typeOf("spec.volumes")
 	quantityType  = typeOf("spec.containers[].resources.limits.*")
+
+	annotationType = typeOf("metadata.annotations.*")
+	variableType   = typeOf("spec.containers[].env[]")
 )
 
 // typeOf returns the type at a path of the schema; .* is the values of a map.

@@ -22,16 +22,17 @@ const (
 	wroteKey   = "$wrote"
 	wasKey     = "$was"
 	removedKey = "$removed"
+	behindKey  = "$behind"
 )
 
 // appendJSON appends the place as JSON. It reports false, and appends nothing, for a place
 // that says nothing.
 func (p *Place) appendJSON(b []byte) ([]byte, bool) {
-	if o := p.origin; o != nil && p.Made == o.Made && p.Added == o.Added && p.Wrote == o.Wrote && len(p.Was)+len(p.Removed) == 0 {
+	if o := p.origin; o != nil && p.Made == o.Made && p.Added == o.Added && p.Wrote == o.Wrote && len(p.Was)+len(p.Removed)+p.Behind == 0 {
 		return append(b, o.text...), len(o.text) > 0
 	}
 	start := len(b)
-	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(p.In) == 0 {
+	if p.Wrote != "" && !p.Made && !p.Added && len(p.Was)+len(p.Removed)+len(p.In)+p.Behind == 0 {
 		return rawjson.AppendText(b, p.Wrote), true // nothing but a digest
 	}
 	b = append(b, '{')
@@ -44,6 +45,10 @@ func (p *Place) appendJSON(b []byte) ([]byte, bool) {
 	if p.Added {
 		begin(addedKey)
 		b = append(b, "true"...)
+	}
+	if p.Behind > 0 {
+		begin(behindKey)
+		b = strconv.AppendInt(b, int64(p.Behind), 10)
 	}
 	if p.Made {
 		begin(madeKey)
@@ -161,6 +166,10 @@ func decodeField(p *Place, name string, v any) error {
 	case wasKey:
 		p.Was, ok = v.([]any)
 		ok = ok && len(p.Was) == 1
+	case behindKey:
+		number, _ := v.(json.Number)
+		behind, err := strconv.ParseUint(string(number), 10, 31)
+		p.Behind, ok = int(behind), err == nil && behind > 0
 	case removedKey:
 		var list []any
 		if list, ok = v.([]any); ok {

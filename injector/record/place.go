@@ -29,6 +29,9 @@ type Place struct {
 	Was []any
 	// Removed are the items that Pillion took out of this list.
 	Removed []Removed
+	// Behind is how many items of the same key stood in front of the item that Pillion
+	// wrote. Without Was they are the author's own, and the item stands beside them.
+	Behind int
 	// In has the places in this one, by the next segment of the keyed path. It is not
 	// changed but by [Place.Set].
 	In map[string]*Place
@@ -105,6 +108,10 @@ func (p *Place) Enter(segment string) *Place {
 func (p *Place) Owns() bool {
 	return p != nil && (p.Added || p.Wrote != "" || len(p.Was) > 0 && !p.Made)
 }
+
+// Beside reports whether Pillion put the item behind one of the author's of the same key,
+// which stays.
+func (p *Place) Beside() bool { return p != nil && p.Behind > 0 && len(p.Was) == 0 }
 
 // Gone reports whether Pillion took away what stood at the place, and wrote
 // nothing there.
@@ -244,23 +251,55 @@ func whole(known facts.Stores, t *podschema.Type, v any, keys []podschema.Key) *
 
 // Match returns the index of the item that each of the keys means in a list of a pod,
 // which is at place p. An author may have an item twice, as environments do. Then the
-// key means the one that is as Pillion wrote it, or else the first.
+// key means the one that is as Pillion wrote it, or else the first, or the one that has
+// as many in front of it as Pillion's had; if it has none, the key means no item.
 func Match[V any](p *Place, id podschema.Identity, items []any, keys map[string]V) map[string]int {
 	if len(keys) == 0 {
 		return nil
 	}
 	index := make(map[string]int, min(len(keys), len(items)))
+	var several map[string][]int
 	for i, key := range podschema.KeysIn(id, items, keys) {
+		c := p.Child(key)
+		if c != nil && c.Behind > 0 {
+			if several == nil {
+				several = map[string][]int{}
+			}
+			several[key] = append(several[key], i)
+			continue
+		}
 		first, taken := index[key]
 		if !taken {
 			index[key] = i
 			continue
 		}
-		if c := p.Child(key); c != nil && c.Wrote != "" && Digest(id.Elem, items[first]) != c.Wrote && Digest(id.Elem, items[i]) == c.Wrote {
+		if c != nil && c.Wrote != "" && Digest(id.Elem, items[first]) != c.Wrote && Digest(id.Elem, items[i]) == c.Wrote {
+			index[key] = i
+		}
+	}
+	for key, all := range several {
+		if i, ok := matchBehind(p.In[key], id, items, all); ok {
 			index[key] = i
 		}
 	}
 	return index
+}
+
+// matchBehind is Match for an item that had others of its key in front of it. All are
+// the indexes of the items of the key.
+func matchBehind(c *Place, id podschema.Identity, items []any, all []int) (int, bool) {
+	written := func(i int) bool { return c.Wrote != "" && Digest(id.Elem, items[i]) == c.Wrote }
+	counted := c.Behind < len(all)
+	if counted && written(all[c.Behind]) {
+		return all[c.Behind], true
+	}
+	if i := slices.IndexFunc(all, written); i >= 0 {
+		return all[i], true
+	}
+	if counted {
+		return all[c.Behind], true
+	}
+	return 0, false
 }
 
 // prune takes out what the place would give back where the pod has no room for

@@ -126,7 +126,8 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 }
 
 // list compares the items of a list. All items of one key have to be as wanted:
-// an environment may have a variable twice.
+// an environment may have a variable twice. Where a template appends to a variable, the
+// last one has to be.
 func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []any, p any, r *record.Place, at []string) {
 	items, _ := p.([]any)
 	index := podschema.IndexIn(id, wanted, change.In)
@@ -147,7 +148,11 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 		if len(byKey[key]) == 0 {
 			c.place(id.Elem, child, w, nil, false, r.Child(key), here)
 		}
-		for _, item := range byKey[key] {
+		same := byKey[key]
+		if child.Appended() && len(same) > 0 {
+			same = same[len(same)-1:] // the last one counts, and has the earlier ones in it
+		}
+		for _, item := range same {
 			c.place(id.Elem, child, w, item, true, r.Child(key), here)
 		}
 		if template := c.template(child); template != "" && len(id.Keys) == 1 && id.Keys[0].Name == "mountPath" {

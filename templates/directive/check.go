@@ -23,6 +23,9 @@ type Where struct {
 	Gathered bool
 	// Whole is set for an object that is compared and replaced as one value.
 	Whole bool
+	// Scalar is set for the place of one scalar. The object has the scalar as its value, and
+	// the directives that are about it.
+	Scalar bool
 	// Inside is set for what is part of such a value. No directive can stand there, but the
 	// item that speaks of a list of the kind Gathered.
 	Inside bool
@@ -57,9 +60,14 @@ func Check(object map[string]any, where Where) []Problem {
 const insideOneValue = "cannot stand inside what the API treats as one value"
 
 func check(key string, object map[string]any, where Where) string {
+	if where.Scalar {
+		return checkScalar(key, object, where)
+	}
 	switch key {
 	case If, For, Each:
 		return "is for templates; a rendered fragment has none"
+	case Append:
+		return checkAppend(object, where)
 	case Position:
 		return checkPosition(object[key], where)
 	case OnConflict:
@@ -70,6 +78,66 @@ func check(key string, object map[string]any, where Where) string {
 		return checkUnset(object, where)
 	}
 	return "unknown directive" + nearest.Hint(key, Names())
+}
+
+// checkScalar is check for an object in the place of one scalar.
+func checkScalar(key string, object map[string]any, where Where) string {
+	const form = "; want {$onConflict: KeepPod, value: V}, or in the place of an annotation's value {$append: \",\", value: TEXT}"
+	switch key {
+	case OnConflict:
+		if wrong := checkConflict(object, where); wrong != "" {
+			return wrong
+		}
+	case Append:
+		if wrong := checkAppend(object, where); wrong != "" {
+			return wrong
+		}
+	case If, For, Each, Position, Patch, Unset:
+		return "cannot stand in the place of one value" + form
+	default:
+		return "unknown directive" + nearest.Hint(key, Names())
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if name != valueField && !Is(name) {
+			return fmt.Sprintf("stands in the place of one value, beside the field %q%s", name, form)
+		}
+	}
+	if object[valueField] == nil {
+		return "stands in the place of one value, without the value" + form
+	}
+	return ""
+}
+
+// checkAppend judges $append on an environment variable, or in the place of an
+// annotation's value.
+func checkAppend(object map[string]any, where Where) string {
+	separator, ok := object[Append].(string)
+	switch {
+	case where.Inside:
+		return insideOneValue
+	case !isVariable(where) && !isAnnotation(where):
+		return "is only for items of a container's env, and for the values of annotations"
+	case !ok || separator == "" || strings.Contains(separator, "${"):
+		return "want the text that separates the parts, such as \" \" or \",\": not empty, and without expressions"
+	case object["valueFrom"] != nil:
+		return "appends text, and cannot have valueFrom; want value"
+	case object[valueField] == nil:
+		return "appends nothing; want value, the text to append"
+	}
+	for _, other := range []string{OnConflict, Patch, Unset} {
+		if object[other] != nil {
+			return fmt.Sprintf("cannot stand beside %s: an appended text leaves the pod's own in its place; want one of the two", other)
+		}
+	}
+	return ""
+}
+
+func isVariable(w Where) bool {
+	return w.Item && w.Keyed && len(w.Path) == 5 && w.Path[0] == "spec" && (w.Path[1] == "containers" || w.Path[1] == "initContainers") && w.Path[3] == "env"
+}
+
+func isAnnotation(w Where) bool {
+	return w.Scalar && len(w.Path) == 3 && w.Path[0] == "metadata" && w.Path[1] == "annotations"
 }
 
 func checkPosition(v any, where Where) string {

@@ -15,7 +15,12 @@ const (
 	OnConflict = "$onConflict"
 	Patch      = "$patch"
 	Unset      = "$unset"
+	Append     = "$append"
 )
+
+// valueField is the field beside $append, and beside a directive that stands in the place
+// of one scalar, that has the value.
+const valueField = "value"
 
 // The policies of $onConflict.
 const (
@@ -31,7 +36,7 @@ const (
 )
 
 // Names returns the names of all directives.
-func Names() []string { return []string{If, For, Each, Position, OnConflict, Patch, Unset} }
+func Names() []string { return []string{If, For, Each, Position, OnConflict, Patch, Unset, Append} }
 
 // Is reports whether an object's key is a directive's, known or not.
 func Is(key string) bool { return strings.HasPrefix(key, "$") }
@@ -72,6 +77,21 @@ func UnsetFields(object map[string]any) []string {
 	}
 	return names
 }
+
+// Value returns the value of an object that stands in the place of one scalar:
+// {$onConflict: KeepPod, value: 60} or {$append: ",", value: "8080"}.
+func Value(object map[string]any) any { return object[valueField] }
+
+// AppendOf returns what the $append of v says: the text, and what separates it from the
+// text before it. Ok is false if v has no $append, or a malformed one.
+func AppendOf(v any) (separator, text string, ok bool) {
+	separator, ok = object(v)[Append].(string)
+	text, isText := object(v)[valueField].(string)
+	return separator, text, ok && separator != "" && isText
+}
+
+// Appends reports whether v is an object with $append.
+func Appends(v any) bool { return object(v)[Append] != nil }
 
 // Conflict returns the object's own $onConflict. ok is false if there is none, or
 // one that is no policy.

@@ -134,10 +134,19 @@ func TestCheckNamesEachMistake(t *testing.T) {
 	container, volume := item("spec.containers"), item("spec.volumes")
 	toleration := Where{Path: []string{"spec", "tolerations", "*"}, Item: true, Gathered: true, Inside: true}
 	term := Where{Path: []string{"spec", "affinity", "x", "*"}, Item: true, Inside: true}
+	scalar := func(path string) Where {
+		w := at(path)
+		w.Scalar = true
+		return w
+	}
 	unkeyed := Where{Path: []string{"spec", "new", "*"}, Item: true}
 	profile := at("spec.securityContext.seccompProfile")
 	profile.Whole = true
 	const (
+		onlyThere = "is only for items of a container's env, and for the values of annotations"
+		separator = "want the text that separates the parts, such as \" \" or \",\": not empty, and without expressions"
+		form      = "; want {$onConflict: KeepPod, value: V}, or in the place of an annotation's value {$append: \",\", value: TEXT}"
+
 		keysOnly = "is only for items of lists whose items have names or keys"
 		takes    = "would take away what no template may: "
 	)
@@ -181,6 +190,28 @@ func TestCheckNamesEachMistake(t *testing.T) {
 		{"replace a gathered item", "{key: a, $patch: replace}", toleration, "$patch cannot stand inside what the API treats as one value"},
 		{"replace the containers", "{$patch: replace}", container, "$patch " + takes + "spec.containers"},
 		{"replace the init containers", "{$patch: replace}", item("spec.initContainers"), ""},
+
+		{"append", "{name: a, $append: ' ', value: x}", item("spec.containers.*.env"), ""},
+		{"append at a place", "{name: a, $append: ' ', value: x, $position: First}", item("spec.initContainers.*.env"), ""},
+		{"append to an annotation", "{$append: ',', value: x}", scalar("metadata.annotations.a"), ""},
+		{"append to a label", "{$append: ',', value: x}", scalar("metadata.labels.a"), "$append " + onlyThere},
+		{"append to a field", "{$append: ',', value: x}", scalar("spec.hostname"), "$append " + onlyThere},
+		{"append to a volume", "{name: a, $append: ',', value: x}", volume, "$append " + onlyThere},
+		{"append without a separator", "{name: a, $append: '', value: x}", item("spec.containers.*.env"), "$append " + separator},
+		{"append with a number", "{name: a, $append: 1, value: x}", item("spec.containers.*.env"), "$append " + separator},
+		{"append nothing", "{name: a, $append: ','}", item("spec.containers.*.env"), "$append appends nothing; want value, the text to append"},
+		{"append an empty text", "{name: a, $append: ',', value: ''}", item("spec.containers.*.env"), ""},
+		{"append a source", "{name: a, $append: ',', valueFrom: {}}", item("spec.containers.*.env"), "$append appends text, and cannot have valueFrom; want value"},
+		{"append and unset", "{name: a, $append: ',', value: x, $unset: [b]}", item("spec.containers.*.env"), "$append cannot stand beside $unset: an appended text leaves the pod's own in its place; want one of the two"},
+		{"append and a policy", "{$append: ',', value: x, $onConflict: Deny}", scalar("metadata.annotations.a"), "$append cannot stand beside $onConflict: an appended text leaves the pod's own in its place; want one of the two"},
+		{"a policy of one scalar", "{$onConflict: KeepPod, value: 60}", scalar("spec.terminationGracePeriodSeconds"), ""},
+		{"a policy of one scalar, false", "{$onConflict: KeepPod, value: false}", scalar("spec.hostPID"), ""},
+		{"an unknown policy of one scalar", "{$onConflict: Keep, value: 60}", scalar("spec.hostname"), "$onConflict want one of Deny, KeepPod, Overwrite"},
+		{"a policy of a scalar inside one value", "{$onConflict: Deny, value: 60}", Where{Path: []string{"spec", "tolerations", "*", "key"}, Scalar: true, Inside: true}, "$onConflict cannot stand inside what the API treats as one value"},
+		{"a place of one scalar", "{$position: First, value: 60}", scalar("spec.hostname"), "$position cannot stand in the place of one value" + form},
+		{"one scalar without a value", "{$onConflict: Deny}", scalar("spec.hostname"), "$onConflict stands in the place of one value, without the value" + form},
+		{"one scalar beside a field", "{$onConflict: Deny, vale: x}", scalar("spec.hostname"), "$onConflict stands in the place of one value, beside the field \"vale\"" + form},
+		{"one scalar of a known list", "{$for: 'x in y', $onConflict: Deny, value: x}", scalar("spec.hostname"), "$for cannot stand in the place of one value" + form},
 
 		{"unset", "{$unset: [hostPID]}", at("spec"), ""},
 		{"unset a label", "{$unset: [app]}", at("metadata.labels"), ""},

@@ -14,11 +14,13 @@ import (
 func FuzzDirectives(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"$if": "a", "$for": "x in y", "$each": "App"}`, `{"$each": "None"}`, `{"$position": "First"}`, `{"$position": {"before": "a"}}`, `{"$position": {"before": "a", "after": "b"}}`, `{"$position": {"after": "${x}"}}`,
-		`{"$onConflict": "Deny", "value": 1}`, `{"$onConflict": 1}`, `{"$patch": "delete", "name": "a"}`, `{"$patch": "replace"}`, `{"$patch": ["replace"]}`, `{"$unset": ["a", "b"]}`, `{"$unset": "a"}`, `{"$unset": [1, ""]}`, `{"$append": ","}`, `{"$nope": null}`, `{"$": 1}`, `{"$patch":"replace"}`,
+		`{"$onConflict": "Deny", "value": 1}`, `{"$onConflict": 1}`, `{"$patch": "delete", "name": "a"}`, `{"$patch": "replace"}`, `{"$patch": ["replace"]}`, `{"$unset": ["a", "b"]}`, `{"$unset": "a"}`, `{"$unset": [1, ""]}`, `{"$append": ","}`, `{"name": "a", "$append": " ", "value": "x"}`, `{"$append": 1, "value": "x"}`, `{"$append": ",", "value": "x", "$onConflict": "Deny"}`, `{"$append": "${x}", "value": []}`, `{"$nope": null}`, `{"$": 1}`, `{"$patch":"replace"}`,
 	} {
-		for where := range uint8(32) {
+		for where := range uint8(64) {
 			f.Add(seed, "spec/containers/env", where)
 			f.Add(seed, "spec/tolerations/0", where)
+			f.Add(seed, "spec/containers/a/env/b", where)
+			f.Add(seed, "metadata/annotations/a", where)
 		}
 	}
 	f.Fuzz(func(t *testing.T, text, path string, flags uint8) {
@@ -26,7 +28,7 @@ func FuzzDirectives(f *testing.F) {
 		if len(text) > 1<<10 || len(path) > 256 || json.Unmarshal([]byte(text), &object) != nil {
 			return
 		}
-		where := Where{Path: strings.Split(path, "/"), Item: flags&1 > 0, Keyed: flags&2 > 0, Gathered: flags&4 > 0, Whole: flags&8 > 0, Inside: flags&16 > 0}
+		where := Where{Path: strings.Split(path, "/"), Item: flags&1 > 0, Keyed: flags&2 > 0, Gathered: flags&4 > 0, Whole: flags&8 > 0, Inside: flags&16 > 0, Scalar: flags&32 > 0}
 		problems := Check(object, where)
 		if again := Check(object, where); !reflect.DeepEqual(problems, again) {
 			t.Fatalf("%v, and then %v", problems, again)
@@ -44,6 +46,13 @@ func FuzzDirectives(f *testing.F) {
 		policyAgain, okAgain := Conflict(object)
 		if position != PositionOf(object) || !reflect.DeepEqual(unset, UnsetFields(object)) || policy != policyAgain || ok != okAgain {
 			t.Fatalf("%s is not read the same twice", text)
+		}
+		separator, _, appends := AppendOf(object)
+		if Appends(object) && Value(object) == nil {
+			t.Fatalf("%s appends nothing without a problem", text)
+		}
+		if appends && (separator == "" || object[Patch] != nil || object[OnConflict] != nil || object[Unset] != nil || object["valueFrom"] != nil) {
+			t.Fatalf("%s appends without a problem", text)
 		}
 		for key := range object {
 			if Is(key) && where.Inside && !(where.Gathered && IsMarker(object)) {

@@ -219,6 +219,11 @@ func TestOthersChangeAVariableThatWasAppendedTo(t *testing.T) {
 		"both are gone":                  {fromSecret + ", {name: X}", "[{name: X}]", "-a", `[{"name":"X"},{"name":"JTO","value":"-a"}]`, `[{"name":"X"}]`, false},
 		"a third comes":                  {fromSecret, "[" + fromSecret + ", " + second + ", {name: JTO, value: $(JTO) -dd}]", "-a", "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -dd -a"}]`, "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -dd"}]`, false},
 		"a third of a source":            {"{name: JTO, value: v}", "[" + value + ", " + fromSecret + "]", "-a", `[{"name":"JTO","value":"v"},` + secretItem + "," + second + "]", `[{"name":"JTO","value":"v"},` + secretItem + "]", false},
+		"another comes in front":         {"", "[{name: JTO, value: v}, {name: JTO, value: -a}]", "-a", "[" + value + "]", `[{"name":"JTO","value":"v"}]`, false},
+		"another comes behind":           {"", "[{name: JTO, value: -a}, {name: JTO, value: v}]", "-a", "[" + value + "]", `[{"name":"JTO","value":"v"}]`, false},
+		"a source comes in front":        {"", "[" + fromSecret + ", {name: JTO, value: -a}]", "-a", "[" + secretItem + "," + second + "]", "[" + secretItem + "]", false},
+		"the last of two is gone":        {"{name: JTO, value: u}, {name: JTO, value: v}", "[{name: JTO, value: u}]", "-a", `[{"name":"JTO","value":"u -a"}]`, `[{"name":"JTO","value":"u"}]`, false},
+		"the first of two is gone":       {"{name: JTO, value: u}, {name: JTO, value: v}", "[" + value + "]", "-a", "[" + value + "]", `[{"name":"JTO","value":"v"}]`, false},
 		"a third, and ours is another":   {fromSecret, "[" + fromSecret + ", {name: JTO, value: $(JTO) -x}, {name: JTO, value: $(JTO) -dd}]", "-a", "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -x"},{"name":"JTO","value":"$(JTO) -dd"}]`, "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -dd"}]`, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,10 @@ func FuzzMerge(f *testing.F) {
 	f.Add(`{"metadata":{"labels":{"a":"b"}},"spec":{"securityContext":null}}`, `{"metadata":{"labels":{"$unset":["a"]}}}`, `{"spec":{"securityContext":{"$patch":"replace","runAsUser":1}}}`)
 	f.Add(`{"spec":{"volumes":[{"name":"v","projected":{"sources":[{"secret":{}}]}}]}}`, `{"spec":{"volumes":[{"name":"v","projected":{"sources":[{"configMap":{}}]}}]}}`, `{"spec":{"volumes":[{"$patch":"replace"}]}}`)
 	f.Add(`{"spec":{"resources":{"limits":{"cpu":1},"requests":{"cpu":1}},"containers":[{"name":"a","livenessProbe":{"exec":{}}}]}}`, `{"spec":{"containers":[{"name":"a","livenessProbe":{"$unset":["exec"],"httpGet":{"port":1}}}]}}`, `{"spec":{"resources":{"requests":{"cpu":2}}}}`)
+	f.Add(`{"metadata":{"annotations":{"a":"1"}},"spec":{"containers":[{"name":"web","env":[{"name":"J","valueFrom":{"fieldRef":{}}},{"name":"K","value":"v"}]}]}}`,
+		`{"metadata":{"annotations":{"a":{"$append":",","value":"2"}}},"spec":{"containers":[{"name":"web","env":[{"name":"J","$append":" ","value":"x"},{"name":"K","$append":"::","value":"x"}]}]}}`,
+		`{"metadata":{"annotations":{"a":{"$append":",","value":"3"}}},"spec":{"containers":[{"name":"web","env":[{"name":"J","$append":" ","value":"y"},{"name":"K","value":"z"},{"name":"L","$append":"x","value":""}]}]}}`)
+	f.Add(`{"spec":{"hostname":"a","containers":[{"name":"web","env":[{"name":"J","value":"a"},{"name":"J","value":"b"}]}]}}`, `{"spec":{"hostname":{"$onConflict":"Overwrite","value":"b"},"containers":[{"name":"web","env":[{"name":"J","$append":" ","value":"x"},{"name":"J","$append":",","value":"y"}]}]}}`, `{"spec":{"hostname":{"$onConflict":"KeepPod","value":"c"}}}`)
 	f.Fuzz(func(t *testing.T, pod, a, b string) {
 		var objects [3]map[string]any
 		for i, text := range []string{pod, a, b} {

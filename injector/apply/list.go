@@ -19,9 +19,9 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 		return p
 	}
 	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: p, record: r, at: at}
-	l.index, l.counts = record.Match(r, id, p, c.In), podschema.IndexIn(id, p, c.In)
 	l.wants = podschema.IndexIn(id, w, c.In)
-	l.findBase(b, c.In)
+	l.was, l.earlier = countedIn(id, b, c.In)
+	l.findNow()
 	left := l.undo()
 	taken := map[string]bool{}
 	for _, rm := range r.Removed {
@@ -66,37 +66,67 @@ type items struct {
 	// index has the item of now that the record means by each key, counts the one
 	// that counts for the pod; wants and was are for wanted and base.
 	index, counts, wants, was map[string]int
-	// earlier has how many items of a key the base has in front of the one that counts.
-	earlier map[string]int
-	record  *record.Place
-	at      *location
+	// earlier and before have, by its index, how many items of the same key stand in front
+	// of an item of base and of now, where any do.
+	earlier, before map[int]int
+	record          *record.Place
+	at              *location
 }
 
-// findBase finds the items of the base.
-func (l *items) findBase(base []any, keys map[string]*merge.Change) {
-	l.was = make(map[string]int, min(len(keys), len(base)))
-	for i, key := range podschema.KeysIn(l.id, base, keys) {
-		if _, have := l.was[key]; have {
-			if l.earlier == nil {
-				l.earlier = map[string]int{}
+// findNow finds the items of the pod.
+func (l *items) findNow() {
+	l.index = record.Match(l.record, l.id, l.now, l.change.In)
+	l.counts, l.before = countedIn(l.id, l.now, l.change.In)
+}
+
+// countedIn is [podschema.IndexIn]. It also returns how many items of the same key stand
+// in front of an item, by its index, where any do.
+func countedIn(id podschema.Identity, list []any, keys map[string]*merge.Change) (index map[string]int, earlier map[int]int) {
+	index = make(map[string]int, min(len(keys), len(list)))
+	for i, key := range podschema.KeysIn(id, list, keys) {
+		if last, have := index[key]; have {
+			if earlier == nil {
+				earlier = map[int]int{}
 			}
-			l.earlier[key]++
+			earlier[i] = earlier[last] + 1
 		}
-		l.was[key] = i
+		index[key] = i
 	}
+	return index, earlier
 }
 
-// undo takes back what Pillion wrote of a key in the place of an item, where the plan
-// wants an item beside it now, and the other way round: the base has another item that
-// counts than before. It returns the keys whose items somebody changed, which stay.
+// movesOn reports whether a template appends to another item of a key than Pillion wrote:
+// to one of the base in its place, or beside it, where Pillion's was beside another, in
+// the place of another, or alone.
+func (l *items) movesOn(key string, c *merge.Change, rc *record.Place) bool {
+	if c.Do != merge.Write || !rc.Owns() {
+		return false
+	}
+	if _, have := l.index[key]; !have && !c.Beside {
+		_, others := l.counts[key]
+		return others
+	}
+	if rc.Gone() {
+		return false
+	}
+	_, had := l.was[key]
+	return c.Beside != rc.Beside() || c.Appended() && !c.Beside && had && len(rc.Was) == 0
+}
+
+// undo takes back what Pillion wrote of the keys of which another item counts now. It
+// returns the keys whose items somebody changed, which stay.
 func (l *items) undo() (left map[string]bool) {
+	var moving []string
+	for key, c := range l.change.In {
+		if l.movesOn(key, c, l.record.Child(key)) {
+			moving = append(moving, key)
+		}
+	}
+	slices.Sort(moving)
 	changed := false
 	var out []int
-	for _, key := range l.change.Segments() {
+	for _, key := range moving {
 		c, rc := l.change.In[key], l.record.Child(key)
-		if c.Do != merge.Write || !rc.Owns() || c.Beside == rc.Beside() || rc.Gone() {
-			continue
-		}
 		i, have := l.index[key]
 		if have && !unchanged(rc, l.id.Elem, l.now[i]) {
 			l.warn(c, l.at.item(key, i))
@@ -122,12 +152,12 @@ func (l *items) undo() (left map[string]bool) {
 		l.emit("remove", l.at.item("", i), nil)
 		l.now, l.owned = slices.Delete(slices.Clone(l.now), i, i+1), true
 	}
-	l.index, l.counts = record.Match(l.record, l.id, l.now, l.change.In), podschema.IndexIn(l.id, l.now, l.change.In)
+	l.findNow()
 	return left
 }
 
-// written returns the place of an item that is written now.
-func (l *items) written(key string, v any, c *merge.Change) *record.Place {
+// written returns the place of an item that is written now, behind so many of its key.
+func (l *items) written(key string, v any, c *merge.Change, behind int) *record.Place {
 	rc := l.record.Child(key)
 	var was any
 	i, had := l.was[key]
@@ -136,12 +166,10 @@ func (l *items) written(key string, v any, c *merge.Change) *record.Place {
 	}
 	place := written(record.OfItem(l.known, l.id, v), rc, was, had && !c.Beside)
 	switch {
-	case rc.Owns():
-		place.Behind = rc.Behind
 	case c.Beside:
-		place.Behind = l.earlier[key] + 1
-	case had:
-		place.Behind = l.earlier[key]
+		place.Behind = max(behind, 1) // somebody may have put it in front
+	case len(place.Was) > 0:
+		place.Behind = behind
 	}
 	return place
 }
@@ -182,7 +210,7 @@ func (l *items) update(key string, c *merge.Change) {
 		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
 			l.emit("replace", at, v)
 			l.set(i, v)
-			l.record.Set(key, l.written(key, v, c))
+			l.record.Set(key, l.written(key, v, c, l.before[i]))
 		} else if v != nil {
 			l.set(i, v)
 		}
@@ -269,7 +297,13 @@ func (l *items) putIn(absent map[string]bool) {
 		}
 		c := l.change.In[key]
 		if c.Do == merge.Write {
-			l.record.Set(key, l.written(key, l.wanted[wantsAt], c))
+			behind := 0
+			if wasAt, had := l.was[key]; had {
+				if behind = l.earlier[wasAt]; c.Beside {
+					behind++
+				}
+			}
+			l.record.Set(key, l.written(key, l.wanted[wantsAt], c, behind))
 			continue
 		}
 		var was any

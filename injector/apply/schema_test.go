@@ -19,6 +19,16 @@ import (
 type schemaPod struct {
 	*rapid.T
 	fragment bool
+	// plain is set in items without names, whose scalars have no directives.
+	plain bool
+}
+
+// directed returns a scalar of a fragment, sometimes with a directive of its own.
+func (g schemaPod) directed(v any) any {
+	if !g.fragment || g.plain || rapid.IntRange(0, 7).Draw(g.T, "scalar's directive") > 0 {
+		return v
+	}
+	return map[string]any{directive.OnConflict: pick(g.T, directive.OnConflict, Deny, KeepPod, Overwrite), "value": v}
 }
 
 func (g schemaPod) scalar(t *podschema.Type, name string) any {
@@ -41,7 +51,7 @@ func (g schemaPod) value(t *podschema.Type, name string, depth int) any {
 	}
 	switch t.Kind() {
 	case podschema.Scalar:
-		return g.scalar(t, name)
+		return g.directed(g.scalar(t, name))
 	case podschema.Map:
 		m := map[string]any{}
 		for range rapid.IntRange(0, 2).Draw(g.T, name) {
@@ -104,8 +114,10 @@ func (g schemaPod) list(t *podschema.Type, name string, depth int) []any {
 	if name == "containers" {
 		return g.containers(t)
 	}
+	items := g
+	items.plain = g.plain || len(t.Keys()) == 0
 	for range rapid.IntRange(0, 2).Draw(g.T, name) {
-		item := g.value(t.Elem(), name, depth)
+		item := items.value(t.Elem(), name, depth)
 		if object, ok := item.(map[string]any); ok && keyed {
 			for _, k := range id.Keys {
 				kt, _ := t.Elem().Field(k.Name)

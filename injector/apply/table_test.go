@@ -178,7 +178,7 @@ func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
 		"kinds of containers": {"spec: {containers: [{name: s, image: x}]}", "spec: {initContainers: [{name: s, image: x}]}"},
 		"a field of the other's sidecar": {"spec: {containers: [{name: s, image: x, env: [{name: A, value: x}]}]}",
 			"spec: {containers: [{name: s, env: [{name: A, value: z}]}]}"},
-		"a volume": {"spec: {volumes: [{name: v, emptyDir: {}}]}", "spec: {volumes: [{name: v, emptyDir: {medium: Memory}}]}"},
+		"a volume":                     {"spec: {volumes: [{name: v, emptyDir: {}}]}", "spec: {volumes: [{name: v, emptyDir: {medium: Memory}}]}"},
 		"a list that goes and an item": {"spec: {containers: [{name: web, $unset: [ports]}]}", "spec: {containers: [{name: web, ports: [{containerPort: 81}]}]}"},
 		"an item and a list that goes": {"spec: {containers: [{name: web, ports: [{containerPort: 81}]}]}", "spec: {containers: [{name: web, $unset: [ports]}]}"},
 	} {

@@ -11,7 +11,7 @@ import (
 )
 
 // fuzzedPod has something in each kind of place that a record can speak of.
-const fuzzedPod = `{"metadata": {"labels": {"a": "b"}, "annotations": {}}, "spec": {"hostNetwork": true, "containers": [{"name": "web", "image": "x", "env": [{"name": "A", "value": "x"}]}],
+const fuzzedPod = `{"metadata": {"labels": {"a": "b"}, "annotations": {}}, "spec": {"hostNetwork": true, "containers": [{"name": "web", "image": "x", "env": [{"name": "A", "value": "x"}, {"name": "B", "value": "1"}, {"name": "B", "value": "2"}, {"name": "B", "value": "3"}]}],
 	"volumes": [{"name": "v", "emptyDir": {}}], "tolerations": [{"key": "a"}, {"key": "b"}]}}`
 
 // FuzzRecord holds for any text of the annotation: it is read or refused with a short
@@ -21,6 +21,7 @@ func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "[]", `{"v":1}`, `{"v":2}`, `{"v":1,"templates":{"t":"0a1b"},"pod":{"spec":{"containers":{"name=web":{"$added":true}},"volumes":{"name=v":"0a1b2c3d"}}}}`,
 		`{"v":1,"pod":{"spec":{"hostNetwork":{"$was":[false]},"tolerations":{"$removed":[{"at":0,"value":{"key":"x"}}]}},"metadata":{"$made":true,"$was":[null]}}}`,
+		`{"v":1,"pod":{"spec":{"containers":{"name=web":{"env":{"name=A":{"$behind":1,"$wrote":"0a1b2c3d"},"name=B":{"$behind":0}}}}}}}`, `{"v":1,"pod":{"spec":{"containers":{"name=web":{"env":{"name=B":{"$behind":2,"$was":[{"name":"B"}]}}}}}}}`,
 		`{"v":1,"pod":{"$$x":{"$wrote":"a"},"$made":1}}`, `{"v":1,"pod":{"spec":{"$removed":[{"at":1e3}]}}}`, `{"v":1,"pod":{"metadata":{"annotations":{"key":{"$was":["forged"]}}}}}`, `{"v":1,"pod":[]} x`,
 	} {
 		f.Add(seed)

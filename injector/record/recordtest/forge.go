@@ -18,6 +18,7 @@ type Forged struct {
 	Was       map[string]any
 	Removed   map[string][]record.Removed
 	Wrote     map[string]string
+	Behind    map[string]int
 }
 
 // Text returns the annotation's value.
@@ -40,6 +41,9 @@ func (f Forged) Text() string {
 	}
 	for path, digest := range f.Wrote {
 		at(r, path).Wrote = digest
+	}
+	for path, n := range f.Behind {
+		at(r, path).Behind = n
 	}
 	return r.Encode()
 }

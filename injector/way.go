@@ -305,21 +305,6 @@ func (w *way) apply(rec record.Record) error {
 	return nil
 }
 
-// applyToTemplate brings the pod template up to date that the pod would be created of. It is
-// applied the same plan as the pod, so that its record has originals of its own only.
-func (w *way) applyToTemplate(rec record.Record) error {
-	if w.request.PodTemplate == nil {
-		return nil
-	}
-	result, err := apply.Apply(w.work.ctx, w.request.PodTemplate, rec, w.planned, w.pipeline.statusKey)
-	if err != nil {
-		return fmt.Errorf("applying the plan to the pod template: %w", err)
-	}
-	w.out.PodTemplate = result.Pod
-	w.out.PodTemplateOperations, err = operations(w.work.ctx, w.request.PodTemplate, result, w.planned.Known())
-	return err
-}
-
 // injected notes the outcome of each template that was rendered.
 func (w *way) injected() {
 	traced := w.planned.Templates()

@@ -127,6 +127,7 @@ func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w map[s
 		// The pod lacks the object that the places are in.
 		a.put(p, name, at, wanted)
 		place := a.anew(c, ft, was, wanted)
+		place.Made = place.Made || !had // a pod template can lack what the pod made of it has
 		if had && was == nil {
 			place.Was = []any{nil}
 		}

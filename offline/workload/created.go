@@ -98,11 +98,13 @@ func (c *creation) ownedBy(version, kind, name string) {
 
 func (c *creation) label(key, value string) { object(c.metadata, "labels")[key] = value }
 
-// hash stands for the hash of the pod template, which only the controller can work out.
+// hash stands for the hash of the pod template, which only the controller can work out. It
+// is the same for an injected template, so that a second injection changes nothing.
 func (c *creation) hash() string {
-	text, _ := json.Marshal(field(c.owner, "spec"))
+	kind, _ := c.owner["kind"].(string)
+	name, _ := field(c.owner, "metadata")["name"].(string)
 	h := fnv.New32a()
-	h.Write(text)
+	h.Write([]byte(kind + "/" + name))
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+)
+
+// looksAndWrites looks at what controllers add, and writes beside it and over it.
+const looksAndWrites = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: look}
+spec:
+  injectByDefault: true
+  inject:
+    metadata:
+      $onConflict: Overwrite
+      labels: {owner: "${pod.metadata.?ownerReferences[0].kind.orValue('none')}", pod-template-hash: mine, controller-uid: mine}
+      annotations: {claims: "${string(size(pod.spec.?volumes.orValue([]).filter(v, has(v.persistentVolumeClaim))))}"}
+    spec:
+      hostname: {$onConflict: Overwrite, value: mine}
+      tolerations: [{key: mine}]
+      volumes: [{name: looked, emptyDir: {}}]
+      initContainers:
+      - {name: look, image: 'look:1', restartPolicy: Always, $position: First}
+      containers:
+      - $each: App
+        env: [{name: KIND, value: "${pod.metadata.?generateName.orValue('')}"}]
+        volumeMounts: [{name: looked, mountPath: /looked}]
+`
+
+// What a controller adds decides about the injection, is not in the output, and is not in
+// the way of taking the sidecars out again.
+func TestWhatControllersAddDecidesAndIsNotPrinted(t *testing.T) {
+	template := strings.Replace(looksAndWrites, "hostname: {$onConflict: Overwrite, value: mine}", "", 1)
+	files := map[string]string{"t.yaml": template, "ns.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: 'true'}}\n"}
+	type workload struct {
+		kind, manifest string
+		pod            map[string]any
+	}
+	workloads := rapid.Custom(func(r *rapid.T) workload {
+		spec := map[string]any{"containers": []any{map[string]any{"name": "web", "image": "w:1"}}}
+		for name, value := range map[string]any{
+			"volumes": []any{map[string]any{"name": "own", "emptyDir": map[string]any{}}}, "hostname": "own", "subdomain": "own",
+			"tolerations":    []any{map[string]any{"key": "own"}, map[string]any{"effect": "NoSchedule", "key": "node.kubernetes.io/pid-pressure", "operator": "Exists"}},
+			"initContainers": []any{map[string]any{"name": "first", "image": "f:1"}},
+			"affinity":       map[string]any{"podAffinity": map[string]any{}},
+		} {
+			if rapid.Bool().Draw(r, name) {
+				spec[name] = value
+			}
+		}
+		pod := map[string]any{"spec": spec}
+		switch rapid.IntRange(0, 3).Draw(r, "metadata") {
+		case 1:
+			pod["metadata"] = map[string]any{"labels": map[string]any{"app": "web"}}
+		case 2:
+			pod["metadata"] = map[string]any{"name": "own", "annotations": map[string]any{"a": "b"}}
+		case 3:
+			pod["metadata"] = map[string]any{}
+		}
+		kind := rapid.SampledFrom([]string{"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Rollout"}).Draw(r, "kind")
+		of := map[string]any{"template": pod, "completionMode": rapid.SampledFrom([]string{"Indexed", "NonIndexed"}).Draw(r, "mode"), "volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}}}}
+		if kind == "CronJob" {
+			of = map[string]any{"jobTemplate": map[string]any{"spec": of}}
+		}
+		before, err := yaml.Marshal(map[string]any{"kind": kind, "metadata": map[string]any{"name": "x"}, "spec": of})
+		if err != nil {
+			r.Fatal(err)
+		}
+		return workload{kind: kind, manifest: string(before), pod: pod}
+	})
+	for seed := range 12 { // each is a dozen runs of a command
+		w := workloads.Example(seed)
+		inject := func(in string, more ...string) string {
+			code, out, errs := call(t, in, files, append([]string{"inject", "-f", "-", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml"}, more...)...)
+			if code != exitDone {
+				t.Fatalf("exit %d: %s\n%s", code, errs, in)
+			}
+			return out
+		}
+		after := inject(w.manifest)
+		for _, assumed := range []string{"ownerReferences", "claimName", "generateName", "unreachable", "matchFields", "job-tracking", "JOB_COMPLETION_INDEX"} {
+			if strings.Contains(after, assumed) {
+				t.Fatalf("%s is printed:\n%s", assumed, after)
+			}
+		}
+		if w.kind != "Rollout" && strings.Contains(after, "owner: none") {
+			t.Fatalf("the template did not see an owner:\n%s", after)
+		}
+		if claims := fmt.Sprintf("claims: \"%d\"", map[string]int{"StatefulSet": 1}[w.kind]); !strings.Contains(after, claims) {
+			t.Fatalf("not %s:\n%s", claims, after)
+		}
+		if again := inject(after); again != after {
+			t.Fatalf("a second call changes\n%s\nto\n%s", after, again)
+		}
+		code, out, errs := call(t, after, nil, "uninject", "-f", "-")
+		var want, got any
+		if yaml.Unmarshal([]byte(w.manifest), &want) != nil || yaml.Unmarshal([]byte(out), &got) != nil || code != exitDone || !reflect.DeepEqual(got, want) {
+			t.Fatalf("uninject: exit %d %s\n%s\nwant\n%s", code, errs, out, w.manifest)
+		}
+		if w.kind == "CronJob" {
+			continue
+		}
+		patch, err := jsonpatch.DecodePatch([]byte(inject(w.manifest, "-o", "patch")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		document, _ := json.Marshal(w.pod)
+		patched, err := patch.Apply(document)
+		var object map[string]any
+		if err != nil || yaml.Unmarshal([]byte(after), &object) != nil {
+			t.Fatalf("the patch of the template: %v", err)
+		}
+		wanted, _ := json.Marshal(object["spec"].(map[string]any)["template"])
+		if !jsonpatch.Equal(patched, wanted) {
+			t.Fatalf("the patch gives\n%s\nwant\n%s", patched, wanted)
+		}
+	}
+}
+
+func TestTheHeaderOfADiffNamesTheObject(t *testing.T) {
+	in := "kind: Service\nmetadata: {name: web}\n---\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {template: {spec: {containers: [{name: web, image: nginx}]}}}\n---\n" +
+		"kind: List\nitems:\n- {kind: Service, metadata: {name: db}}\n- {kind: Pod, metadata: {name: db}, spec: {containers: [{name: db, image: db}]}}\n"
+	code, out, errs := call(t, in, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "-o", "diff", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit")
+	var headers []string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "diff ") || strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") {
+			headers = append(headers, strings.TrimSpace(line))
+		}
+	}
+	want := []string{
+		"diff -u before/Deployment/shop/web after/Deployment/shop/web", "--- before/Deployment/shop/web", "+++ after/Deployment/shop/web",
+		"diff -u before/Pod/db after/Pod/db", "--- before/Pod/db", "+++ after/Pod/db",
+	}
+	if code != exitDone || !reflect.DeepEqual(headers, want) {
+		t.Errorf("exit %d, %q, want %q\n%s", code, headers, want, errs)
+	}
+}

@@ -170,6 +170,11 @@ var growths = []growth{
 	{what: "taking,containers", size: 600, manifests: one(takingManifest), shape: containers},
 	{what: "forged", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, forged: n} }},
 	{what: "forged,removed", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, env: 4 * n, removed: n} }},
+	{what: "appending,containers", size: 1000, manifests: func(int) []string { return []string{appending("a"), appending("b")} }, shape: containers},
+	{what: "appending,variables", size: 20000, manifests: func(int) []string { return []string{appending("a"), appending("b")} }, shape: func(n int) shape { return shape{containers: 1, env: 2, sources: n} }},
+	{what: "appending,items", size: 2000, manifests: func(n int) []string {
+		return []string{listing("env", n, func(i int) string { return fmt.Sprintf("{name: J, $append: ' ', value: text-%d}", i) })}
+	}, shape: small},
 	{what: "tolerations", size: 1000, manifests: one(toleratingManifest), shape: func(n int) shape { return shape{containers: 1, tolerations: n} }},
 	{what: "limits-of-the-pod", size: 2000, manifests: one(sidecarManifest), shape: func(n int) shape { return shape{containers: n / 10, limits: n} }},
 	{what: "required,containers", size: 600, manifests: one(requiredManifest), shape: containers},
@@ -263,6 +268,13 @@ func meeting(name, securityContext string) string {
 	return strings.Replace(manifestHead, "bench", name, 1) + "  inject: {spec: {containers: [{$each: App, securityContext: " + securityContext + "}]}}"
 }
 
+// appending is a template that appends to variables that pods have, and to one of which they
+// have several, with sources.
+func appending(name string) string {
+	return strings.Replace(manifestHead, "bench", name, 1) + "  inject: {metadata: {annotations: {ports: {$append: ',', value: " + name + "}}}, " +
+		"spec: {containers: [{$each: App, env: [{name: VARIABLE_0, $append: ' ', value: " + name + "}, {name: SOURCE, $append: ' ', value: " + name + "}]}]}}"
+}
+
 // listing is a template with a sidecar that has a list of n items.
 func listing(field string, n int, item func(i int) string) string {
 	return manifestHead + "  inject: {spec: {initContainers: [{name: s, image: \"s:1\", " + field + ": [" + joined(n, item) + "]}]}}"
@@ -345,6 +357,7 @@ type shape struct {
 	// of them the API server's default one.
 	env, containers, volumes, tolerations int
 	limits                                int // resources that the pod as a whole has limits of
+	sources                               int // variables of one name in one container, with sources
 	forged, removed                       int // places and removed items in a forged record
 }
 
@@ -359,6 +372,9 @@ func (s shape) pod(tb testing.TB, asks string) []byte {
 		var env, mounts []any
 		for j := range s.env {
 			env = append(env, map[string]any{"name": fmt.Sprintf("VARIABLE_%d", j), "value": fmt.Sprintf("value %d", j)})
+		}
+		for range s.sources {
+			env = append(env, map[string]any{"name": "SOURCE", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "spec.nodeName"}}})
 		}
 		for j := range s.volumes {
 			volume := fmt.Sprintf("volume-%d", j)

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -55,35 +56,80 @@ func holdsAppend(v any) bool {
 	return false
 }
 
-// joined returns a value with the parts that it does not have yet.
-func joined(value string, parts []part) string {
-	for _, p := range parts {
-		switch {
-		case value == "":
-			value = p.text
-		case !has(value, p):
-			value += p.separator + p.text
+// joined returns a value with the parts that it does not have yet. Parts in a row that
+// have one separator cost one walk over the value, but those whose text has the separator
+// in it, which cost one each.
+func joined(ctx context.Context, value string, parts []part) (string, error) {
+	var b strings.Builder
+	b.WriteString(value)
+	for len(parts) > 0 {
+		separator, run := parts[0].separator, 1
+		for run < len(parts) && parts[run].separator == separator {
+			run++
 		}
+		there := whichThere(b.String(), separator, parts[:run])
+		for _, p := range parts[:run] {
+			if err := ctx.Err(); err != nil {
+				return "", err
+			}
+			if there[p.text] || strings.Contains(p.text, separator) && hasRow(b.String(), p) {
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteString(separator)
+			}
+			b.WriteString(p.text)
+			there[p.text] = true
+		}
+		parts = parts[run:]
 	}
-	return value
+	return b.String(), nil
 }
 
-// has reports whether a value is the text of a part, or has it between separators.
-func has(value string, p part) bool {
+// whichThere returns which texts are the value, or stand in it between separators, of
+// those that have no separator in them.
+func whichThere(value, separator string, parts []part) map[string]bool {
+	there := make(map[string]bool, len(parts))
+	for _, p := range parts {
+		there[p.text] = false
+	}
+	for piece := range strings.SplitSeq(value, separator) {
+		if _, asked := there[piece]; asked {
+			there[piece] = true
+		}
+	}
+	return there
+}
+
+// hasRow reports whether a value is the text of a part, or has it between separators,
+// where the text has separators in it.
+func hasRow(value string, p part) bool {
 	return value == p.text || strings.HasPrefix(value, p.text+p.separator) || strings.HasSuffix(value, p.separator+p.text) ||
 		strings.Contains(value, p.separator+p.text+p.separator)
 }
 
-// appendAlso adds to the item of a key what a later one of it appends.
-func appendAlso(items []listItem, key string, later any) {
-	i := slices.IndexFunc(items, func(it listItem) bool { return it.key == key })
+// joinedAlone returns the parts without a value in front. What a template renders is
+// bounded, so that nobody has to ask for the time.
+func joinedAlone(parts []part) string {
+	value, _ := joined(context.Background(), "", parts)
+	return value
+}
+
+// appendAlso adds to an item what a later one of its key appends.
+func appendAlso(items []listItem, at int, later any) {
 	p, ok := partOf(later)
-	if !ok || i < 0 || len(items[i].appends) == 0 {
-		return
+	if it := &items[at]; ok && len(it.appends) > 0 {
+		it.appends = append(it.appends, p)
 	}
-	it := &items[i]
-	it.appends = append(it.appends, p)
-	it.value = withField(it.value.(map[string]any), "value", joined("", it.appends))
+}
+
+// joinAppends makes the items that append several texts have all of them as their value.
+func joinAppends(items []listItem) {
+	for i := range items {
+		if it := &items[i]; len(it.appends) > 1 {
+			it.value = withField(it.value.(map[string]any), "value", joinedAlone(it.appends))
+		}
+	}
 }
 
 // appending is one place to which templates append.
@@ -221,7 +267,10 @@ func (m *merger) joinAnnotation(a appending, n *Change) error {
 	if n.bare() {
 		value = ""
 	}
-	whole := joined(value, n.parts)
+	whole, err := joined(m.ctx, value, n.parts)
+	if err != nil {
+		return err
+	}
 	if whole != value {
 		n.join(value)
 		a.object.put(a.key, whole)
@@ -240,10 +289,14 @@ func (m *merger) joinVariable(a appending, n *Change, item map[string]any) (behi
 			if other == "" && n.Do == Write {
 				other = n.Templates[0]
 			}
-			return nil, false, fragmentOf(n).conflict(a.at, other, podschema.Show(item), joined("", n.parts), why)
+			return nil, false, fragmentOf(n).conflict(a.at, other, podschema.Show(item), joinedAlone(n.parts), why)
 		}
 		reference := "$(" + name + ")"
-		behind := map[string]any{"name": name, "value": joined(reference, n.parts)}
+		whole, err := joined(m.ctx, reference, n.parts)
+		if err != nil {
+			return nil, false, err
+		}
+		behind := map[string]any{"name": name, "value": whole}
 		if mayBeAbsent(item) {
 			m.warnings.add(n.parts[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" in front of the text that is appended")
 		}
@@ -259,7 +312,11 @@ func (m *merger) joinVariable(a appending, n *Change, item map[string]any) (behi
 	if n.bare() {
 		value = ""
 	}
-	if whole := joined(value, n.parts); whole != value {
+	whole, err := joined(m.ctx, value, n.parts)
+	if err != nil {
+		return nil, false, err
+	}
+	if whole != value {
 		n.join(item)
 		item = withField(item, "value", whole)
 		a.list.replace(a.key, item)

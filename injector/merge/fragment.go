@@ -440,7 +440,7 @@ func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 		elem = t.Elem()
 	}
 	items := make([]listItem, 0, len(v))
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for _, item := range v {
 		if directive.IsDelete(item) || directive.IsMarker(item) || appendsNothing(item) {
 			continue
@@ -448,11 +448,14 @@ func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 		it := listItem{value: f.clean(elem, item), first: isFirst(item)}
 		if keyed {
 			if key, ok := id.Key(it.value); ok {
-				if seen[key] && (id.Set() || directive.Appends(item)) {
-					appendAlso(items, key, item)
+				at, twice := seen[key]
+				if twice && directive.Appends(item) {
+					appendAlso(items, at, item)
+				}
+				if twice && (id.Set() || directive.Appends(item)) {
 					continue
 				}
-				it.key, seen[key] = key, true
+				it.key, seen[key] = key, len(items)
 			}
 			if p, ok := partOf(item); ok {
 				it.appends = []part{p}
@@ -460,6 +463,7 @@ func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 		}
 		items = append(items, it)
 	}
+	joinAppends(items)
 	var o *order
 	if keyed {
 		o = localOrder(id, v)

@@ -141,20 +141,21 @@ func valuesOf(items []listItem) []any {
 }
 
 func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []listItem) {
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for _, item := range v {
 		if appendsNothing(item) {
 			continue
 		}
 		value := f.clean(id.Elem, item)
 		key, ok := id.Key(value)
-		if ok && seen[key] {
-			appendAlso(items, key, item)
+		at, twice := seen[key]
+		if ok && twice && at < len(items) && directive.Appends(item) {
+			appendAlso(items, at, item)
 		}
-		if !ok || seen[key] {
+		if !ok || twice {
 			continue
 		}
-		seen[key] = true
+		seen[key] = len(items)
 		raw, _ := item.(map[string]any)
 		it := listItem{key: key, raw: raw, value: value, first: isFirst(item)}
 		if p, ok := partOf(item); ok {
@@ -166,6 +167,7 @@ func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []l
 			items = append(items, it)
 		}
 	}
+	joinAppends(items)
 	return deleted, items
 }
 

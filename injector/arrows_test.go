@@ -85,6 +85,7 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 		"injector/merge":      {"templates/facts", "templates/directive", "templates/podschema", "templates/rawjson"},
 		"injector/apply":      {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/required":   {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/clash":      {"injector/merge", "templates/directive", "templates/podschema"},
 		"injector/patch":      {"templates/facts", "templates/rawjson"},
 		"injector/reason":     {},
 		"templates/directive": {"templates/facts", "templates/nearest", "templates/podschema", "templates/rawjson"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/apply"
+	"github.com/pillion-dev/pillion/injector/clash"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -185,6 +186,9 @@ func (w *way) plan() error {
 		}
 		plan, err := merge.Merge(w.work.ctx, w.base, w.fragments, w.pipeline.statusKey)
 		if err == nil {
+			err = w.clash(&plan)
+		}
+		if err == nil {
 			w.planned = plan
 			return nil
 		}
@@ -198,12 +202,34 @@ func (w *way) plan() error {
 	}
 }
 
+// clash returns an error if the plan has ports or mounts that cannot stand beside each
+// other, with the annotation that ends it, if a parameter decides about it. A final pod
+// is compared with what required templates want, and with nothing else.
+func (w *way) clash(plan *merge.Plan) error {
+	if w.verifying {
+		return nil
+	}
+	found, warnings := clash.Find(*plan)
+	if found == nil {
+		plan.Warnings = append(plan.Warnings, warnings...)
+		return nil
+	}
+	if out, ok := w.rendered[found.Template]; ok {
+		t := w.template(found.Template)
+		if advice := templates.Advice(t.Deciding(found.Container, found.Path(), found.Value, out.Params), out.Params); advice != "" {
+			found.Advice = advice
+		}
+	}
+	return found
+}
+
 // faultOf returns the template whose fault a failed merge is.
 func faultOf(err error) (template string, code reason.Code) {
 	var conflict *merge.ConflictError
 	var fragment *merge.FragmentError
 	var pod *merge.PodError
 	var resources *merge.ResourcesError
+	var clashing *clash.Error
 	var large *apply.TooLargeError
 	var file *fileError
 	switch {
@@ -211,6 +237,8 @@ func faultOf(err error) (template string, code reason.Code) {
 		return file.template, file.code
 	case errors.As(err, &conflict):
 		return conflict.Template, reason.Conflict
+	case errors.As(err, &clashing):
+		return clashing.Template, reason.Conflict
 	case errors.As(err, &resources):
 		return resources.Template, reason.Conflict
 	case errors.As(err, &fragment):

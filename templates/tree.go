@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -285,14 +286,17 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 	if err != nil || v == nil {
 		return err
 	}
-	return q.add(it, v, out)
+	return q.add(r, it, v, out)
 }
 
 // add appends an item. In a list with keys the item must have the keys, and no other item
 // may have the same, unless both append to one variable. The item {$patch: replace} alone has none: it speaks of the list.
-func (q *sequence) add(it *item, v any, out *listSoFar) error {
+func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 	if m, ok := v.(map[string]any); ok && !directive.IsMarker(v) && q.typ != nil && len(q.typ.Keys()) > 0 {
 		if err := q.checkKeys(m, out); err != "" {
+			if advice := q.advice(r, it, m); advice != "" {
+				err += "; " + advice
+			}
 			return &failure{Place: it.Place, message: err}
 		}
 	}
@@ -302,6 +306,23 @@ func (q *sequence) add(it *item, v any, out *listSoFar) error {
 	}
 	out.items = append(out.items, v)
 	return nil
+}
+
+// advice says how a team changes the key of an item, if a parameter decides it.
+func (q *sequence) advice(r *renderer, it *item, m map[string]any) string {
+	var deciding []Parameter
+	for _, k := range q.typ.Keys() {
+		for i := range q.items {
+			if other := &q.items[i]; other.loop == nil {
+				for _, p := range r.template.deciding(expressionsAt(other.node, []string{k.Name}, ""), fmt.Sprint(m[k.Name]), r.made.params.ByName) {
+					if fmt.Sprint(r.made.params.ByName[p.Name]) == fmt.Sprint(m[k.Name]) && !slices.ContainsFunc(deciding, func(d Parameter) bool { return d.Name == p.Name }) {
+						deciding = append(deciding, p)
+					}
+				}
+			}
+		}
+	}
+	return Advice(deciding, r.made.params.ByName)
 }
 
 func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
@@ -371,7 +392,7 @@ func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out *l
 		if err != nil || v == nil {
 			return err
 		}
-		return q.add(it, v, out)
+		return q.add(r, it, v, out)
 	})
 }
 

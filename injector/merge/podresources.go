@@ -357,7 +357,7 @@ func (p *podResources) tooSmall(field, key string, has any, need resource.Quanti
 		request := podschema.Readable([]string{"spec", "resources", "requests", key})
 		return &ResourcesError{Template: n.Templates[0], Path: path, Why: fmt.Sprintf("sets %s to %s, and %s of the pod is %s; set the limit to %s at least in the pod, or less in the template", request, wanted, path, have, wanted)}
 	}
-	template, share := "", resource.Quantity{}
+	template, share, peak := "", resource.Quantity{}, resource.Quantity{}
 	for _, one := range p.parts {
 		asks, some := of(one)[corev1.ResourceName(key)]
 		if !some || one.adds {
@@ -366,9 +366,16 @@ func (p *podResources) tooSmall(field, key string, has any, need resource.Quanti
 		if template == "" {
 			template = one.templates[0]
 		}
-		if slices.Contains(one.templates, template) {
+		switch {
+		case !slices.Contains(one.templates, template):
+		case one.runs:
 			share.Add(asks)
+		case asks.Cmp(peak) > 0:
+			peak = asks
 		}
+	}
+	if peak.Cmp(share) > 0 {
+		share = peak
 	}
 	if template == "" {
 		return &ResourcesError{Template: p.last, Path: path, Why: fmt.Sprintf("needs %s at %s of the pod, which is %s; set it to %s at least in the pod", wanted, path, have, wanted)}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // injected checks the pod that a template gives.

@@ -38,6 +38,14 @@ var cachedTemplates = map[string]string{
          volumeMounts: [{$for: "p in params.paths", name: logs, mountPath: "${p}"}]}
       containers:
       - {$each: App, env: [{name: LOG_LEVEL, value: "${params.level}", $onConflict: KeepPod}, {name: LOG_NAME, value: "${container.name}"}], volumeMounts: [{name: logs, mountPath: /logs}]}`,
+	"rendered": `
+  parameters: [{name: level, type: string, default: info}, {name: extra, type: list, items: string}]
+  variables: [{name: of, expression: "container.name + params.level"}]
+  files: {a: "level ${params.level}\n", b: "${namespaceObject.metadata.name} ${params.level}", c: "${params.?extra.orValue([]).join(' ')}", d: "${string(kubernetes.minor)}"}
+  inject:
+    spec:
+      initContainers: [{name: rendered, image: "r:1", restartPolicy: Always, args: [a, "${params.?extra}", "${kubernetes.minor}"], volumeMounts: [{name: rendered-files, mountPath: /r}]}]
+      containers: [{$each: App, env: [{name: OF, value: "${variables.of}"}]}]`,
 	"twin": `
   parameters: [{name: level, type: string, default: info}]
   inject:
@@ -74,6 +82,7 @@ func cachedSet(t testing.TB) *templates.Set {
 func cachedRequest(t *rapid.T, set *templates.Set) Request {
 	one := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	r := Request{Operation: "CREATE", Templates: set, Namespace: templates.Namespace{Name: one("namespace", "shop", "bank"), Annotations: map[string]string{}}}
+	r.Kubernetes = templates.KubernetesVersion{Major: 1, Minor: rapid.IntRange(35, 36).Draw(t, "minor")}
 	add := func(annotations map[string]string, key string, values ...string) {
 		if value := one(key, append(values, "-")...); value != "-" {
 			annotations[key] = value
@@ -87,10 +96,12 @@ func cachedRequest(t *rapid.T, set *templates.Set) Request {
 	metadata := r.Pod["metadata"].(map[string]any)
 	ofPod := map[string]string{}
 	for _, annotations := range []map[string]string{r.Namespace.Annotations, ofPod} {
-		add(annotations, "pillion.dev/inject", "logs,twin", "twin", "logs,each,keep")
+		add(annotations, "pillion.dev/inject", "logs,twin", "twin", "rendered,twin", "logs,each,keep")
 		add(annotations, "logs.pillion.dev/level", "debug", "warn", "deb", "debug\x01", strings.Repeat("x", 21))
 		add(annotations, "logs.pillion.dev/paths", "/a", "/a,/b", "/b,/a")
 		add(annotations, "logs.pillion.dev/port", "80", "081", "x")
+		add(annotations, "rendered.pillion.dev/extra", "", "a,b", "$(A)")
+		add(annotations, "rendered.files.pillion.dev/a", "mine", "level info\n")
 		add(annotations, "twin.pillion.dev/level", "debug", "a")
 	}
 	if len(ofPod) > 0 {

@@ -2,9 +2,11 @@ package injector
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -14,12 +16,13 @@ import (
 // call, and has what the required templates want.
 func FuzzPods(f *testing.F) {
 	set := hostileSet(f)
-	namespace := templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "deny,over,keep,write,skip,each"}}
+	namespace := templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "deny,over,keep,write,skip,each,files"}}
 	for _, seed := range []string{
 		`{}`, `{"spec":null}`, `{"metadata":{"annotations":null},"spec":{"containers":[]}}`, `{"spec":{"containers":[{"name":"web","image":"x"}]}}`,
 		`{"metadata":{"annotations":{"pillion.dev/inject":"deny"}},"spec":{"containers":[{"name":"over","image":"auto"}],"initContainers":[{"name":"audit","image":"evil:1"}]}}`,
 		`{"metadata":{"annotations":{"pillion.dev/inject":"+keep,-over","pillion.dev/status":"{\"v\":1,\"templates\":{\"audit\":\"x\"},\"pod\":{\"spec\":{\"initContainers\":{\"name=audit\":{\"$added\":true}}}}}"}},"spec":{"containers":[{"name":"keep","env":[{"name":"A"},{"name":"A","value":"c"}]}],"initContainers":[{"name":"audit"}]}}`,
 		`{"spec":{"containers":[{"name":"web","securityContext":{"runAsNonRoot":false},"env":[{"name":"HTTPS_PROXY","valueFrom":{}}]}],"volumes":[{"name":"audit","hostPath":{"path":"/"}}],"ephemeralContainers":[{"name":"deny"}]}}`,
+		`{"metadata":{"annotations":{"files.files.pillion.dev/own":"mine"}},"spec":{"containers":[{"name":"web","ports":[{"containerPort":"x"}]}],"volumes":[{"name":"files-files","downwardAPI":{}}]}}`,
 		`{"metadata":[],"spec":{"containers":{}}}`, `{"metadata":{"labels":{"a":1},"annotations":{"a":[]}},"spec":{"containers":[1,null,{"name":1},{"name":"web","env":{}}]}}`, `{"spec":{"containers":[{"name":"a","future":12345678901234567890.10}],"resources":{"limits":{"cpu":"1"}}}}`,
 	} {
 		f.Add(seed)
@@ -53,6 +56,9 @@ func FuzzPods(f *testing.F) {
 				t.Fatalf("a refusal with the code %q and %d reasons: %s", out.Code, len(out.Refusals), out.Message)
 			}
 			return
+		}
+		if slices.ContainsFunc(out.Templates, func(o TemplateOutcome) bool { return o.Name == "files" && o.Code == reason.Injected }) && annotationsOf(out.Pod)["files.files.pillion.dev/own"] != "text\n" {
+			t.Fatalf("the template's file is %q", annotationsOf(out.Pod)["files.files.pillion.dev/own"])
 		}
 		request.Pod = out.Pod
 		again, err := pipeline.Inject(t.Context(), request)

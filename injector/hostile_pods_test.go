@@ -47,6 +47,11 @@ var hostileTemplates = map[string]string{
   inject: {spec: {containers: [{name: skip, image: "skip:1"}]}}`,
 	"each": `
   inject: {spec: {initContainers: [{$for: c in pod.spec.containers, name: "for-${c.name}", image: "for:1"}]}}`,
+	"files": `
+  onConflict: KeepPod
+  variables: [{name: port, expression: "dyn(container).?ports[?0].?containerPort.orValue(1)"}]
+  files: {own: "text\n", pods: "${string(size(pod.spec.containers))}"}
+  inject: {spec: {containers: [{$each: App, volumeMounts: [{name: files-files, mountPath: /files}], env: [{name: PORT, value: "${string(variables.port)}"}]}]}}`,
 }
 
 func hostileSet(t testing.TB, edit ...string) *templates.Set {

@@ -70,6 +70,30 @@ var visibleDocs = map[string]string{
 	"kubernetes":      "the API server's version, as the numbers `kubernetes.major` and `kubernetes.minor`: `$if: kubernetes.minor >= 35`. Pillion reads it every twenty seconds; while API servers are upgraded, either version may count. Offline it is that of `--kube-version`, or the newest that this build knows",
 }
 
+// filesExample is a template's spec in the reference.
+const filesExample = `
+parameters: [{name: logLevel, type: string, enum: [info, debug], default: info}]
+files:
+  agent.yaml: |
+    level: ${params.logLevel}
+    namespace: ${namespaceObject.metadata.name}
+inject:
+  spec:
+    initContainers:
+    - name: agent
+      image: registry.example.com/agent:1
+      restartPolicy: Always
+      args: [--config, /etc/agent/agent.yaml]
+      volumeMounts: [{name: agent-files, mountPath: /etc/agent, readOnly: true}]
+`
+
+func TestTheExampleOfFilesCompiles(t *testing.T) {
+	text := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: agent}\nspec:" + strings.ReplaceAll(filesExample, "\n", "\n  ")
+	if _, warnings, err := templates.Compile([]byte(text), templates.Options{}); err != nil || len(warnings) > 0 {
+		t.Errorf("%v, %v", warnings, err)
+	}
+}
+
 // functionDocs are the functions that Kubernetes' policies do not have.
 var functionDocs = [][2]string{
 	{"toJson(x)", "any value as JSON, its keys in order"},
@@ -124,6 +148,18 @@ func reference(t *testing.T) string {
 	line("this version does not know, `dyn(pod).spec.newField` reads one, and `allowUnknownFields: true` allows all.\n")
 	line("\n`matchConditions` leave the pod as it is where one is false. `validations` refuse the pod with their message, for instance")
 	line("`{name: container-exists, expression: \"pod.spec.containers.exists(c, c.name == params.container)\", messageExpression: \"'no container ' + params.container\"}`.\n")
+	line("A variable that reads `container` has a value for each container, and can be read only in an item with `$each`:")
+	line("`{name: port, expression: \"container.?ports[?0].?containerPort.orValue(0)\"}`. What `$for` binds, variables do not see.\n")
+	line("## Files\n")
+	line("`files` gives a sidecar its configuration, rendered for the pod: no ConfigMap in the namespace, and no right to write one.\n")
+	line("```yaml\n%s```\n", strings.TrimPrefix(filesExample, "\n"))
+	line("Pillion puts each file into the annotation `TEMPLATE.files.pillion.dev/NAME` of the pod, and gives the pod the volume `TEMPLATE-files`, a downward API volume that has them all. The template's containers mount it as any volume;")
+	line("`subPath: NAME` mounts one file. Every byte arrives as it is rendered. A file whose text is one `${…}` that gives null or none is left out.\n")
+	line("- Not for secrets: whoever reads pods reads their annotations. Mount a Secret, or pass `valueFrom.secretKeyRef`.")
+	line("- Not for what changes while the pod runs: the file is rendered when the pod is created. Not for large data: all annotations of a pod together take %d KiB at most, and the pod is refused as `TemplateTooExpensive` otherwise, with the size.", 256)
+	line("- A file's name has at most 63 letters, digits, `-`, `_` and `.`; the template's name at most 57 characters; a template at most 64 files.")
+	line("- A pod that brings such an annotation or such a volume along is refused (`Conflict`), with `KeepPod` as well, unless it is what the template renders: the sidecar would read the pod's text for the template's. Nor may another webhook change them.")
+	line("- Not with `required`: whoever may update a pod may change its annotations later, the file changes with them, and nobody verifies metadata then.\n")
 	line("## Directives\n")
 	line("Keys that begin with `$`, in `inject`.\n")
 	line("| directive | stands on | what it does |\n| --- | --- | --- |")

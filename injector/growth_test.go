@@ -153,6 +153,8 @@ var growths = []growth{
 	{what: "variables,sidecar", size: 20000, library: []string{"fluent-bit"}, shape: func(n int) shape { return shape{containers: 1, env: n} }},
 	{what: "volumes", size: 1000, library: []string{"fluent-bit"}, shape: func(n int) shape { return shape{containers: 1, volumes: n} }},
 	{what: "templates", size: 64, manifests: sidecars, shape: small},
+	{what: "files,volumes", size: 256, manifests: func(n int) []string { return withFiles(n / 8) }, shape: func(n int) shape { return shape{containers: 1, volumes: n} }},
+	{what: "variable-of-each,containers", size: 1000, manifests: one(perContainerManifest), shape: containers},
 	{what: "items", size: 4000, manifests: items(""), shape: small},
 	{what: "items", size: 10000, manifests: func(n int) []string {
 		return []string{listing("args", n, func(i int) string { return fmt.Sprintf("i%d", i) })}
@@ -313,6 +315,23 @@ func sidecars(n int) []string {
 	}
 	return manifests
 }
+
+// withFiles are templates with two files each.
+func withFiles(n int) []string {
+	manifests := make([]string, n)
+	for i := range manifests {
+		name := fmt.Sprintf("bench-%d", i)
+		manifests[i] = strings.Replace(manifestHead, "bench", name, 1) +
+			fmt.Sprintf("  files: {a: \"of ${pod.spec.containers[0].name}\", b: text}\n  inject: {spec: {initContainers: [{name: s%d, image: \"s:1\", volumeMounts: [{name: %s-files, mountPath: /f}]}]}}", i, name)
+	}
+	return manifests
+}
+
+// perContainerManifest reads a variable of each container twice.
+const perContainerManifest = manifestHead + `
+  variables: [{name: of, expression: "container.name + container.?image.orValue('')"}]
+  inject: {spec: {containers: [{$each: App, env: [{name: ONE, value: "${variables.of}"}]}, {$each: App, env: [{name: TWO, value: "${variables.of}"}]}]}}
+`
 
 // volumes are put into a list of the pod's.
 func volumes(n int) []string {

@@ -363,7 +363,7 @@ func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
 	case "scale", "minQ", "maxQ":
 		return 2, true
 	case "requests", "limits":
-		return 2 + containersIn(args[0]), true
+		return 2 + 5*containersIn(args[0]), true
 	}
 	return 0, false
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -235,6 +236,30 @@ func TestATemplateHasTheFieldsOfEachVersion(t *testing.T) {
 			t.Errorf("the projected volume is %s", pretty(sources))
 		}
 	}
+}
+
+// A mode of an emptyDir is a field of 1.37, and behind a feature gate there.
+func TestARequiredTemplateMissesAFieldThatTheAPIServerDoesNotServe(t *testing.T) {
+	t.Parallel()
+	gated := strings.Replace(plainSpec, "emptyDir: {}", "emptyDir: {mode: 448}", 1)
+	name := served(t, gated)
+	pod := newNamespace(t, asking(name), nil).mustCreate(t, newPod("web", nil))
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == name && (v.EmptyDir == nil || v.EmptyDir.Mode != nil) {
+			t.Errorf("the volume is %s", pretty(v))
+		}
+	}
+	team := unique("team")
+	m := manifest{name: unique("audit"), spec: "\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: " + team + "}}}" + gated}
+	m.apply(t)
+	waitRequired(t, map[string]string{"team": team})
+	n := newNamespace(t, nil, map[string]string{"team": team, injectionLabel: "enforced"})
+	eventually(t, soon, func() error {
+		if _, err := n.preview(t, newPod("web", nil)); err == nil || !strings.Contains(err.Error(), "template "+m.name+": spec.volumes[name="+m.name+"]") || !strings.Contains(err.Error(), "(RequiredMissing") {
+			return fmt.Errorf("a pod of the required template: %v", err)
+		}
+		return nil
+	})
 }
 
 // nextPod is a pod as an API server of a later version could send it: in each kind of place,

@@ -214,15 +214,15 @@ func TestEveryTemplateThatCanRefuseAPodHasACaseOfIt(t *testing.T) {
 }
 
 func TestSidecarsAreNativeBoundedProbedAndUnprivileged(t *testing.T) {
-	// What has no port to ask: a shell that waits, and an agent that only calls out.
-	withoutProbe := []string{"debug-toolbox", "vault-agent"}
+	// What has no port to ask: a shell that waits, an agent that only calls out, and what copies.
+	withoutProbe := []string{"debug-toolbox", "vault-agent", "opentelemetry-java"}
 	for _, name := range library.Names() {
 		values := map[string]any{}
 		if name == "istio-proxy" { // where Istio's CNI plugin redirects
 			values["defaults"] = map[string]any{name: map[string]any{"init": false}}
 		}
 		for _, c := range added(t, compile(t, name, values)) {
-			isInit := c["name"] == "vault-agent-init"
+			isInit := c["name"] == "vault-agent-init" || c["name"] == "opentelemetry-java" // it copies, and ends
 			if c["restartPolicy"] != "Always" && !isInit {
 				t.Errorf("%s: the restartPolicy of %s is %v; a Job with it would never finish", name, c["name"], c["restartPolicy"])
 			}

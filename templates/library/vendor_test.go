@@ -16,9 +16,10 @@ import (
 // vendorPrefixes are the prefixes of the annotations in a template's variable forms whose
 // keys have none.
 var vendorPrefixes = map[string]string{
-	"daprd":       "dapr.io/",
-	"istio-proxy": "",
-	"vault-agent": "vault.hashicorp.com/",
+	"daprd":              "dapr.io/",
+	"istio-proxy":        "",
+	"opentelemetry-java": "instrumentation.opentelemetry.io/",
+	"vault-agent":        "vault.hashicorp.com/",
 }
 
 var formKey = regexp.MustCompile(`'([A-Za-z0-9./-]+)': '`)

@@ -85,3 +85,10 @@ func TestVariablesAreEvaluatedOnceForWhatTheyRead(t *testing.T) {
 		t.Errorf("a variable of 400 containers: %v; want the bound on costs", err)
 	}
 }
+
+// A variable that fails is evaluated once as well, however often its error is caught.
+func TestAVariableThatFailsIsEvaluatedOnce(t *testing.T) {
+	tmpl := compiled(t, `variables: [{name: bad, expression: "lists.range(2000).map(i, pod.spec.containers[9 + i].name == '')[0]"}]
+inject: {spec: {hostNetwork: "${lists.range(2000).exists(i, variables.bad || i == 1999)}"}}`)
+	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment, `{"spec":{"hostNetwork":true}}`)
+}

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,19 +24,69 @@ func missingKey(failed *types.Err) (string, bool) {
 	return "", false
 }
 
-// placeOf returns the id of the first step of the expression to the key that an error says is
-// not there. It is 0 if there is none.
+// placeOf returns the id of the step to the key that an error says is not there, where the
+// error has the place of something around it, or none: the macros that are true for some or
+// for all items, and conditions, keep no place. It is 0 if the error has the place of a step,
+// or there is no step to the key.
 func (e *Expression) placeOf(failed *types.Err) (id int64) {
 	key, ok := missingKey(failed)
 	if !ok {
 		return 0
 	}
-	celast.PreOrderVisit(e.ast.Expr(), celast.NewExprVisitor(func(x celast.Expr) {
-		if on, field, _ := step(x); on != nil && field == key && id == 0 {
-			id = x.ID()
+	within, _ := find(e.ast.Expr(), failed.NodeID(), nil)
+	if within == nil {
+		return e.stepTo(e.ast.Expr(), key)
+	}
+	if on, _, _ := step(within); on != nil {
+		return 0
+	}
+	if id = e.stepTo(within, key); id == 0 {
+		id = e.stepTo(e.ast.Expr(), key)
+	}
+	return id
+}
+
+// stepTo returns the id of the step to a key in a part of an expression. It is 0 if there is
+// none, or if it may be one of several.
+func (e *Expression) stepTo(within celast.Expr, key string) (id int64) {
+	texts := map[string]int64{}
+	celast.PreOrderVisit(within, celast.NewExprVisitor(func(x celast.Expr) {
+		asked := x.Kind() == celast.SelectKind && x.AsSelect().IsTestOnly()
+		if on, field, _ := step(x); on == nil || field != key || asked || alwaysThere(x) {
+			return
+		}
+		if text, err := parser.Unparse(x, e.ast.SourceInfo()); err == nil && texts[text] == 0 {
+			texts[text], id = x.ID(), x.ID()
 		}
 	}))
+	if len(texts) > 1 {
+		return 0
+	}
 	return id
+}
+
+// alwaysThere reports whether every pod has what a chain of steps leads to.
+func alwaysThere(last celast.Expr) bool {
+	root, steps := chain(last)
+	if root.Kind() != celast.IdentKind {
+		return false
+	}
+	if root.AsIdent() == podName {
+		return firstOptional(steps) == len(steps)
+	}
+	_, field, _ := step(last)
+	return len(steps) == 1 && (field == "name" || field == "image")
+}
+
+// chain returns what a chain of steps begins with, and the steps in order.
+func chain(last celast.Expr) (root celast.Expr, steps []celast.Expr) {
+	root = last
+	for on, _, _ := step(root); on != nil; on, _, _ = step(root) {
+		steps = append(steps, root)
+		root = on
+	}
+	slices.Reverse(steps)
+	return root, steps
 }
 
 // suggestion ends the message about a field, a key or an item that is not there: the author's
@@ -86,12 +137,7 @@ func step(x celast.Expr) (on celast.Expr, field string, index celast.Expr) {
 
 // optional writes a chain of steps so that it has a value where the key is missing.
 func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string) string {
-	var steps []celast.Expr
-	root := last
-	for on, _, _ := step(root); on != nil; on, _, _ = step(root) {
-		steps = append([]celast.Expr{root}, steps...)
-		root = on
-	}
+	root, steps := chain(last)
 	missing := -1
 	for i, s := range steps {
 		_, field, index := step(s)
@@ -107,6 +153,9 @@ func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string
 	text, err := parser.Unparse(root, info)
 	if missing < 0 || err != nil {
 		return ""
+	}
+	if e.typeOf(root, around) != nil {
+		missing = min(missing, firstOptional(steps))
 	}
 	for i, s := range steps {
 		_, field, index := step(s)
@@ -137,6 +186,21 @@ func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string
 		return where + text + ".hasValue()"
 	}
 	return where + text + ".orValue(" + e.otherwise(last, around) + ")"
+}
+
+// firstOptional returns the first step to something that not every pod or container has.
+func firstOptional(steps []celast.Expr) int {
+	before, first := "", false // the field before, and whether the step before is to the first container
+	for i, s := range steps {
+		_, field, index := step(s)
+		toFirst := index != nil && before == "containers" && index.Kind() == celast.LiteralKind && fmt.Sprint(index.AsLiteral().Value()) == "0"
+		ofFirst := first && (field == "name" || field == "image")
+		if !toFirst && !ofFirst && (i > 1 || field != "metadata" && field != "spec" && field != "containers") {
+			return i
+		}
+		before, first = field, toFirst
+	}
+	return len(steps)
 }
 
 // quoted writes a text as a literal of CEL, in the quotes that need no escape in a manifest.

@@ -114,11 +114,12 @@ func (e *Expression) explain(err error) string {
 	}
 	info := e.ast.SourceInfo()
 	id := failed.NodeID()
-	if _, known := info.GetOffsetRange(id); !known {
-		// The macros that are true for some or for all items keep an error without its place.
-		if id = e.placeOf(failed); id == 0 {
-			return message
-		}
+	_, known := info.GetOffsetRange(id)
+	if closer := e.placeOf(failed); closer != 0 {
+		id, known = closer, true
+	}
+	if !known {
+		return message
 	}
 	offset := offsetOf(e.source, info.GetStartLocation(id))
 	return message + ", in the expression " + show.Marked(e.source, offset) + e.suggestion(failed, id)

@@ -83,7 +83,13 @@ func unorderedRanges(checked *cel.Ast) map[int64]bool {
 func sortRanges(a *celast.AST, ids map[int64]bool) {
 	factory := celast.NewExprFactory()
 	next := celast.MaxID(a)
-	fresh := func(int64) int64 { next++; return next }
+	fresh := func(old int64) int64 {
+		next++
+		if place, known := a.SourceInfo().GetOffsetRange(old); known {
+			a.SourceInfo().SetOffsetRange(next, place) // for messages
+		}
+		return next
+	}
 	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() != celast.ComprehensionKind {
 			return

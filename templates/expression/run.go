@@ -109,6 +109,7 @@ func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() ma
 // values of those that do not read the container.
 func (r *Run) lazyVariables(s *Scope) ref.Val {
 	values := make(map[string]ref.Val, len(r.names.variables))
+	var failed map[string]error // an expression may catch an error, and read the variable again
 	shared, _ := r.variables.(*object)
 	hidden := func(name string) bool { return shared == nil && r.names.perContainer[name] }
 	return &object{
@@ -121,6 +122,9 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 			if v, ok := values[name]; ok {
 				return v, nil
 			}
+			if err := failed[name]; err != nil {
+				return nil, err
+			}
 			e, ok := r.names.variables[name]
 			switch {
 			case !ok:
@@ -130,7 +134,11 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 			}
 			v, err := e.evaluate(s)
 			if err != nil {
-				return nil, fmt.Errorf("variable %s: %w", name, err)
+				if failed == nil {
+					failed = map[string]error{}
+				}
+				failed[name] = fmt.Errorf("variable %s: %w", name, err)
+				return nil, failed[name]
 			}
 			values[name] = v
 			return v, nil

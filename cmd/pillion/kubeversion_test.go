@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,13 +16,16 @@ import (
 
 func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lockedLog
+		var mu sync.Mutex
 		body, failing := `{"major": "1", "minor": "34+", "gitVersion": "v1.34.1-eks"}`, true
 		k := newKubeVersion(func(ctx context.Context) ([]byte, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
 				t.Error("a read has no deadline")
 			}
 			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
 			if failing {
 				return nil, errors.New("no answer")
 			}
@@ -29,6 +33,13 @@ func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		if k.Ready() == nil || k.Version() != templates.NewestKubernetes() {
 			t.Errorf("before the first read: ready %v, version %v", k.Ready(), k.Version())
+		}
+		answer := func(text string) { // the empty text: none
+			mu.Lock()
+			defer mu.Unlock()
+			if failing = text == ""; !failing {
+				body = text
+			}
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -40,26 +51,45 @@ func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 			if got := k.Version().String(); got != want || k.Ready() != nil {
 				t.Errorf("version %s, want %s; %v", got, want, k.Ready())
 			}
-			if lines := log.String(); says == "" != (lines == "") || !strings.Contains(lines, says) || strings.Count(lines, "\n") > 1 {
+			if lines := log.take(); says == "" != (lines == "") || !strings.Contains(lines, says) || strings.Count(lines, "\n") > 1 {
 				t.Errorf("the log says %q; want one line with %q", lines, says)
 			}
-			log.Reset()
 		}
 		within(2*time.Second, templates.NewestKubernetes().String(), "the newest that this build knows")
 		within(time.Minute, templates.NewestKubernetes().String(), "") // said once
-		failing = false
+		answer(body)
 		within(30*time.Second, "1.34", "version=1.34")
-		body = `{"major": "1", "minor": "35"}`
+		answer(`{"major": "1", "minor": "35"}`)
 		within(time.Minute, "1.35", "version=1.35")
-		failing = true
+		answer("")
 		within(time.Minute, "1.35", "the last that was read")
-		failing = false
+		answer(`{"major": "1", "minor": "35"}`)
 		within(time.Minute, "1.35", "version=1.35")
-		body = `{"major": "", "minor": ""}`
+		answer(`{"major": "", "minor": ""}`)
 		within(time.Minute, "1.35", "is no version of Kubernetes")
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// lockedLog keeps what is logged until it is taken.
+type lockedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *lockedLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+func (l *lockedLog) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }

@@ -33,8 +33,10 @@ import (
 )
 
 // Certificates by each provider, on a ground of their own: two API servers, three
-// replicas, and pods created all the time.
+// replicas, and pods created all the time. Most of its time is waiting for certificates to
+// end, so other tests run beside it.
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	g := newCertsGround(t)
 	t.Run("self-signed: rotations cost no admission, damage heals within a second", g.testRotation)
 	t.Run("self-signed: a revoked CA is gone within seconds, under load", g.testRevoked)

@@ -24,9 +24,9 @@ import (
 // A line for a version that the libraries of this build do not know yet is all that a test
 // of it takes: nothing here reads the field.
 type newField struct {
-	since                                  int // the minor version that serves it without a feature gate being set
-	says                                   string
-	spec, container, variable, volume, pod string
+	since                             int // the minor version that serves it without a feature gate being set
+	says                              string
+	spec, container, variable, volume string
 }
 
 var newFields = map[string]newField{

@@ -179,6 +179,8 @@ var growths = []growth{
 	}, shape: small},
 	{what: "tolerations", size: 1000, manifests: one(toleratingManifest), shape: func(n int) shape { return shape{containers: 1, tolerations: n} }},
 	{what: "limits-of-the-pod", size: 2000, manifests: one(sidecarManifest), shape: func(n int) shape { return shape{containers: n / 10, limits: n} }},
+	{what: "limits-of-the-pod,each", size: 500, manifests: one(requestingManifest), shape: func(n int) shape { return shape{containers: n, limits: n} }},
+	{what: "ports", size: 4000, manifests: one(listeningManifest), shape: func(n int) shape { return shape{containers: n, ports: true} }},
 	{what: "required,containers", size: 600, manifests: one(requiredManifest), shape: containers},
 	{what: "required,forged", size: 1600, manifests: one(requiredManifest), shape: func(n int) shape { return shape{containers: 100, forged: n} }},
 	{what: "required,mounts", size: 1000, manifests: requiredMounts, shape: small},
@@ -378,9 +380,28 @@ type shape struct {
 	limits                                int // resources that the pod as a whole has limits of
 	sources                               int // variables of one name in one container, with sources
 	forged, removed                       int // places and removed items in a forged record
+	ports                                 bool
 }
 
 func containers(n int) shape { return shape{containers: n, env: 2} }
+
+// requestingManifest has each container of the pod request something, huge pages included.
+const requestingManifest = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: requesting}
+spec:
+  inject: {spec: {containers: [{$each: App, resources: {requests: {cpu: 1m, hugepages-1Mi: 1Mi}, limits: {hugepages-1Mi: 1Mi}}}]}}
+`
+
+// listeningManifest adds a sidecar with a port, and a mount that is written in an unusual way.
+const listeningManifest = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: listening}
+spec:
+  inject: {spec: {initContainers: [{name: listening, image: "s:1", restartPolicy: Always, ports: [{containerPort: 9, name: listening}], volumeMounts: [{name: v, mountPath: /v/}]}], volumes: [{name: v, emptyDir: {}}]}}
+`
 
 func small(int) shape { return shape{containers: 1, env: 2} }
 
@@ -403,9 +424,13 @@ func (s shape) pod(tb testing.TB, asks string) []byte {
 			}
 		}
 		mounts = append(mounts, json.RawMessage(tokenMount))
-		containers = append(containers, map[string]any{"name": fmt.Sprintf("app-%d", i), "image": "app:1", "env": env, "volumeMounts": mounts,
+		container := map[string]any{"name": fmt.Sprintf("app-%d", i), "image": "app:1", "env": env, "volumeMounts": mounts,
 			"workingDir": "/x", "lifecycle": map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": 1}}},
-			"livenessProbe": map[string]any{"httpGet": map[string]any{"port": 80}}})
+			"livenessProbe": map[string]any{"httpGet": map[string]any{"port": 80}}}
+		if s.ports {
+			container["ports"] = []any{map[string]any{"containerPort": 1000 + i, "name": fmt.Sprintf("p%d", i)}}
+		}
+		containers = append(containers, container)
 	}
 	volumes = append(volumes, json.RawMessage(tokenVolume))
 	var tolerations []any
@@ -420,7 +445,7 @@ func (s shape) pod(tb testing.TB, asks string) []byte {
 	if s.limits > 0 {
 		limits := map[string]any{}
 		for i := range s.limits {
-			limits[fmt.Sprintf("example.com/r%d", i)] = "1"
+			limits[fmt.Sprintf("hugepages-%dMi", i)] = "1"
 		}
 		spec["resources"] = map[string]any{"limits": limits}
 	}

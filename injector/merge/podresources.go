@@ -127,56 +127,75 @@ func (p *podResources) fields(field string) map[string]any {
 	return objectOf(objectOf(p.spec.fields["resources"])[field])
 }
 
-// grown returns q, the pod's own, with what the templates' containers ask for beside
-// it: the sidecars' sum, or more if a template's init container needs more while it runs. It
-// returns the templates that ask.
-func (p *podResources) grown(key string, q resource.Quantity, of func(asking) corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) (resource.Quantity, []string) {
-	var by []string
-	peaks := false
-	grown := q.DeepCopy()
+// shares are what the containers of templates that add ask for of each resource.
+type shares struct {
+	// beside is the sidecars' sum, peak the most that an init container of theirs needs while
+	// it runs.
+	beside, peak map[string]resource.Quantity
+	// by are the templates that ask.
+	by map[string][]string
+}
+
+// sharesOf sums up one side of the parts; total does so for a whole pod.
+func (p *podResources) sharesOf(of func(asking) corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) shares {
+	s := shares{beside: map[string]resource.Quantity{}, by: map[string][]string{}}
+	over := map[string]bool{}
 	for _, one := range p.parts {
-		share, asks := of(one)[corev1.ResourceName(key)]
-		if !one.adds || !asks {
+		if !one.adds {
 			continue
 		}
-		for _, name := range one.templates {
-			if !slices.Contains(by, name) {
-				by = append(by, name)
+		for name, share := range of(one) {
+			key := string(name)
+			for _, template := range one.templates {
+				if !slices.Contains(s.by[key], template) {
+					s.by[key] = append(s.by[key], template)
+				}
+			}
+			if one.runs {
+				sum := s.beside[key]
+				sum.Add(share)
+				s.beside[key] = sum
+			} else if name, ok := one.container["name"].(string); ok {
+				over[name] = true
 			}
 		}
-		if one.runs {
-			grown.Add(share)
-		} else {
-			peaks = true
-		}
 	}
-	if !peaks {
-		return grown, by
+	if len(over) == 0 {
+		return s
 	}
 	// While an init container runs, so do the sidecars before it.
 	var beside []any
 	inits, _ := p.spec.fields["initContainers"].([]any)
 	for _, c := range inits {
-		adds := slices.ContainsFunc(p.parts, func(one asking) bool { return one.adds && !one.runs && one.container["name"] == objectOf(c)["name"] })
-		if adds || objectOf(c)["restartPolicy"] == "Always" {
+		if name, _ := objectOf(c)["name"].(string); over[name] || objectOf(c)["restartPolicy"] == "Always" {
 			beside = append(beside, c)
 		}
 	}
-	if peak := total(map[string]any{"initContainers": beside})[key]; peak.Cmp(grown) > 0 {
-		grown = peak
+	s.peak = total(map[string]any{"initContainers": beside})
+	return s
+}
+
+// grown returns q, the pod's own, with what the templates' containers ask for beside it: the
+// sidecars' sum, or more if a template's init container needs more while it runs.
+func (s shares) grown(key string, q resource.Quantity) resource.Quantity {
+	grown := q.DeepCopy()
+	grown.Add(s.beside[key])
+	if peak := s.peak[key]; peak.Cmp(grown) > 0 && len(s.by[key]) > 0 {
+		return peak
 	}
-	return grown, by
+	return grown
 }
 
 func (p *podResources) addLimits() {
 	limits := p.fields("limits")
+	shares := p.sharesOf(func(one asking) corev1.ResourceList { return one.limits }, podschema.ContainerLimits)
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
 		own, ok := podschema.ParseQuantity(limits[key])
 		if !ok || !podschema.IsPodResource(key) || p.settled(p.at("limits").field(key)) {
 			continue
 		}
-		if grown, by := p.grown(key, own, func(one asking) corev1.ResourceList { return one.limits }, podschema.ContainerLimits); grown.Cmp(own) > 0 {
-			p.write("limits", key, limits[key], grown, by)
+		if grown := shares.grown(key, own); grown.Cmp(own) > 0 {
+			p.write("limits", key, limits[key], grown, shares.by[key])
 		}
 	}
 }
@@ -236,23 +255,26 @@ func (p *podResources) addRequests() {
 			}
 		}
 	}
+	shares := p.sharesOf(func(one asking) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
 	base, wanted := podschema.DerivedRequests(objectOf(p.base["spec"]), keys), podschema.DerivedRequests(p.spec.fields, keys)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		here := p.at("requests").field(key)
 		if p.settled(here) {
 			continue
 		}
+		// The API server makes less of the containers' requests where only sidecars request
+		// something, and the pod's limit stood for the app's request.
 		stands := requests[key]
 		own, named := podschema.ParseQuantity(stands)
 		derived, had := base[key]
 		will, has := wanted[key]
 		switch made := had && podschema.SameQuantity(stands, derived); {
 		case named && !made:
-			p.raise(key, stands, own)
+			p.raise(shares, key, stands, own)
 		case !had && has:
 			p.expect(here, requests)
-		case had && has && !p.leavesTo(key, derived, will):
-			p.raise(key, stands, derived)
+		case had && has && less(will, shares.grown(key, derived)):
+			p.raise(shares, key, stands, derived)
 		case made && has && will.Cmp(derived) != 0:
 			o, _ := p.spec.object("resources")
 			o, _ = o.object("requests")
@@ -264,20 +286,12 @@ func (p *podResources) addRequests() {
 	}
 }
 
-// leavesTo reports whether what the API server will make of the containers' requests is
-// not less than what it made of them and the sidecars' take: it makes less where only
-// sidecars request something, and the pod's limit stood for the app's request.
-func (p *podResources) leavesTo(key string, derived, will resource.Quantity) bool {
-	grown, _ := p.grown(key, derived, func(one asking) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
-	return will.Cmp(grown) >= 0
-}
-
 // raise writes the request that the pod as a whole needs with the sidecars. It stands in
 // the pod now, or the API server would have made it.
-func (p *podResources) raise(key string, stands any, own resource.Quantity) {
-	grown, by := p.grown(key, own, func(one asking) corev1.ResourceList { return one.requests }, podschema.ContainerRequests)
+func (p *podResources) raise(shares shares, key string, stands any, own resource.Quantity) {
+	grown := shares.grown(key, own)
 	if stands == nil || grown.Cmp(own) > 0 {
-		p.write("requests", key, stands, grown, by)
+		p.write("requests", key, stands, grown, shares.by[key])
 	}
 }
 
@@ -337,6 +351,8 @@ func (p *podResources) check(base map[string]any) error {
 	}
 	return nil
 }
+
+func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }
 
 // lacks reports whether v is a quantity below q.
 func lacks(v any, q resource.Quantity) bool {

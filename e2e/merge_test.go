@@ -365,6 +365,35 @@ inject:
 	}
 }
 
+// The namespace enforces the level restricted. The template says nothing of security.
+func TestARestrictedNamespaceTakesASidecarThatPillionRestricts(t *testing.T) {
+	t.Parallel()
+	const spec = `
+%s
+inject:
+  spec:
+    initContainers: [{name: NAME, image: "NAME:1", restartPolicy: Always}]
+    containers: [{name: NAME-app, image: "NAME:1"}]
+`
+	restricted, bare := served(t, fmt.Sprintf(spec, "containerSecurity: Restricted")), served(t, fmt.Sprintf(spec, ""))
+	n := newNamespace(t, nil, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	pod := func(ask string) *corev1.Pod {
+		p := newPod("web", asking(ask))
+		no, yes := false, true
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes}
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}
+		return p
+	}
+	if _, err := n.preview(t, pod(bare)); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
+		t.Errorf("without containerSecurity: %v", err)
+	}
+	if got, err := n.preview(t, pod(restricted)); err != nil || sidecar(got, restricted) == nil {
+		t.Errorf("with containerSecurity: Restricted: %v", err)
+	}
+}
+
 func TestPositionsPatchesAndRemovalsOnTheRealAPIServer(t *testing.T) {
 	t.Parallel()
 	name := served(t, `

@@ -42,6 +42,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/live":      {module + "certs"},
 		"offline/workload":    append(clients, module),
 		"offline/apirules":    append(clients, module),
+		"offline/predict":     append(clients, module+"injector", module+"certs"),
 		"offline/samples":     append(clients, module+"injector", module+"certs"),
 		"offline/lint":        append(clients, module+"injector/policy", module+"certs"),
 		"offline/cases":       append(clients, module+"certs"),

@@ -14,6 +14,8 @@ type Decided struct {
 	Parameters []Parameter
 	// Fixed: the manifest spells the value out, so it is the same for every pod.
 	Fixed bool
+	// Written: the template has something at the path, fixed or computed.
+	Written bool
 }
 
 // At says what decides the value at a path of the pod: names of fields, and for an item of a
@@ -23,7 +25,7 @@ func (t *Template) At(path []string) Decided {
 	t = t.full()
 	w := placeReader{names: t.names}
 	w.read(t.tree, path)
-	d := Decided{Fixed: w.constant && !w.expression}
+	d := Decided{Fixed: w.constant && !w.expression, Written: w.constant || w.expression}
 	for _, p := range t.Parameters() {
 		if slices.Contains(w.params, p.Name) {
 			d.Parameters = append(d.Parameters, p)

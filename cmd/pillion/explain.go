@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -49,7 +48,7 @@ missing.`,
 					ns, known := s.namespaces.of(p.Namespace)
 					key := o.prefix + "/status"
 					rec, _ := record.Parse(p.Object, key) // the run has warned of a record that cannot be read
-					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out, s.set), statusKey: key}
+					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out.Outcome, s.set), statusKey: key}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {
@@ -74,7 +73,7 @@ type explanation struct {
 	namespace string
 	// known reports whether --namespace-file has the namespace.
 	known bool
-	out   injector.Outcome
+	out   foretold
 	// standings compare an existing pod with a new one. A new pod has none.
 	standings []standing.Template
 	statusKey string
@@ -117,6 +116,9 @@ func (e explanation) write(w io.Writer) error {
 	if !e.out.Allowed {
 		fmt.Fprintf(w, "  refused: %s\n", e.out.Message)
 	}
+	for _, t := range e.out.troubles {
+		fmt.Fprintf(w, "  %s: %s\n", troubleWord(t), t)
+	}
 	for _, note := range e.notes() {
 		fmt.Fprintf(w, "  note: %s\n", note)
 	}
@@ -131,6 +133,8 @@ func (e explanation) verdict() string {
 	switch {
 	case !e.out.Allowed:
 		return fmt.Sprintf("refused (%s)", e.out.Code)
+	case e.out.refused():
+		return fmt.Sprintf("injected (%s), and then refused by the cluster", e.out.Code)
 	case lag != "" && !slices.ContainsFunc(e.standings, func(t standing.Template) bool { return t.Has != "" }):
 		return fmt.Sprintf("not injected; %s; created now: %s", lag, e.out.Code)
 	case lag != "":

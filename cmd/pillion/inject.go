@@ -11,8 +11,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
@@ -72,7 +72,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 				return nil, err
 			}
 			report(cmd.ErrOrStderr(), p, out)
-			refused = refused || !out.Allowed
+			refused = refused || out.refused()
 			if len(out.PodTemplateOperations) == 0 {
 				return p.Object, nil
 			}
@@ -92,13 +92,24 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 	return results, nil
 }
 
-func report(w io.Writer, p workload.Pod, out injector.Outcome) {
+func report(w io.Writer, p workload.Pod, out foretold) {
 	for _, warning := range out.Warnings {
 		fmt.Fprintf(w, "warning: %s: %s\n", p.Owner, warning)
 	}
 	if !out.Allowed {
 		fmt.Fprintf(w, "refused: %s: %s\n", p.Owner, out.Message)
 	}
+	for _, t := range out.troubles {
+		fmt.Fprintf(w, "%s: %s: %s\n", troubleWord(t), p.Owner, t)
+	}
+}
+
+// troubleWord says whether a trouble refuses the pod.
+func troubleWord(t predict.Trouble) string {
+	if t.Refused {
+		return "refused"
+	}
+	return "warning"
 }
 
 // writer writes documents in one of the formats of -o.

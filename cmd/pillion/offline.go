@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -57,7 +60,7 @@ func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
 func (o *offline) podFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none")
-	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations")
+	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
 	o.templateFlags(cmd)
 	o.kubeVersionFlag(cmd)
 }
@@ -259,12 +262,14 @@ func readManifests(path string) ([]manifest, error) {
 
 // knownNamespaces finds the namespace of an object among those of --namespace-file.
 type knownNamespaces struct {
-	known    map[string]templates.Namespace
+	known map[string]templates.Namespace
+	// limits has the LimitRanges and ResourceQuotas, by namespace.
+	limits   map[string]*predict.Namespace
 	fallback string
 }
 
 func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
-	n := knownNamespaces{known: map[string]templates.Namespace{}, fallback: o.namespace}
+	n := knownNamespaces{known: map[string]templates.Namespace{}, limits: map[string]*predict.Namespace{}, fallback: o.namespace}
 	if o.namespaceFile == "" {
 		return n, nil
 	}
@@ -282,8 +287,15 @@ func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
 		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
 	}
 	for _, object := range objects {
-		if kind, _ := object["kind"].(string); kind != "Namespace" {
-			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed is Namespace", o.namespaceFile, kind)
+		switch kind, _ := object["kind"].(string); kind {
+		case "Namespace":
+		case "LimitRange", "ResourceQuota":
+			if err := n.limit(kind, object); err != nil {
+				return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
+			}
+			continue
+		default:
+			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed are Namespace, LimitRange and ResourceQuota", o.namespaceFile, kind)
 		}
 		ns := injector.NamespaceOf(object)
 		if err := workload.CheckMetadata(object); err != nil {
@@ -296,6 +308,44 @@ func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
 		n.fallback = only
 	}
 	return n, nil
+}
+
+// limit keeps a LimitRange or a ResourceQuota.
+func (n *knownNamespaces) limit(kind string, object map[string]any) error {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	of := n.limits[namespace]
+	if of == nil {
+		of = &predict.Namespace{}
+		n.limits[namespace] = of
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	if kind == "LimitRange" {
+		of.LimitRanges = append(of.LimitRanges, corev1.LimitRange{})
+		err = json.Unmarshal(data, &of.LimitRanges[len(of.LimitRanges)-1])
+	} else {
+		of.Quotas = append(of.Quotas, corev1.ResourceQuota{})
+		err = json.Unmarshal(data, &of.Quotas[len(of.Quotas)-1])
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", workload.NameOf(object), err)
+	}
+	return nil
+}
+
+// limited returns a namespace with what limits its pods. An object that names no namespace
+// counts for each.
+func (n knownNamespaces) limited(ns templates.Namespace) predict.Namespace {
+	all := predict.Namespace{Namespace: ns}
+	for _, name := range []string{"", ns.Name} {
+		if of := n.limits[name]; of != nil {
+			all.LimitRanges, all.Quotas = append(all.LimitRanges, of.LimitRanges...), append(all.Quotas, of.Quotas...)
+		}
+	}
+	return all
 }
 
 // flatten returns the objects of documents, with the items of lists in their places.
@@ -363,17 +413,43 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 
 // outcome injects into the pod that is created of p, and into p. With explain it has each
 // step and each template.
-func (s *session) outcome(ctx context.Context, p workload.Pod, explain bool) (injector.Outcome, error) {
+func (s *session) outcome(ctx context.Context, p workload.Pod, explain bool) (foretold, error) {
 	ns, _ := s.namespaces.of(p.Namespace)
+	created := p.Created(ns.Name)
 	out, err := s.pipeline.Inject(ctx, injector.Request{
-		Operation: "CREATE", Pod: p.Created(ns.Name), PodTemplate: p.Object, Namespace: ns, Templates: s.set, Explain: explain, Attribute: true,
+		Operation: "CREATE", Pod: created, PodTemplate: p.Object, Namespace: ns, Templates: s.set, Explain: explain,
 	})
+	if err != nil {
+		return foretold{}, err
+	}
+	f := foretold{Outcome: out}
+	var injected []*templates.Template
 	for _, t := range out.Templates {
-		if t.Code == reason.TemplateBroken {
+		switch t.Code {
+		case reason.TemplateBroken:
 			s.told[t.Name] = true
+		case reason.Injected:
+			if e, ok := s.set.Get(t.Name); ok && e.Template != nil {
+				injected = append(injected, e.Template)
+			}
 		}
 	}
-	return out, err
+	if out.Allowed {
+		f.troubles = predict.Troubles(predict.Input{Before: created, After: out.Pod, Namespace: s.namespaces.limited(ns), Injected: injected})
+	}
+	return f, nil
+}
+
+// foretold is what becomes of a pod.
+type foretold struct {
+	injector.Outcome
+	// troubles are what refuses the pod after its injection.
+	troubles []predict.Trouble
+}
+
+// refused reports whether the pod does not come to be.
+func (f foretold) refused() bool {
+	return !f.Allowed || slices.ContainsFunc(f.troubles, func(t predict.Trouble) bool { return t.Refused })
 }
 
 // warnOfTheRest warns of broken templates that no pod asked for.

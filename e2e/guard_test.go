@@ -68,6 +68,28 @@ func TestATemplateWhosePodsTheAPIServerRefusesIsRefusedAtKubectlApply(t *testing
 	}
 }
 
+func TestLintSaysWhatALoweredMaximumWouldBreak(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(m.name), nil)
+	must(t, strings.NewReplacer("KEY", m.name+".pillion.dev/memory").Replace(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}, annotations: {KEY: 128Mi}}, spec: {containers: [{name: app, image: "a:1"}]}}}}`),
+		"kubectl", "-n", n.name, "apply", "-f", "-")
+	file := filepath.Join(t.TempDir(), "lowered.yaml")
+	if err := os.WriteFile(file, []byte(strings.Replace(m.yaml(), "maximum: 128Mi", "maximum: 64Mi", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		out, stderr, err := run(t, "", "pillion", "lint", file, "--cluster", "-n", ground.Namespace)
+		want := `annotation ` + m.name + `.pillion.dev/memory on the pod has the value "128Mi": want a quantity such as 64Mi or 100m, at most 64Mi (BadParameter): ` + n.name + "/deployment/web (1 running)"
+		if err == nil || !strings.Contains(out, want) {
+			return fmt.Errorf("%w\n%s%s\nwant %s", err, out, stderr, want)
+		}
+		return nil
+	})
+}
+
 func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
 	t.Parallel()
 	for why, c := range map[string]struct{ spec, says string }{

@@ -25,6 +25,14 @@ would accept them, their Pod Security level, Jobs that would never finish, the o
 of containers, images without a tag, missing resources, values inside scripts. Each
 finding has its file, line, template, path and rule; docs/templates.md lists the rules.
 
+A template that no sample pod gets was not checked, and lint says so: give a pod that
+gets it with --pod. Of a workload lint takes the pod that its controller creates, with
+its owner, its labels and the volumes of its claims.
+
+With --cluster it also compares changed templates with those in force: for each
+workload, each pod and each namespace that uses them, it injects both and says what
+would newly be refused. It reads with your own rights: namespaces, pods and workloads.
+
 With --test it also runs the templates' own cases: for a template NAME the folders
 testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that is
 the resulting pod. docs/template-tests.md says more.
@@ -32,7 +40,8 @@ the resulting pod. docs/template-tests.md says more.
 Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
   pillion lint templates/ --test
-  pillion lint template.yaml --pod deployment.yaml --strict -o json`,
+  pillion lint template.yaml --pod deployment.yaml --strict -o json
+  pillion lint template.yaml --cluster`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("lint needs at least one file or directory")}
@@ -65,7 +74,13 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
 			}
-			report := reportOf(lint.Run(documents, lint.Options{Compile: options, Samples: own}))
+			results := lint.Run(documents, lint.Options{Compile: options, Samples: own})
+			if f.cluster {
+				if err := againstCluster(cmd, f.where, documents, results); err != nil {
+					return err
+				}
+			}
+			report := reportOf(results)
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
@@ -80,6 +95,10 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	}
 	cases.flags(cmd)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the templates would newly refuse, against those in force")
+	cmd.Flags().StringVar(&f.where.kubeconfig, "kubeconfig", "", "kubeconfig file for --cluster (default: $KUBECONFIG, or ~/.kube/config)")
+	cmd.Flags().StringVarP(&f.where.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace, for --cluster")
+	cmd.Flags().StringVarP(&f.where.selector, "selector", "l", "", "label selector of Pillion's Deployment for --cluster, where a namespace has two")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
@@ -93,6 +112,9 @@ type lintFlags struct {
 	output string
 	strict bool
 	pods   []string
+	// cluster compares with the templates in force, and where finds them.
+	cluster bool
+	where   installation
 }
 
 // samples reads the author's own pods.

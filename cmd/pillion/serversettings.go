@@ -34,6 +34,8 @@ type serverSettings struct {
 	excluded []string
 	// all: API servers call Pillion for the pods of all namespaces that do not opt out.
 	all bool
+	// compile is what the server compiles templates with.
+	compile templates.Options
 	// set are the templates in force.
 	set *templates.Set
 }
@@ -82,6 +84,7 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 	if v.GetBool("cluster-templates") {
 		options.Sources = append(options.Sources, live.Cluster(client, s.prefix, slog.New(slog.DiscardHandler)))
 	}
+	s.compile = options.Compile
 	if s.set, err = readTemplates(ctx, options); err != nil {
 		return s, err
 	}

@@ -1,0 +1,396 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// mostUsers is how many workloads a finding names, and mostReasons how many findings a
+	// template has.
+	mostUsers   = 10
+	mostReasons = 20
+)
+
+// templateUsers are what uses templates in a cluster, read with the user's own rights.
+type templateUsers struct {
+	podsReader
+	// changed are the templates as the files have them, by name; old is the set in force.
+	changed  map[string]templates.Entry
+	old, new *templates.Set
+	pipeline *injector.Pipeline
+	compare  standing.Comparer
+	// refused has the workloads that would newly be refused, by template and reason.
+	refused map[[2]string]map[string]int
+	unread  []string
+}
+
+// kindsOfUsers are the workloads whose pod templates are looked at.
+var kindsOfUsers = []schema.GroupVersionResource{
+	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"}, {Group: "apps", Version: "v1", Resource: "daemonsets"},
+	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
+}
+
+// againstCluster adds to the results what the templates of the documents would change for
+// the pods of a cluster.
+func againstCluster(cmd *cobra.Command, where installation, documents []lint.Document, results []lint.Result) error {
+	ctx := cmd.Context()
+	config, err := clusterConfig(where.kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = 50, 100
+	client, err := clientset.New(config)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for workloads: %w", err)
+	}
+	names, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for namespaces: %w", err)
+	}
+	settings, err := readServerSettings(ctx, objects, where.namespace, where.selector)
+	if err != nil {
+		return granting(err)
+	}
+	return (&templateUsers{podsReader: podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}}).check(ctx, documents, results)
+}
+
+// check adds the findings of the rule cluster to the results of lint.
+func (u *templateUsers) check(ctx context.Context, documents []lint.Document, results []lint.Result) error {
+	u.old, u.refused = u.settings.set, map[[2]string]map[string]int{}
+	u.pipeline = injector.NewPipeline(injector.Config{Prefix: u.settings.prefix, ExcludedNamespaces: u.settings.excluded})
+	u.compare = standing.Comparer{Pipeline: u.pipeline, Registration: standing.Registration{Prefix: u.settings.prefix, All: u.settings.all, Excluded: u.settings.excluded}}
+	u.change(documents)
+	if len(u.changed) == 0 {
+		return nil
+	}
+	namespaces, err := u.namespaces(ctx, "")
+	if err != nil {
+		return err
+	}
+	using := map[string]bool{}
+	for name, ns := range namespaces {
+		using[name] = u.uses(ns)
+	}
+	if err := u.podsThatAsk(ctx, using); err != nil {
+		u.unread = append(u.unread, granting(err).Error())
+	}
+	for _, name := range slices.Sorted(maps.Keys(using)) {
+		ns, known := namespaces[name]
+		if !using[name] || !known {
+			continue
+		}
+		if err := u.namespace(ctx, ns); err != nil {
+			return err
+		}
+	}
+	u.report(results)
+	return nil
+}
+
+// change compiles the templates as the cluster would, and keeps those that are not in force
+// as they are.
+func (u *templateUsers) change(documents []lint.Document) {
+	u.changed = map[string]templates.Entry{}
+	for _, d := range documents {
+		options := u.settings.compile
+		options.Source, options.FirstLine = d.Source, d.Line
+		t, _, err := templates.Compile(d.Manifest, options)
+		if err != nil {
+			continue // lint has said so
+		}
+		old, ok := u.old.Get(t.Name())
+		if !ok || old.Template == nil || old.Template.Hash() == t.Hash() {
+			continue // new, broken or unchanged: nothing is newly refused
+		}
+		u.changed[t.Name()] = templates.Entry{Name: t.Name(), Source: old.Source, Template: t}
+	}
+	entries := slices.Collect(maps.Values(u.changed))
+	for _, e := range u.old.All() {
+		if _, ok := u.changed[e.Name]; !ok {
+			entries = append(entries, e)
+		}
+	}
+	u.new = templates.NewSet(entries)
+}
+
+// uses reports whether a namespace gets one of the changed templates without its pods' asking.
+func (u *templateUsers) uses(ns templates.Namespace) bool {
+	ask := usage.Rules{Prefix: u.settings.prefix, Excluded: u.settings.excluded}.Asks(ns)
+	for name, e := range u.changed {
+		old, _ := u.old.Get(name)
+		if slices.Contains(ask.Names, name) || ask.Mode == policy.Default && (old.InjectByDefault() || e.InjectByDefault()) {
+			return true
+		}
+		for _, t := range []*templates.Template{old.Template, e.Template} {
+			if selector, _, ok := t.Match(); ok && selector.Matches(labelSet(ns.Labels)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// labelSet implements labels.Labels.
+type labelSet map[string]string
+
+func (s labelSet) Has(key string) bool              { _, ok := s[key]; return ok }
+func (s labelSet) Get(key string) string            { return s[key] }
+func (s labelSet) Lookup(key string) (string, bool) { v, ok := s[key]; return v, ok }
+
+// podsThatAsk marks the namespaces of pods that name a changed template themselves. Only
+// metadata are read.
+func (u *templateUsers) podsThatAsk(ctx context.Context, using map[string]bool) error {
+	options := metav1.ListOptions{Limit: survey.PageSize}
+	for {
+		page, err := u.metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("looking for pods that ask for a template themselves: %w", err)
+		}
+		for _, pod := range page.Items {
+			if value, ok := pod.Annotations[u.settings.prefix+"/inject"]; ok && u.names(value) {
+				using[pod.Namespace] = true
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (u *templateUsers) names(value string) bool {
+	ask, err := policy.ParseAsk(value, true, policy.Pod)
+	if err != nil {
+		return false
+	}
+	for name, e := range u.changed {
+		if slices.Contains(ask.Names, name) || slices.Contains(ask.Plus, name) || ask.Mode == policy.Default && e.InjectByDefault() {
+			return true
+		}
+	}
+	return false
+}
+
+// namespace looks at the workloads and the pods of a namespace, and at a plain pod in it.
+func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) error {
+	for _, kind := range kindsOfUsers {
+		err := u.workloads(ctx, kind, ns)
+		switch {
+		case apierrors.IsForbidden(err):
+			u.unread = append(u.unread, granting(err).Error())
+		case err != nil:
+			return err
+		}
+	}
+	_, err := u.list.Each(ctx, ns.Name, func(pod map[string]any) error {
+		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
+		who := "pod/" + name
+		if of := survey.WorkloadOf(pod); of.Kind != "" {
+			who = of.String()
+		}
+		standing, err := u.compare.Compare(ctx, pod, ns, u.old)
+		if err != nil || !standing.Counts || !standing.Called {
+			return err
+		}
+		return u.judge(ctx, ns.Name+" "+who, 1, standing.Base, ns)
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		u.unread = append(u.unread, granting(err).Error())
+	case err != nil:
+		return err
+	}
+	if u.uses(ns) && u.compare.Registration.Calls(ns, nil) && !u.hasRefused(ns.Name) {
+		return u.judge(ctx, ns.Name+" each new pod", 0, samples.Bundled()[0].Pod, ns)
+	}
+	return nil
+}
+
+// hasRefused reports whether something of a namespace would newly be refused.
+func (u *templateUsers) hasRefused(namespace string) bool {
+	for _, of := range u.refused {
+		for who := range of {
+			if strings.HasPrefix(who, namespace+" ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// workloads judges the pods that workloads of a kind would create.
+func (u *templateUsers) workloads(ctx context.Context, kind schema.GroupVersionResource, ns templates.Namespace) error {
+	options := metav1.ListOptions{Limit: survey.PageSize}
+	for {
+		page, err := u.dynamic.Resource(kind).Namespace(ns.Name).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing %s in namespace %s: %w", kind.Resource, ns.Name, err)
+		}
+		for _, item := range page.Items {
+			if metav1.GetControllerOf(&item) != nil {
+				continue
+			}
+			data, err := item.MarshalJSON()
+			if err != nil {
+				return err
+			}
+			documents, err := workload.Parse(data)
+			if err != nil {
+				return fmt.Errorf("reading %s %s/%s: %w", kind.Resource, ns.Name, item.GetName(), err)
+			}
+			if _, _, err := workload.Change(documents[0].Object, func(p workload.Pod) (map[string]any, error) {
+				kind, name, _ := strings.Cut(p.Owner, "/")
+				pod := p.Created(ns.Name)
+				if annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations"); !u.compare.Registration.Calls(ns, annotations) {
+					return p.Object, nil
+				}
+				return p.Object, u.judge(ctx, ns.Name+" "+strings.ToLower(kind)+"/"+name, 0, pod, ns)
+			}); err != nil {
+				return err
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// judge notes the templates by which a pod is refused with the changed ones, and is not now.
+func (u *templateUsers) judge(ctx context.Context, who string, pods int, pod map[string]any, ns templates.Namespace) error {
+	now, err := u.refusals(ctx, pod, ns, u.old)
+	if err != nil {
+		return err
+	}
+	then, err := u.refusals(ctx, pod, ns, u.new)
+	if err != nil {
+		return err
+	}
+	for _, r := range then {
+		if _, changed := u.changed[r[0]]; !changed || slices.Contains(now, r) {
+			continue
+		}
+		if u.refused[r] == nil {
+			u.refused[r] = map[string]int{}
+		}
+		u.refused[r][who] += pods
+	}
+	return nil
+}
+
+// refusals are the templates and the reasons by which a pod does not come to be.
+func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) ([][2]string, error) {
+	out, err := u.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+	if err != nil {
+		return nil, err
+	}
+	var all [][2]string
+	for _, r := range out.Refusals {
+		all = append(all, [2]string{r.Name, fmt.Sprintf("%s (%s)", r.Why, r.Code)})
+	}
+	if !out.Allowed {
+		return all, nil
+	}
+	var injected []*templates.Template
+	for _, t := range out.Templates {
+		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
+			injected = append(injected, e.Template)
+		}
+	}
+	for _, t := range predict.Troubles(predict.Input{Before: pod, After: out.Pod, Namespace: predict.Namespace{Namespace: ns}, Injected: injected}) {
+		if t.Refused {
+			for _, name := range t.Templates {
+				all = append(all, [2]string{name, t.Says + ": " + t.Advice})
+			}
+		}
+	}
+	return all, nil
+}
+
+// report makes findings of what was noted, the reason with the most workloads first.
+func (u *templateUsers) report(results []lint.Result) {
+	for i := range results {
+		r := &results[i]
+		if _, ok := u.changed[r.Template]; !ok {
+			continue
+		}
+		var reasons [][2]string
+		for of := range u.refused {
+			if of[0] == r.Template {
+				reasons = append(reasons, of)
+			}
+		}
+		slices.SortFunc(reasons, func(a, b [2]string) int {
+			if n := len(u.refused[b]) - len(u.refused[a]); n != 0 {
+				return n
+			}
+			return strings.Compare(a[1], b[1])
+		})
+		add := func(severity lint.Severity, message string) {
+			r.Findings = append(r.Findings, lint.Finding{Severity: severity, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
+		}
+		for n, of := range reasons {
+			if n == mostReasons {
+				add(lint.Error, fmt.Sprintf("%d more reasons for which pods of the cluster would newly be refused", len(reasons)-n))
+				break
+			}
+			add(lint.Error, u.sentence(of))
+		}
+		slices.Sort(u.unread)
+		for _, why := range slices.Compact(u.unread) {
+			add(lint.Warning, "not all that uses it was looked at: "+why)
+		}
+	}
+}
+
+func (u *templateUsers) sentence(of [2]string) string {
+	users, pods := u.refused[of], 0
+	var names []string
+	for _, who := range slices.Sorted(maps.Keys(users)) {
+		name := strings.Replace(who, " ", "/", 1)
+		if n := users[who]; n > 0 {
+			name += fmt.Sprintf(" (%d running)", n)
+			pods += n
+		}
+		names = append(names, name)
+	}
+	more := ""
+	if len(names) > mostUsers {
+		more = fmt.Sprintf(" and %d more", len(names)-mostUsers)
+		names = names[:mostUsers]
+	}
+	counted := fmt.Sprintf("%d users", len(users))
+	if len(users) == 1 {
+		counted = "one user"
+	}
+	return fmt.Sprintf("in the cluster it would newly refuse the next pods of %s, %d of which run: %s: %s%s. Change what they ask for before you apply the template, or let it go on allowing that",
+		counted, pods, of[1], strings.Join(names, ", "), more)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// bounded is a template whose parameter has a maximum.
+func bounded(maximum int) string {
+	return fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: proxy}\nspec:\n  parameters: [{name: port, type: integer, default: 1, maximum: %d}]\n  inject: {metadata: {labels: {port: \"${params.port}\"}}}\n", maximum)
+}
+
+func userDeployment(namespace, name, port string) map[string]any {
+	annotations := map[string]any{}
+	if port != "" {
+		annotations["proxy.pillion.dev/port"] = port
+	}
+	return map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name, "namespace": namespace},
+		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"containers": []any{map[string]any{"name": "app", "image": "app:1"}}}}},
+	}
+}
+
+// users returns a cluster in which a template with a maximum of 1024 is in force.
+func users(t *testing.T, objects ...map[string]any) *templateUsers {
+	t.Helper()
+	old, _, err := templates.Compile([]byte(bounded(1024)), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := strings.Replace(statusPod("shop", "web", 1, ""), `"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"512"`, 1)
+	bare := strings.NewReplacer(`"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"99"`, `"name":"-5d8c-1"`, `"name":"bare"`).Replace(statusPod("shop", "", 1, ""))
+	namespaces := []templates.Namespace{statusNamespace("shop", "enabled", "proxy"), statusNamespace("quiet", "", ""), statusNamespace("set", "enabled", "proxy")}
+	namespaces[2].Annotations["proxy.pillion.dev/port"] = "700"
+	reader := statusReader(fakePods{"shop": {pod, strings.Replace(pod, "web-5d8c-1", "web-5d8c-2", 1), bare}}.list, templates.NewSet([]templates.Entry{{Name: "proxy", Template: old}}), namespaces)
+	var all []runtime.Object
+	for _, o := range objects {
+		all = append(all, &unstructured.Unstructured{Object: o})
+	}
+	kinds := map[schema.GroupVersionResource]string{}
+	for _, k := range kindsOfUsers {
+		kinds[k] = map[string]string{"deployments": "DeploymentList", "statefulsets": "StatefulSetList", "daemonsets": "DaemonSetList", "cronjobs": "CronJobList", "jobs": "JobList"}[k.Resource]
+	}
+	reader.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
+	return &templateUsers{podsReader: reader}
+}
+
+func clusterFindings(t *testing.T, u *templateUsers, maximum int) string {
+	t.Helper()
+	documents := []lint.Document{{Source: "proxy.yaml", Document: templates.Document{Manifest: []byte(bounded(maximum)), Line: 1}}}
+	results := []lint.Result{{Source: "proxy.yaml", Template: "proxy"}}
+	if err := u.check(t.Context(), documents, results); err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for _, f := range results[0].Findings {
+		text = append(text, f.String())
+	}
+	return strings.Join(text, "\n")
+}
+
+// A maximum lowered from 1024 to 64 broke Deployments later, without a word.
+func TestAMaximumThatIsLoweredNamesWhatItBreaks(t *testing.T) {
+	objects := []map[string]any{userDeployment("shop", "web", "512"), userDeployment("shop", "idle", "512"), userDeployment("shop", "fine", "64"), userDeployment("quiet", "other", "512")}
+	got := clusterFindings(t, users(t, objects...), 64)
+	want := []string{
+		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of 2 users, 2 of which run: annotation proxy.pillion.dev/port on the pod has the value "512": want a whole number, at most 64 (BadParameter): shop/deployment/idle, shop/deployment/web (2 running). Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
+		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of one user, 0 of which run: annotation proxy.pillion.dev/port on the namespace has the value "700": want a whole number, at most 64 (BadParameter): set/each new pod. Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
+		`shop/pod/bare (1 running)`,
+	}
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("got\n%s\nwithout\n%s", got, w)
+		}
+	}
+	if strings.Contains(got, "fine") || strings.Contains(got, "quiet") {
+		t.Errorf("what is not refused is named:\n%s", got)
+	}
+	for _, maximum := range []int{1024, 2048} {
+		if got := clusterFindings(t, users(t, objects...), maximum); got != "" {
+			t.Errorf("a maximum of %d: %s", maximum, got)
+		}
+	}
+}
+
+func TestWhatLintSaysOfAClusterIsBounded(t *testing.T) {
+	var objects []map[string]any
+	for i := range 30 {
+		objects = append(objects, userDeployment("shop", fmt.Sprintf("web-%02d", i), "512"), userDeployment("shop", fmt.Sprintf("more-%02d", i), fmt.Sprint(600+i)))
+	}
+	got := clusterFindings(t, users(t, objects...), 64)
+	if n := strings.Count(got, "\n") + 1; n != mostReasons+1 || !strings.Contains(got, "shop/deployment/web-08 and 21 more.") || !strings.Contains(got, "13 more reasons") {
+		t.Errorf("%d findings:\n%s", n, got)
+	}
+}
+
+func TestARightThatLintLacksIsNamed(t *testing.T) {
+	u := users(t)
+	u.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", fmt.Errorf(`User "ann" cannot list resource "jobs" in API group "batch" in the namespace "shop"`))
+	})
+	got := clusterFindings(t, u, 64)
+	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: missing permission: the verb list on the resource jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -9,6 +9,6 @@
 //
 // [Rules] has every rule.
 //
-// May import: templates, injector/merge, offline/samples, the API's types and
-// validation, Kubernetes' Pod Security checks. No client.
+// May import: templates, injector/merge, offline/apirules, offline/samples, the API's types
+// and validation, Kubernetes' Pod Security checks. No client.
 package lint

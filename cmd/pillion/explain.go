@@ -20,6 +20,7 @@ import (
 
 func newExplainCommand() *cobra.Command {
 	var o offline
+	var output string
 	cmd := &cobra.Command{
 		Use:   "explain -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
@@ -29,16 +30,22 @@ result, and the outcome for each template. Give the pod's namespace with
 
 For a pod that exists already, explain compares its record with the templates that it
 would get if it were created now: injected already, outdated (with both hashes), or
-missing.`,
+missing.
+
+It also says what refuses the pod after its injection: the API's rules, the namespace's
+Pod Security level, and its LimitRanges and ResourceQuotas, if --namespace-file has them.`,
 		Example: `  kubectl get ns shop -o yaml >ns.yaml
   kubectl -n shop get pod web -o yaml | pillion explain -f - --namespace-file ns.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usageError{fmt.Errorf("output %q; allowed are text, json", output)}
+			}
 			s, err := o.open(cmd)
 			if err != nil {
 				return err
 			}
-			pods := 0
+			pods, explained := 0, []explainedPod{}
 			for _, d := range s.documents {
 				_, n, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
 					out, err := s.outcome(cmd.Context(), p, true)
@@ -49,6 +56,10 @@ missing.`,
 					key := o.prefix + "/status"
 					rec, _ := record.Parse(p.Object, key) // the run has warned of a record that cannot be read
 					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out.Outcome, s.set), statusKey: key}
+					if output == "json" {
+						explained = append(explained, e.object())
+						return p.Object, nil
+					}
 					return p.Object, e.write(cmd.OutOrStdout())
 				})
 				if err != nil {
@@ -60,10 +71,14 @@ missing.`,
 			if pods == 0 {
 				return fmt.Errorf("reading %s: there is neither a pod nor a workload in it", o.file)
 			}
+			if output == "json" {
+				return writeExplained(cmd.OutOrStdout(), explained)
+			}
 			return nil
 		},
 	}
 	o.podFlags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -96,5 +98,25 @@ func TestWhatTheAPIServerRefusesOfAnInjectedPodIsForetold(t *testing.T) {
 	if code != exitError || out != "" || !strings.Contains(errs, `refused: Deployment/web: the API server refuses the pod: spec.initContainers[audit_proxy].name: Invalid value: "audit_proxy"`) ||
 		!strings.Contains(errs, "It comes from the template proxy: no parameter changes it; the author of the template can\n") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestExplainWritesTroublesAsJSON(t *testing.T) {
+	files := map[string]string{"t.yaml": predictTemplate, "ns.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: 'true'}}\n---\nkind: LimitRange\nmetadata: {name: small, namespace: shop}\nspec: {limits: [{type: Container, max: {memory: 32Mi}}]}\n"}
+	pod := "kind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: web, image: 'w:1', resources: {limits: {memory: 1Mi}}}]}\n"
+	code, out, errs := call(t, pod, files, "explain", "-f", "-", "-o", "json", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
+	var got struct{ Pods []explainedPod }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone || len(got.Pods) != 1 {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+	}
+	p := got.Pods[0]
+	if !p.Refused || p.Pod != "Pod/web" || len(p.Troubles) != 1 || len(p.Rules) == 0 {
+		t.Fatalf("got\n%s", out)
+	}
+	if trouble := p.Troubles[0]; trouble.Source != "limit-range" || !trouble.Refused || trouble.AlsoWithout || !slices.Equal(trouble.Templates, []string{"proxy"}) || !slices.Equal(trouble.Parameters, []string{"proxy.pillion.dev/memory"}) {
+		t.Errorf("the trouble %+v", trouble)
+	}
+	if code, _, _ := call(t, pod, nil, "explain", "-f", "-", "-o", "xml"); code != exitUsage {
+		t.Errorf("-o xml: exit %d", code)
 	}
 }

@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,4 +77,41 @@ func TestTheGuardHasNothingAgainstTheLibrary(t *testing.T) {
 			t.Errorf("%s: %v %v", name, problems, warnings)
 		}
 	}
+}
+
+// FuzzAPIRules holds that the guard says the same of a template each time, that lint has an
+// error wherever the guard refuses, and that no manifest makes it panic.
+//
+//fuzz:slow it compiles a template and injects it into the sample pods for each input
+func FuzzAPIRules(f *testing.F) {
+	for _, seed := range []string{
+		"  inject: {spec: {initContainers: [{name: a_b, image: 'a:1', resources: {requests: {cpu: 2}, limits: {cpu: 1}}}]}}\n",
+		"  inject: {spec: {containers: [{$each: App, volumeMounts: [{name: x, mountPath: '/]['}], ports: [{containerPort: 0}]}]}}\n",
+		"  inject: {metadata: {labels: {'a b': '!'}}, spec: {volumes: [{name: A, configMap: {}}]}}\n",
+	} {
+		f.Add([]byte(apiSpec + seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 4<<10 {
+			return
+		}
+		tmpl, _, err := templates.Compile(text, templates.Options{})
+		if err != nil {
+			return
+		}
+		document := templates.Document{Manifest: text, Line: 1}
+		problems, warnings := lint.APIRules(document, tmpl, templates.Options{})
+		again, warned := lint.APIRules(document, tmpl, templates.Options{})
+		if !slices.Equal(problems, again) || !slices.Equal(warnings, warned) {
+			t.Fatalf("%v %v, and then %v %v", problems, warnings, again, warned)
+		}
+		if len(problems) == 0 {
+			return
+		}
+		for _, r := range lint.Run([]lint.Document{{Source: "t.yaml", Document: document}}, lint.Options{}) {
+			if !slices.ContainsFunc(r.Findings, func(f lint.Finding) bool { return f.Severity == lint.Error && f.Rule == "api" }) {
+				t.Fatalf("the guard refuses what lint finds nothing wrong with: %v", problems)
+			}
+		}
+	})
 }

@@ -438,3 +438,48 @@ inject:
 		t.Errorf("a copy of the injected pod is\n%s\nwant\n%s", got, want)
 	}
 }
+
+// Two templates append to a variable that the pod has with a source. A second item of its
+// name follows, which Kubernetes allows as long as it refers to the first one.
+func TestTwoTemplatesAppendToOneVariableOnTheRealAPIServer(t *testing.T) {
+	t.Parallel()
+	const spec = `
+inject:
+  metadata: {annotations: {ports: {$append: ",", value: "80"}}}
+  spec:
+    terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}
+    initContainers: [{name: NAME, image: "registry.example.com/NAME:1", restartPolicy: Always}]
+    containers: [{$each: App, env: [{name: JAVA_TOOL_OPTIONS, $append: " ", value: "-javaagent:/NAME.jar"}]}]
+`
+	first, second := served(t, spec), served(t, spec)
+	names := []string{first, second}
+	slices.Sort(names)
+	n := newNamespace(t, asking(first+","+second), open())
+	pod := newReplica()
+	pod.Annotations = map[string]string{"ports": "8080"}
+	seconds := int64(5)
+	pod.Spec.TerminationGracePeriodSeconds = &seconds
+	source := corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}}
+	last := corev1.EnvVar{Name: "LAST", Value: "$(JAVA_TOOL_OPTIONS)"}
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{source, last}
+	stored := wantCalls(t, n, pod, 1)
+	appended := corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", Value: "$(JAVA_TOOL_OPTIONS) -javaagent:/" + names[0] + ".jar -javaagent:/" + names[1] + ".jar"}
+	if got, want := pretty(stored.Spec.Containers[0].Env), pretty([]corev1.EnvVar{source, appended, last}); got != want {
+		t.Errorf("variables %s, want %s", got, want)
+	}
+	if got := stored.Annotations["ports"]; got != "8080,80" {
+		t.Errorf("the annotation is %q, want 8080,80", got)
+	}
+	var others []string
+	for _, line := range strings.Split(n.warnings.take(), "\n") {
+		if !strings.Contains(line, "spec.terminationGracePeriodSeconds: the pod's own value stays") {
+			others = append(others, line)
+		}
+	}
+	if len(others) > 0 {
+		t.Errorf("warnings %q", others)
+	}
+	if got := *stored.Spec.TerminationGracePeriodSeconds; got != 5 {
+		t.Errorf("the grace period is %d, want the pod's", got)
+	}
+}

@@ -13,6 +13,9 @@
 //	something, and the plan       anything                     leaves it
 //	wants nothing there
 //
+// Where templates append to a variable, and another item of its name counts than before,
+// what Pillion wrote is taken back, and the text is appended to the one that counts.
+//
 // In: a pod, its [record.Record] and the [merge.Plan] that was made of the base
 // pod. Out: the pod as it shall be with its new record, and the edits that lead
 // there; or a [TooLargeError]. Inputs are never modified.

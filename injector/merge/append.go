@@ -19,17 +19,17 @@ import (
 // has its position. Nobody wants that value: a template that sets one plainly puts it
 // there, and the text follows.
 
-// part is a text that a template appends. The template is not known before the part is
+// suffix is a text that a template appends. The template is not known before the suffix is
 // noted.
-type part struct {
+type suffix struct {
 	template, separator, text string
 }
 
-// partOf returns what $append of a fragment's value appends. Ok is false if there is no
+// suffixOf returns what $append of a fragment's value appends. Ok is false if there is no
 // $append, or an empty text, which adds nothing.
-func partOf(v any) (p part, ok bool) {
+func suffixOf(v any) (p suffix, ok bool) {
 	separator, text, ok := directive.AppendOf(v)
-	return part{separator: separator, text: text}, ok && text != ""
+	return suffix{separator: separator, text: text}, ok && text != ""
 }
 
 // appendsNothing reports whether v is an object with $append and an empty text.
@@ -56,19 +56,19 @@ func holdsAppend(v any) bool {
 	return false
 }
 
-// joined returns a value with the parts that it does not have yet. Parts in a row that
+// joined returns a value with the suffixes that it does not have yet. Suffixes in a row that
 // have one separator cost one walk over the value, but those whose text has the separator
 // in it, which cost one each.
-func joined(ctx context.Context, value string, parts []part) (string, error) {
+func joined(ctx context.Context, value string, suffixes []suffix) (string, error) {
 	var b strings.Builder
 	b.WriteString(value)
-	for len(parts) > 0 {
-		separator, run := parts[0].separator, 1
-		for run < len(parts) && parts[run].separator == separator {
+	for len(suffixes) > 0 {
+		separator, run := suffixes[0].separator, 1
+		for run < len(suffixes) && suffixes[run].separator == separator {
 			run++
 		}
-		there := whichThere(b.String(), separator, parts[:run])
-		for _, p := range parts[:run] {
+		there := whichThere(b.String(), separator, suffixes[:run])
+		for _, p := range suffixes[:run] {
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
@@ -81,16 +81,16 @@ func joined(ctx context.Context, value string, parts []part) (string, error) {
 			b.WriteString(p.text)
 			there[p.text] = true
 		}
-		parts = parts[run:]
+		suffixes = suffixes[run:]
 	}
 	return b.String(), nil
 }
 
 // whichThere returns which texts are the value, or stand in it between separators, of
 // those that have no separator in them.
-func whichThere(value, separator string, parts []part) map[string]bool {
-	there := make(map[string]bool, len(parts))
-	for _, p := range parts {
+func whichThere(value, separator string, suffixes []suffix) map[string]bool {
+	there := make(map[string]bool, len(suffixes))
+	for _, p := range suffixes {
 		there[p.text] = false
 	}
 	for piece := range strings.SplitSeq(value, separator) {
@@ -101,23 +101,23 @@ func whichThere(value, separator string, parts []part) map[string]bool {
 	return there
 }
 
-// hasRow reports whether a value is the text of a part, or has it between separators,
+// hasRow reports whether a value is the text of a suffix, or has it between separators,
 // where the text has separators in it.
-func hasRow(value string, p part) bool {
+func hasRow(value string, p suffix) bool {
 	return value == p.text || strings.HasPrefix(value, p.text+p.separator) || strings.HasSuffix(value, p.separator+p.text) ||
 		strings.Contains(value, p.separator+p.text+p.separator)
 }
 
-// joinedAlone returns the parts without a value in front. What a template renders is
+// joinedAlone returns the suffixes without a value in front. What a template renders is
 // bounded, so that nobody has to ask for the time.
-func joinedAlone(parts []part) string {
-	value, _ := joined(context.Background(), "", parts)
+func joinedAlone(suffixes []suffix) string {
+	value, _ := joined(context.Background(), "", suffixes)
 	return value
 }
 
 // appendAlso adds to an item what a later one of its key appends.
 func appendAlso(items []listItem, at int, later any) {
-	p, ok := partOf(later)
+	p, ok := suffixOf(later)
 	if it := &items[at]; ok && len(it.appends) > 0 {
 		it.appends = append(it.appends, p)
 	}
@@ -141,38 +141,38 @@ type appending struct {
 	key    string
 }
 
-// append notes the parts that the fragment appends at a place. Placed reports that the
+// append notes the suffixes that the fragment appends at a place. Placed reports that the
 // fragment has put the value there because nothing stood there.
-func (m *merger) append(a appending, parts []part, placed bool) {
+func (m *merger) append(a appending, suffixes []suffix, placed bool) {
 	n := a.at.note()
 	if placed {
 		n.put(Write, nil)
 	}
-	if len(n.parts) == 0 {
+	if len(n.suffixes) == 0 {
 		m.appendings = append(m.appendings, a)
 	}
-	for _, p := range parts {
+	for _, p := range suffixes {
 		p.template = m.frag.Template
-		n.parts = append(n.parts, p)
+		n.suffixes = append(n.suffixes, p)
 	}
 }
 
 // appendField treats an annotation to which the fragment appends.
 func (m *merger) appendField(t *podschema.Type, o *object, name string, v any, at *place) error {
-	p, ok := partOf(v)
+	p, ok := suffixOf(v)
 	if !ok {
 		return nil
 	}
-	parts, a := []part{p}, appending{at: at, object: o, key: name}
+	suffixes, a := []suffix{p}, appending{at: at, object: o, key: name}
 	if o.fields[name] != nil {
-		m.append(a, parts, false)
+		m.append(a, suffixes, false)
 		return nil
 	}
 	if n := at.find(); n.asked() {
 		return m.agree(standing{at: at, t: t}, p.text, n)
 	}
 	o.put(name, p.text)
-	m.append(a, parts, true)
+	m.append(a, suffixes, true)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (m *merger) joinAll() error {
 		if err := m.mayAppend(a, n); err != nil {
 			return err
 		}
-		for _, p := range n.parts {
+		for _, p := range n.suffixes {
 			n.by(p.template)
 		}
 		if a.object != nil {
@@ -237,7 +237,7 @@ func (m *merger) mayAppend(a appending, n *Change) error {
 			if f.Template != setter || !f.Required {
 				continue
 			}
-			for _, p := range n.parts {
+			for _, p := range n.suffixes {
 				if p.template != setter {
 					stands := podschema.Show(a.value())
 					return (&Fragment{Template: p.template}).conflict(a.at, setter, stands, p.text, "that template is required, and what it sets stays as it is")
@@ -267,7 +267,7 @@ func (m *merger) joinAnnotation(a appending, n *Change) error {
 	if n.bare() {
 		value = ""
 	}
-	whole, err := joined(m.ctx, value, n.parts)
+	whole, err := joined(m.ctx, value, n.suffixes)
 	if err != nil {
 		return err
 	}
@@ -289,16 +289,16 @@ func (m *merger) joinVariable(a appending, n *Change, item map[string]any) (behi
 			if other == "" && n.Do == Write {
 				other = n.Templates[0]
 			}
-			return nil, false, fragmentOf(n).conflict(a.at, other, podschema.Show(item), joinedAlone(n.parts), why)
+			return nil, false, fragmentOf(n).conflict(a.at, other, podschema.Show(item), joinedAlone(n.suffixes), why)
 		}
 		reference := "$(" + name + ")"
-		whole, err := joined(m.ctx, reference, n.parts)
+		whole, err := joined(m.ctx, reference, n.suffixes)
 		if err != nil {
 			return nil, false, err
 		}
 		behind := map[string]any{"name": name, "value": whole}
 		if mayBeAbsent(item) {
-			m.warnings.add(n.parts[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" in front of the text that is appended")
+			m.warnings.add(n.suffixes[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" in front of the text that is appended")
 		}
 		n.join(item)
 		n.Beside = true
@@ -312,7 +312,7 @@ func (m *merger) joinVariable(a appending, n *Change, item map[string]any) (behi
 	if n.bare() {
 		value = ""
 	}
-	whole, err := joined(m.ctx, value, n.parts)
+	whole, err := joined(m.ctx, value, n.suffixes)
 	if err != nil {
 		return nil, false, err
 	}
@@ -363,14 +363,14 @@ func (c *Change) join(value any) {
 }
 
 // fragmentOf stands for the template that was the first to append at a place.
-func fragmentOf(n *Change) *Fragment { return &Fragment{Template: n.parts[0].template} }
+func fragmentOf(n *Change) *Fragment { return &Fragment{Template: n.suffixes[0].template} }
 
 // appendedBy names another template that appends at the place, "" for none. It works on nil.
 func (c *Change) appendedBy(other string) string {
 	if c == nil {
 		return ""
 	}
-	for _, p := range c.parts {
+	for _, p := range c.suffixes {
 		if p.template != other {
 			return p.template
 		}
@@ -380,4 +380,4 @@ func (c *Change) appendedBy(other string) string {
 
 // Appended reports whether templates append text to what stands at the place. Of several
 // items of its key only the last is as the plan wants it.
-func (c *Change) Appended() bool { return len(c.parts) > 0 }
+func (c *Change) Appended() bool { return len(c.suffixes) > 0 }

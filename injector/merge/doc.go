@@ -12,7 +12,8 @@
 //
 // How a place is decided: first each template meets the base pod by itself
 // (settle.go). It adds, agrees, replaces, refuses, or leaves the pod's value
-// alone. Then the templates that want something in one place have to agree.
+// alone. Then the templates that want something in one place have to agree. What they
+// append to it is joined last (append.go).
 //
 // The identity of items, equality and the API's defaults are the schema's
 // (templates/podschema), the grammar of directives is templates/directive's.

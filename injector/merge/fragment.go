@@ -457,8 +457,8 @@ func (f *Fragment) cleanList(t *podschema.Type, v []any) []any {
 				}
 				it.key, seen[key] = key, len(items)
 			}
-			if p, ok := partOf(item); ok {
-				it.appends = []part{p}
+			if p, ok := suffixOf(item); ok {
+				it.appends = []suffix{p}
 			}
 		}
 		items = append(items, it)

@@ -15,7 +15,7 @@ type listItem struct {
 	value any            // without
 	first bool
 	// appends are the texts that the item appends to a variable.
-	appends []part
+	appends []suffix
 }
 
 // listMerger merges a fragment's items into one list of the wanted pod.
@@ -158,8 +158,8 @@ func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []l
 		seen[key] = len(items)
 		raw, _ := item.(map[string]any)
 		it := listItem{key: key, raw: raw, value: value, first: isFirst(item)}
-		if p, ok := partOf(item); ok {
-			it.appends = []part{p}
+		if p, ok := suffixOf(item); ok {
+			it.appends = []suffix{p}
 		}
 		if directive.IsDelete(item) {
 			deleted = append(deleted, it)

@@ -203,8 +203,8 @@ func (j judge) wantedThere(n *Change) string {
 	if n.asked() && !n.gone() {
 		return n.Templates[0]
 	}
-	if n != nil && len(n.parts) > 0 {
-		return n.parts[0].template
+	if n != nil && len(n.suffixes) > 0 {
+		return n.suffixes[0].template
 	}
 	return j.wantedInside(n)
 }

@@ -36,7 +36,7 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # What is the same on a control plane and on a node is tested on the control plane only. That is
 # what pods become through an API server, the tests that start clusters of their own, and those
 # about processes and their memory.
-ONCE := apirules_test beside_test bounds_test calls_test certs_test created_test cutoff_test defaults_test deny_test evade_test fields_test files_test forged_test guard_test hostile_test \
+ONCE := apirules_test beside_test bounds_test calls_test certs_test created_test cutoff_test defaults_test deny_test evade_test examples_test fields_test files_test forged_test guard_test hostile_test \
   inject_test injection_test label_test library_test \
   merge_test missing_test named_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test version_test
 ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')

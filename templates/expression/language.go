@@ -142,7 +142,8 @@ type costs struct{ library.CostEstimator }
 // CallCost implements [interpreter.ActualCostEstimator].
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	if cost, ok := costOf(function, args, result); ok {
-		return &cost
+		ours := cost // only this goes to the heap
+		return &ours
 	}
 	return c.CostEstimator.CallCost(function, overload, args, result)
 }

@@ -72,6 +72,9 @@ type Run struct {
 	kubernetes        KubernetesVersion
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
+	// failed has the variables that have no value: an expression may catch the error, and read
+	// the variable again.
+	failed map[failedVariable]error
 	// cost is what all evaluations have cost so far.
 	cost uint64
 	left budget
@@ -100,45 +103,57 @@ func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() ma
 			},
 		},
 	}
-	r.variables = r.lazyVariables(r.Scope())
+	r.variables = r.lazyVariables(nil)
 	return r
 }
 
-// lazyVariables returns the variables as a scope sees them, each evaluated when it is first
-// read. The scope is the run's own, or that of a container, which shares with the run the
-// values of those that do not read the container.
+// failedVariable is a variable that has no value in a scope, which is nil for the run's own.
+type failedVariable struct {
+	name string
+	in   *Scope
+}
+
+// lazyVariables returns the variables as the scope of a container sees them, each evaluated
+// when it is first read; those that do not read the container are the run's. Without a scope
+// it returns the run's own.
 func (r *Run) lazyVariables(s *Scope) ref.Val {
 	values := make(map[string]ref.Val, len(r.names.variables))
-	var failed map[string]error // an expression may catch an error, and read the variable again
-	shared, _ := r.variables.(*object)
-	hidden := func(name string) bool { return shared == nil && r.names.perContainer[name] }
 	return &object{
 		typ: variablesValueType, names: r.names.order,
-		has: func(name string) bool { _, ok := r.names.variables[name]; return ok && !hidden(name) },
+		has: func(name string) bool {
+			_, ok := r.names.variables[name]
+			return ok && (s != nil || !r.names.perContainer[name])
+		},
 		get: func(name string) (any, error) {
-			if shared != nil && !r.names.perContainer[name] {
-				return shared.get(name)
+			perContainer := r.names.perContainer[name]
+			if s != nil && !perContainer {
+				return r.variables.(*object).get(name)
 			}
 			if v, ok := values[name]; ok {
 				return v, nil
 			}
-			if err := failed[name]; err != nil {
+			if err := r.failed[failedVariable{name, s}]; err != nil {
 				return nil, err
 			}
 			e, ok := r.names.variables[name]
 			switch {
 			case !ok:
 				return nil, fmt.Errorf("no such variable: %s", name)
-			case hidden(name):
+			case s == nil && perContainer:
 				return nil, outsideOfContainer(name)
 			}
-			v, err := e.evaluate(s)
+			in := s
+			if in == nil {
+				in = r.Scope()
+			}
+			v, err := e.evaluate(in)
 			if err != nil {
-				if failed == nil {
-					failed = map[string]error{}
+				if r.failed == nil {
+					r.failed = map[failedVariable]error{}
 				}
-				failed[name] = fmt.Errorf("variable %s: %w", name, err)
-				return nil, failed[name]
+				err = fmt.Errorf("variable %s: %w", name, err)
+				r.failed[failedVariable{name, s}] = err
+				return nil, err
 			}
 			values[name] = v
 			return v, nil

@@ -40,6 +40,7 @@ func (m *merger) settlePodResources(fragments []Fragment) error {
 	}
 	p.addLimits()
 	p.addRequests()
+	p.expectLimits()
 	return p.check(objectOf(m.base["spec"]))
 }
 
@@ -246,7 +247,7 @@ func inUnitsOf(was any, key string, q resource.Quantity) string {
 // containers' it makes anew, and would refuse what is too little: they go. What it will
 // make where there was none is expected.
 func (p *podResources) addRequests() {
-	requests := p.fields("requests")
+	requests, limited := p.fields("requests"), len(p.fields("limits")) > 0
 	keys := map[string]bool{string(corev1.ResourceCPU): true, string(corev1.ResourceMemory): true}
 	for _, named := range []map[string]any{p.fields("limits"), requests} {
 		for key := range named {
@@ -268,13 +269,13 @@ func (p *podResources) addRequests() {
 		own, named := podschema.ParseQuantity(stands)
 		derived, had := base[key]
 		will, has := wanted[key]
-		switch made := had && podschema.SameQuantity(stands, derived); {
+		switch made := had && limited && podschema.SameQuantity(stands, derived); {
 		case named && !made:
 			p.raise(shares, key, stands, own)
-		case !had && has:
-			p.expect(here, requests)
-		case had && has && less(will, shares.grown(key, derived)):
+		case had && has && limited && less(will, shares.grown(key, derived)):
 			p.raise(shares, key, stands, derived)
+		case stands == nil && has && (!had || will.Cmp(derived) != 0):
+			p.expect("requests", key)
 		case made && has && will.Cmp(derived) != 0:
 			o, _ := p.spec.object("resources")
 			o, _ = o.object("requests")
@@ -295,13 +296,26 @@ func (p *podResources) raise(shares shares, key string, stands any, own resource
 	}
 }
 
-func (p *podResources) expect(here *place, requests map[string]any) {
-	if requests == nil && p.at("requests").find() == nil {
-		made := p.at("requests").note()
+// expectLimits notes the limits that the API server will make of the containers', where it
+// makes others of the base pod's, or none.
+func (p *podResources) expectLimits() {
+	base, wanted := podschema.DerivedLimits(objectOf(p.base["spec"])), podschema.DerivedLimits(p.spec.fields)
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		was, had := base[key]
+		if will := wanted[key]; !p.settled(p.at("limits").field(key)) && (!had || will.Cmp(was) != 0) {
+			p.expect("limits", key)
+		}
+	}
+}
+
+// expect notes a value that the API server will make where the pod has none.
+func (p *podResources) expect(field, key string) {
+	if p.fields(field) == nil && p.at(field).find() == nil {
+		made := p.at(field).note()
 		made.put(Expect, nil)
 		made.by(p.last)
 	}
-	n := here.note()
+	n := p.at(field).field(key).note()
 	n.put(Expect, nil)
 	n.by(p.last)
 }

@@ -8,10 +8,12 @@ import (
 
 // DerivedRequests are the requests of a pod as a whole that the API server makes
 // where the pod sets none: those of its containers, or else the pod's limit. Only a pod
-// with limits of its own gets any. Keys says of which resources they are wanted.
+// with limits or requests of its own gets any. Up to Kubernetes 1.36 it has to be limits,
+// and webhooks see what was derived; from 1.37 on it is derived after them (feature gate
+// PodLevelResourcesFixDefaulting). Keys says of which resources they are wanted.
 func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resource.Quantity {
 	limits := objectOf(objectOf(spec["resources"])["limits"])
-	if len(limits) == 0 {
+	if len(limits)+len(objectOf(objectOf(spec["resources"])["requests"])) == 0 {
 		return nil
 	}
 	derived := map[string]resource.Quantity{}
@@ -21,6 +23,48 @@ func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resou
 			derived[key] = q
 		} else if q, ok := ParseQuantity(limits[key]); ok {
 			derived[key] = q
+		}
+	}
+	return derived
+}
+
+// DerivedLimits are the limits of a pod as a whole that the API server makes from
+// Kubernetes 1.37 on where the pod sets none: those of its containers if all of them
+// have one, or the pod's request where that is more. Huge pages need one container that
+// has a limit; they are derived by 1.36, too.
+func DerivedLimits(spec map[string]any) map[string]resource.Quantity {
+	limits, requests := objectOf(objectOf(spec["resources"])["limits"]), objectOf(objectOf(spec["resources"])["requests"])
+	if len(limits)+len(requests) == 0 {
+		return nil
+	}
+	limited, containers := map[string]int{}, 0
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range listOf(spec[list]) {
+			containers++
+			for key := range objectOf(objectOf(objectOf(c)["resources"])["limits"]) {
+				if limits[key] == nil && IsPodResource(key) {
+					limited[key]++
+				}
+			}
+		}
+	}
+	keys := map[string]bool{}
+	for key, n := range limited {
+		if n == containers || isHugePages(key) && requests[key] == nil {
+			keys[key] = true
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	made, sums, derived := DerivedRequests(spec, keys), ContainerLimits(spec), map[string]resource.Quantity{}
+	for key := range keys {
+		request, requested := ParseQuantity(requests[key])
+		if !requested {
+			request = made[key]
+		}
+		if derived[key] = sums[key]; request.Cmp(sums[key]) > 0 {
+			derived[key] = request
 		}
 	}
 	return derived

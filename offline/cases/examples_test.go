@@ -97,6 +97,7 @@ var features = []struct {
 	{"matchConditions", regexp.MustCompile(`(?m)^  matchConditions:`)},
 	{"validations", regexp.MustCompile(`(?m)^  validations:`)},
 	{"variables", regexp.MustCompile(`(?m)^  variables:`)},
+	{"containerSecurity", regexp.MustCompile(`(?m)^  containerSecurity:`)},
 	{"files", regexp.MustCompile(`(?m)^  files:`)},
 	{"other injectors' annotations", regexp.MustCompile(`(?m)\b(vendor|connect-inject'|linkerd\.io/inject')`)},
 	{"$each", regexp.MustCompile(`\$each`)},

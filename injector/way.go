@@ -216,7 +216,7 @@ func (w *way) clash(plan *merge.Plan) error {
 	}
 	if out, ok := w.rendered[found.Template]; ok {
 		t := w.template(found.Template)
-		if advice := templates.Advice(t.Deciding(found.Container, found.Path(), found.Value, out.Params), out.Params); advice != "" {
+		if advice := templates.Advice(t.Deciding(found.Container, []string{found.In(), templates.AnyItem, found.Field}, found.Value, out.Params), out.Params); advice != "" {
 			found.Advice = advice
 		}
 	}

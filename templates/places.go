@@ -2,7 +2,6 @@ package templates
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/pillion-dev/pillion/templates/expression"
 )
@@ -18,13 +17,21 @@ type Decided struct {
 	Written bool
 }
 
+// AnyItem stands in a path for every item of a list.
+const AnyItem = "*"
+
 // At says what decides the value at a path of the pod: names of fields, and for an item of a
-// list the value of its key (spec, initContainers, fluent-bit, resources, limits, memory).
-// A path that the template does not write has neither parameters nor is it fixed.
+// list the value of its key (spec, initContainers, fluent-bit, resources, limits, memory) or
+// [AnyItem]. A path that the template does not write has neither parameters nor is it fixed.
 func (t *Template) At(path []string) Decided {
 	t = t.full()
+	return t.decided(t.tree, path)
+}
+
+// decided says what decides the value at a path below a node. The template has its tree.
+func (t *Template) decided(n node, path []string) Decided {
 	w := placeReader{names: t.names}
-	w.read(t.tree, path)
+	w.read(n, path)
 	d := Decided{Fixed: w.constant && !w.expression, Written: w.constant || w.expression}
 	for _, p := range t.Parameters() {
 		if slices.Contains(w.params, p.Name) {
@@ -78,7 +85,9 @@ func (w *placeReader) mapping(n *mapping, path []string) {
 
 func (w *placeReader) sequence(n *sequence, path []string) {
 	var items []item
-	if len(path) > 0 {
+	if len(path) > 0 && path[0] == AnyItem {
+		items, path = n.items, path[1:]
+	} else if len(path) > 0 {
 		items = slices.DeleteFunc(slices.Clone(n.items), func(it item) bool { key, ok := n.key(it); return it.each == "" && (!ok || key != path[0]) })
 		path = path[1:]
 		if !slices.ContainsFunc(items, func(it item) bool { return it.each == "" }) { // or one whose key is computed
@@ -143,6 +152,9 @@ func holds(v any, path []string) bool {
 			if !ok {
 				return false
 			}
+			if path[0] == AnyItem {
+				return holds(m, path[1:])
+			}
 			for _, field := range m {
 				if text, ok := textOf(field); ok && text == path[0] {
 					return holds(m, path[1:])
@@ -168,15 +180,9 @@ func (w *placeReader) note(e *expression.Expression) {
 	if e == nil {
 		return
 	}
-	for _, name := range e.Reads() {
-		if param, ok := strings.CutPrefix(name, "params."); ok && !slices.Contains(w.params, param) {
-			w.params = append(w.params, param)
-		}
-		if variable, ok := strings.CutPrefix(name, "variables."); ok {
-			// A variable reads only variables before it.
-			if of := w.names.Variable(variable); of != nil {
-				w.note(of)
-			}
+	for _, name := range w.names.ParametersOf(e) {
+		if !slices.Contains(w.params, name) {
+			w.params = append(w.params, name)
 		}
 	}
 }

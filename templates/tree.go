@@ -314,7 +314,7 @@ func (q *sequence) advice(r *renderer, it *item, m map[string]any) string {
 	for _, k := range q.typ.Keys() {
 		for i := range q.items {
 			if other := &q.items[i]; other.loop == nil {
-				for _, p := range r.template.deciding(expressionsAt(other.node, []string{k.Name}, ""), fmt.Sprint(m[k.Name]), r.made.params.ByName) {
+				for _, p := range r.template.decided(other.node, []string{k.Name}).Parameters {
 					if fmt.Sprint(r.made.params.ByName[p.Name]) == fmt.Sprint(m[k.Name]) && !slices.ContainsFunc(deciding, func(d Parameter) bool { return d.Name == p.Name }) {
 						deciding = append(deciding, p)
 					}

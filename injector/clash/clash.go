@@ -24,8 +24,8 @@ type Error struct {
 	Advice string
 }
 
-// list is the list of a container in which the item stands.
-func (e *Error) list() string {
+// In is the list of the container in which the item stands.
+func (e *Error) In() string {
 	switch e.Field {
 	case "mountPath":
 		return "volumeMounts"
@@ -35,11 +35,8 @@ func (e *Error) list() string {
 	return "ports"
 }
 
-// Path is the way to the field through a container: the list and the field.
-func (e *Error) Path() []string { return []string{e.list(), e.Field} }
-
 func (e *Error) Error() string {
-	at := podschema.Readable([]string{"spec", e.List, "name=" + e.Container, e.list(), e.Item})
+	at := podschema.Readable([]string{"spec", e.List, "name=" + e.Container, e.In(), e.Item})
 	return fmt.Sprintf("template %s conflicts at %s: %s; %s", e.Template, at, e.Why, e.Advice)
 }
 

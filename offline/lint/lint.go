@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pillion-dev/pillion/injector/clash"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/samples"
@@ -380,6 +381,11 @@ func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before,
 		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	}}, cmp.Or(j.options.Compile.Prefix, templates.DefaultPrefix)+"/status")
+	if err == nil {
+		if clashing, _ := clash.Find(plan); clashing != nil {
+			err = clashing
+		}
+	}
 	if err != nil {
 		j.conflicts(s, err)
 		return nil, nil, nil, "it would be refused"
@@ -394,7 +400,8 @@ func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before,
 func (j *judged) conflicts(s samples.Sample, err error) {
 	var conflict *merge.ConflictError
 	severity := Error
-	misfit := errors.As(err, &conflict) || errors.Is(err, merge.ErrNothingToExtend)
+	var clashing *clash.Error
+	misfit := errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
 	if misfit && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
 		severity = Note
 	}

@@ -60,11 +60,15 @@ func TestATemplateWhosePodsTheAPIServerRefusesIsRefusedAtKubectlApply(t *testing
 	if want := "template " + name + ": spec.inject.spec.initContainers[0]: the API server would refuse each pod that gets this: spec.initContainers[audit_sidecar].name: "; err == nil || !strings.Contains(stderr, want) || !strings.Contains(stderr, "(TemplateInvalid)") {
 		t.Errorf("%v\n%s\nwant it to say %s", err, stderr, want)
 	}
-	// A pod may bring the volume along: no refusal.
 	mount := manifest{name: name, spec: "\ninject: {spec: {initContainers: [{name: audit, image: 'a:1', restartPolicy: Always, volumeMounts: [{name: data, mountPath: /data}]}]}}"}
 	_, stderr, err = run(t, mount.yaml(), "kubectl", "apply", "--dry-run=server", "-f", "-")
-	if want := `spec.initContainers[audit].volumeMounts[/data].name: Not found: "data"; declare it in spec.inject.spec.volumes`; err != nil || !strings.Contains(stderr, want) {
-		t.Errorf("%v\n%s\nwant the warning %s", err, stderr, want)
+	if want := `spec.initContainers[audit].volumeMounts[/data].name: Not found: "data"; declare it in spec.inject.spec.volumes`; err == nil || !strings.Contains(stderr, want) {
+		t.Errorf("%v\n%s\nwant it to say %s", err, stderr, want)
+	}
+	// Pods bring the volume along, and others do not get the template.
+	asked := manifest{name: name, spec: "\nvalidations: [{name: data, expression: \"pod.spec.?volumes.orValue([]).exists(v, v.name == 'data')\", message: no volume data}]" + mount.spec}
+	if _, stderr, err = run(t, asked.yaml(), "kubectl", "apply", "--dry-run=server", "-f", "-"); err != nil || strings.Contains(stderr, "Not found") {
+		t.Errorf("%v\n%s", err, stderr)
 	}
 }
 

@@ -47,7 +47,7 @@ func volumeHint(p apirules.Problem, pod *corev1.Pod) string {
 	if name, ok := nearest.Name(p.Value, names); ok {
 		return "; did you mean " + name + "?"
 	}
-	return "; declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give one that has it with --pod"
+	return "; declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give lint one that has it with --pod"
 }
 
 // field returns the place in the manifest that is nearest to a problem's.

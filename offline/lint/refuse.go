@@ -16,9 +16,10 @@ import (
 // APIRules checks a template by the rules of the API, as the guard of SidecarTemplates does.
 //
 // The problems are certain: the manifest spells out a value that the API server accepts in
-// no pod, and each bundled pod that gets the template gets the value. Everything else that
-// lint would report by the rule api is a warning, because some pod may be accepted: one
-// that brings the volume of a mount along, or one for which a parameter is set.
+// no pod, and each bundled pod that gets the template gets the value. A mount without its
+// volume is one, too: pods may bring the volume along, but then a condition or a validation
+// of the template has to ask for it. Everything else that lint would report by the rule api
+// is a warning, because some pod may be accepted, such as one for which a parameter is set.
 func APIRules(d templates.Document, t *templates.Template, o templates.Options) ([]templates.Problem, []templates.Warning) {
 	j := &judged{linter: &linter{options: Options{Compile: o}}, document: Document{Document: d}, template: t}
 	got, found := 0, map[string]*suspect{}
@@ -48,7 +49,11 @@ func APIRules(d templates.Document, t *templates.Template, o templates.Options) 
 		s := found[key]
 		switch {
 		case s.certain && s.pods == got:
-			problems = append(problems, templates.Problem{Path: s.path, Line: s.line, Message: "the API server would refuse each pod that gets this: " + s.first.Message})
+			pods := "each pod that gets this: "
+			if s.first.NoVolume {
+				pods = "pods that get this: "
+			}
+			problems = append(problems, templates.Problem{Path: s.path, Line: s.line, Message: "the API server would refuse " + pods + s.first.Message + s.hint})
 		case s.pods == got:
 			warnings = append(warnings, templates.Warning{Template: t.Name(), Path: s.path, Line: s.line, Message: "the API server would refuse pods that get this: " + s.first.Message + s.hint})
 		default:
@@ -72,10 +77,10 @@ type suspect struct {
 // certain reports whether a problem is there whatever else a pod has. A rule that compares
 // parts of a container is certain in a sidecar, where all parts are the template's.
 func certain(p apirules.Problem, before *corev1.Pod) bool {
-	if !p.Whole {
+	if !p.Whole || p.NoVolume {
 		return true
 	}
-	return !p.NoVolume && p.Container != "" && p.Within && !slices.ContainsFunc(apirules.Containers(before), func(c apirules.Placed) bool { return c.Name == p.Container })
+	return p.Container != "" && p.Within && !slices.ContainsFunc(apirules.Containers(before), func(c apirules.Placed) bool { return c.Name == p.Container })
 }
 
 // decidedBy returns the path of what the template must spell out for a problem to be certain.

@@ -172,7 +172,7 @@ var growths = []growth{
 	{what: "taking,containers", size: 600, manifests: one(takingManifest), shape: containers},
 	{what: "forged", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, forged: n} }},
 	{what: "forged,removed", size: 3000, manifests: one(takingManifest), shape: func(n int) shape { return shape{containers: 1, env: 4 * n, removed: n} }},
-	{what: "appending,containers", size: 1000, manifests: func(int) []string { return []string{appending("a"), appending("b")} }, shape: containers},
+	{what: "appending,containers", size: 600, manifests: func(int) []string { return []string{appending("a"), appending("b")} }, shape: containers},
 	{what: "appending,variables", size: 20000, manifests: func(int) []string { return []string{appending("a"), appending("b")} }, shape: func(n int) shape { return shape{containers: 1, env: 2, sources: n} }},
 	{what: "appending,items", size: 2000, manifests: func(n int) []string {
 		return []string{listing("env", n, func(i int) string { return fmt.Sprintf("{name: J, $append: ' ', value: text-%d}", i) })}

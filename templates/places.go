@@ -60,6 +60,8 @@ func (w *placeReader) read(n node, path []string) {
 		w.parts(n.parts)
 	case *whole:
 		w.note(n.expression)
+	case *directed:
+		w.read(n.value, path)
 	case *mapping:
 		w.mapping(n, path)
 	case *sequence:

@@ -19,6 +19,7 @@ variables:
 inject:
   metadata: {labels: {a: "${params.level}", "${params.image}": x}}
   spec:
+    terminationGracePeriodSeconds: {$onConflict: KeepPod, value: "${params.port}"}
     volumes: [{name: logs, emptyDir: {}}]
     initContainers:
     - name: side
@@ -51,6 +52,8 @@ inject:
 		"spec containers app volumeMounts /x/app mountPath":             {"", false},
 		"metadata labels a":                                             {"level", false},
 		"metadata labels":                                               {"image level", false},
+		"spec terminationGracePeriodSeconds":                            {"port", false},
+		"spec initContainers side ports * containerPort":                {"port", false},
 		"spec resources requests memory":                                {"", false},
 		"spec initContainers side resources limits memory and a deeper": {"memory", false},
 	} {

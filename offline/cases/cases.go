@@ -56,7 +56,9 @@ func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
 	s := &suite{options: o, inject: func(r injector.Request) (injector.Outcome, error) { return pipeline.Inject(ctx, r) }}
 	for _, t := range list {
-		if compiled, err := compile(t, o.Compile); err == nil {
+		compiled, err := compile(t, o.Compile)
+		s.named = append(s.named, named{filepath.Clean(filepath.Dir(t.File)), nameOf(compiled, err)})
+		if err == nil {
 			s.templates = append(s.templates, loaded{t, compiled})
 		}
 	}
@@ -69,7 +71,7 @@ func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
 		results = append(results, found...)
 	}
 	for _, folder := range o.Whole {
-		strays, err := s.strays(folder, list)
+		strays, err := s.strays(folder)
 		if err != nil {
 			return nil, err
 		}
@@ -83,6 +85,22 @@ type suite struct {
 	options   Options
 	inject    func(injector.Request) (injector.Outcome, error)
 	templates []loaded
+	named     []named
+}
+
+// named is a template's name, and the folder of its file. The name is "" for a manifest in
+// which it cannot be read: it may be any.
+type named struct{ folder, name string }
+
+func nameOf(t *templates.Template, err error) string {
+	var bad *templates.CompileError
+	switch {
+	case err == nil:
+		return t.Name()
+	case errors.As(err, &bad):
+		return bad.Template
+	}
+	return ""
 }
 
 type loaded struct {
@@ -130,7 +148,7 @@ func (s *suite) template(t loaded) ([]Result, error) {
 // strays returns a result for each folder of cases that belongs to no template.
 // Folders of templates that do not compile are no strays, nor are folders without a
 // pod: testdata may hold other things, too.
-func (s *suite) strays(folder string, list []Template) ([]Result, error) {
+func (s *suite) strays(folder string) ([]Result, error) {
 	names, err := folders(filepath.Join(folder, testdata))
 	if err != nil {
 		return nil, err
@@ -141,7 +159,7 @@ func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for cases: %w", err)
 		}
-		if len(pods) == 0 || s.names(folder, name, list) {
+		if len(pods) == 0 || s.names(folder, name) {
 			continue
 		}
 		results = append(results, Result{
@@ -153,17 +171,9 @@ func (s *suite) strays(folder string, list []Template) ([]Result, error) {
 }
 
 // names reports whether a template of that name comes from the folder.
-func (s *suite) names(folder, name string, list []Template) bool {
-	return slices.ContainsFunc(list, func(t Template) bool {
-		if filepath.Clean(filepath.Dir(t.File)) != filepath.Clean(folder) {
-			return false
-		}
-		compiled, err := compile(t, s.options.Compile)
-		var bad *templates.CompileError
-		if errors.As(err, &bad) {
-			return bad.Template == name || bad.Template == ""
-		}
-		return err == nil && compiled.Name() == name
+func (s *suite) names(folder, name string) bool {
+	return slices.ContainsFunc(s.named, func(n named) bool {
+		return n.folder == filepath.Clean(folder) && (n.name == name || n.name == "")
 	})
 }
 

@@ -3,14 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
 )
 
 const shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: fluent-bit}}\n"
@@ -31,9 +34,28 @@ func call(t *testing.T, stdin string, files map[string]string, args ...string) (
 	for _, a := range args {
 		line = append(line, strings.ReplaceAll(a, "DIR", dir))
 	}
+	if line[1] == "inject" || line[1] == "explain" {
+		line = append(line, named(stdin+strings.Join(slices.Collect(maps.Values(files)), "\n"), args)...)
+	}
 	var out, errs bytes.Buffer
 	code := run(context.Background(), line, strings.NewReader(stdin), &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+// named returns the flags that load those templates of the library only that a test's input
+// names, unless the test says which. To compile all of them takes a second under the race
+// detector.
+func named(input string, args []string) []string {
+	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--library") }) {
+		return nil
+	}
+	var flags []string
+	for _, name := range library.Names() {
+		if strings.Contains(input, name) || name == "fluent-bit" {
+			flags = append(flags, "--library", name)
+		}
+	}
+	return flags
 }
 
 func pod(annotations string) string {
@@ -111,7 +133,7 @@ func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
 func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 	files := map[string]string{"ns.yaml": shop, "bad.yaml": "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec: {ordr: 1, onConflit: Deny, inject: {}}\n"}
 	_, injected, _ := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
-	_, out, _ := call(t, injected, files, "explain", "-f", "-")
+	_, out, _ := call(t, injected, files, "explain", "-f", "-", "--library", strings.Join(library.Names(), ","))
 	for _, want := range []string{
 		"not known: no --namespace-file has it",
 		"note: no --namespace-file has the namespace default: it counts as one without annotations, and with no label but its name",

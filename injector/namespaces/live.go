@@ -153,11 +153,11 @@ func (l *liveReader) begin(name string, n *reading, r *read) {
 		return
 	}
 	go func() {
-		defer func() { <-l.slots }()
 		// The read is not any one caller's: it goes on without them.
 		ctx, cancel := context.WithTimeout(context.Background(), liveTimeout)
 		defer cancel()
 		object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		<-l.slots // before anybody learns that the read is over
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err == nil {

@@ -40,7 +40,7 @@ ONCE := apirules_test beside_test bounds_test calls_test certs_test created_test
   inject_test injection_test label_test library_test \
   merge_test missing_test named_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test version_test
 ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
-ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings
+ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestAReviewInFlightIsAnsweredWhileAReplicaStops|TestReplicasStartedTogetherAgreeOnOneCA|TestASecondInstallWithAnotherPrefixLivesBesideTheFirst|TestAStolenTokenCanRunNoPodInTheProofNamespace|TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem|TestARightTakenAwayLaterShowsInMetricsAndStatus
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	@$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./readme/... ./registry/... \

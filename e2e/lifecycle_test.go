@@ -357,8 +357,12 @@ var inUseData = regexp.MustCompile(`(?m)^  data:\n    renewed: .*\n    templates
 func clean(objects string) string {
 	objects = inUseData.ReplaceAllString(objects, "")
 	var kept []string
+	status := false // of an object of the list
 	for line := range strings.Lines(objects) {
-		if !strings.Contains(line, "resourceVersion:") && !strings.Contains(line, "lastUpdateTime:") && !strings.Contains(line, "lastTransitionTime:") {
+		if !strings.HasPrefix(line, "   ") {
+			status = strings.HasPrefix(line, "  status:")
+		}
+		if !status && !strings.Contains(line, "resourceVersion:") && !strings.Contains(line, "lastUpdateTime:") && !strings.Contains(line, "lastTransitionTime:") {
 			kept = append(kept, line)
 		}
 	}

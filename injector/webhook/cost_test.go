@@ -98,11 +98,11 @@ var costs = []cost{
 	{name: "fluent-bit", target: 1.5, inject: "fluent-bit", patches: true, allocations: 830},
 	{name: "fluent-bit-1000-templates", target: 1.5, inject: "fluent-bit", templates: 1000, patches: true, allocations: 830},
 	{name: "fluent-bit-again", target: 1.5, inject: "fluent-bit", again: true, patches: true, allocations: 1320},
-	{name: "istio-proxy", target: 4, inject: "istio-proxy", patches: true, allocations: 2250},
+	{name: "istio-proxy", target: 5, inject: "istio-proxy", patches: true, allocations: 2250},
 	{name: "fluent-bit-2000-env", target: 1.1, inject: "fluent-bit", env: 2000, patches: true, allocations: 13400},
 	{name: "skip-2000-env", target: 1, env: 2000, allocations: 112},
 	{name: "fluent-bit-100-workloads", target: 2, inject: "fluent-bit", workloads: 100, patches: true, allocations: 840},
-	{name: "istio-proxy-100-workloads", target: 5, inject: "istio-proxy", workloads: 100, patches: true, allocations: 2620},
+	{name: "istio-proxy-100-workloads", target: 6.5, inject: "istio-proxy", workloads: 100, patches: true, allocations: 2620},
 }
 
 // handlers returns Pillion's webhook and the yardstick for a case.

@@ -1,12 +1,10 @@
 package certs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,25 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/clientset/logtest"
 )
-
-// text collects a log.
-type text struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (w *text) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
-}
-
-func (w *text) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
 
 // newValidating has one entry that calls the Service.
 func newValidating(name string) *admissionv1.ValidatingWebhookConfiguration {
@@ -88,7 +70,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 		t.Run(damage.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration(), newValidating("final"))
-				var log text
+				var log logtest.Log
 				s := c.run(func(o *SelfSignedOptions) {
 					o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
 					o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -119,7 +101,7 @@ func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		var log text
+		var log logtest.Log
 		s := c.run(func(o *SelfSignedOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		current := readyAndPublished(t, c, s)
 		if err := c.Tracker().Delete(configurations, "", testWebhook); err != nil {

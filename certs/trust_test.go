@@ -1,50 +1,33 @@
 package certs
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pillion-dev/pillion/clientset/logtest"
 )
 
-// logged is a log that tests read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// line returns an error unless a line has all the words.
-func (l *logged) line(words ...string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
+// logged returns an error unless a line of the log has all the words.
+func logged(log *logtest.Log, words ...string) error {
+	for line := range strings.Lines(log.String()) {
 		if mentions(errors.New(line), words...) == nil {
 			return nil
 		}
 	}
-	return errors.New("no line has " + strings.Join(words, ", ") + " in\n" + l.text.String())
+	return errors.New("no line has " + strings.Join(words, ", ") + " in\n" + log.String())
 }
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 func TestEveryReplicaLogsEachChangeOfTheTrustedCAs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		var logs [2]logged
+		var logs [2]logtest.Log
 		for i := range logs {
 			s := c.run(func(o *SelfSignedOptions) {
-				o.Settle, o.LeafDuration, o.Logger = time.Second, 10*time.Second, logs[i].logger()
+				o.Settle, o.LeafDuration, o.Logger = time.Second, 10*time.Second, logs[i].Logger()
 			})
 			eventually(t, s.Ready)
 		}
@@ -55,13 +38,13 @@ func TestEveryReplicaLogsEachChangeOfTheTrustedCAs(t *testing.T) {
 		all := func(words ...string) {
 			t.Helper()
 			for i := range logs {
-				eventually(t, func() error { return logs[i].line(words...) })
+				eventually(t, func() error { return logged(&logs[i], words...) })
 			}
 		}
 		first := FingerprintOf(stored.current.cert).String()
 		all("level=INFO", "a CA is trusted\"", first)
 		eventually(t, func() error {
-			return errors.Join(logs[0].line(first, "made by this replica"), logs[1].line(first, "source=secret"))
+			return errors.Join(logged(&logs[0], first, "made by this replica"), logged(&logs[1], first, "source=secret"))
 		})
 
 		foreign, other := yearCA(t), yearCA(t)
@@ -87,16 +70,16 @@ func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
-		var log logged
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Logger = log.logger() })
+		var log logtest.Log
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Logger = log.Logger() })
 		c.inject(first)
 		eventually(t, s.Ready)
 		c.inject(second)
 		eventually(t, func() error {
-			return log.line("WARN", "a CA is trusted\"", FingerprintOf(second.cert).String(), "source=caBundle")
+			return logged(&log, "WARN", "a CA is trusted\"", FingerprintOf(second.cert).String(), "source=caBundle")
 		})
 		eventually(t, func() error {
-			return log.line("WARN", "a CA is trusted no more", FingerprintOf(first.cert).String(), "source=caBundle")
+			return logged(&log, "WARN", "a CA is trusted no more", FingerprintOf(first.cert).String(), "source=caBundle")
 		})
 		if status := s.Status(); status.Provider != (ProviderStatus{"cert-manager", testSecret, false}) || len(status.Authorities) != 1 {
 			t.Errorf("the status is %+v", status)

@@ -21,35 +21,18 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/clientset/follow/followtest"
+	"github.com/pillion-dev/pillion/clientset/logtest"
 )
 
-// texts is a log.
-type texts struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *texts) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *texts) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
 // running returns a cache of the server's namespaces that has been filled, and its log.
-func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)) (*follow.Cache, *texts) {
+func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)) (*follow.Cache, *logtest.Log) {
 	t.Helper()
 	client, err := metadata.NewForConfig(s.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-	log := &texts{}
+	log := &logtest.Log{}
 	o := follow.Options{
 		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: client, Checked: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -136,7 +119,7 @@ func TestAfterTheAPIServerWasAwayTheCacheIsCurrentSoon(t *testing.T) {
 	s.Away.Store(false)
 	within(t, time.Second+noise, "the change", func() bool { return labelOf(c, "shop") == "2" })
 	within(t, 2*time.Second+noise, "the state", func() bool { return c.State().Unreadable == nil && cmp.Or(c.Failed("list"), c.Failed("watch")) == nil })
-	if n, m := log.count("cannot be read"), log.count("can be read again"); n != 1 || m != 1 {
+	if n, m := log.Count("cannot be read"), log.Count("can be read again"); n != 1 || m != 1 {
 		t.Errorf("the log says %d times that the API server cannot be read, and %d times that it can", n, m)
 	}
 }
@@ -163,8 +146,8 @@ func TestAWatchThatHangsIsFoundAndTheCacheIsReadAnew(t *testing.T) {
 			within(t, time.Second+noise, "the cache is right", func() bool {
 				return cache.Wrong() == nil && (labelOf(cache, "bank") == "2" || labelOf(cache, "shop") == "2" || labelOf(cache, "shop") == "(none)")
 			})
-			if log.count("is wrong, and is read anew") == 0 || log.count("is current again") == 0 {
-				t.Errorf("the log is\n%s", log.text.String())
+			if log.Count("is wrong, and is read anew") == 0 || log.Count("is current again") == 0 {
+				t.Errorf("the log is\n%s", log.String())
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -59,18 +60,14 @@ func (k *kubeVersion) Ready() error {
 
 // Run reads the version again and again, until ctx ends.
 func (k *kubeVersion) Run(ctx context.Context) error {
-	ticker := time.NewTicker(versionEvery)
-	defer ticker.Stop()
 	for {
 		version, err := readKubeVersion(ctx, k.read)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.note(version, err)
-		select {
-		case <-ctx.Done():
+		if !waiting.For(ctx, versionEvery) {
 			return nil
-		case <-ticker.C:
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pillion-dev/pillion/clientset/logtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedLog
+		var log logtest.Log
 		var mu sync.Mutex
 		body, failing := `{"major": "1", "minor": "34+", "gitVersion": "v1.34.1-eks"}`, true
 		k := newKubeVersion(func(ctx context.Context) ([]byte, error) {
@@ -51,7 +51,7 @@ func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 			if got := k.Version().String(); got != want || k.Ready() != nil {
 				t.Errorf("version %s, want %s; %v", got, want, k.Ready())
 			}
-			if lines := log.take(); says == "" != (lines == "") || !strings.Contains(lines, says) || strings.Count(lines, "\n") > 1 {
+			if lines := log.Take(); says == "" != (lines == "") || !strings.Contains(lines, says) || strings.Count(lines, "\n") > 1 {
 				t.Errorf("the log says %q; want one line with %q", lines, says)
 			}
 		}
@@ -72,24 +72,4 @@ func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// lockedLog keeps what is logged until it is taken.
-type lockedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (l *lockedLog) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(text)
-}
-
-func (l *lockedLog) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.text.Reset()
-	return l.text.String()
 }

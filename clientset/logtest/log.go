@@ -1,0 +1,46 @@
+// Package logtest has the log of a test: it can be read while others write to it.
+//
+// In: lines of a log. Out: their text. Imports: nothing of this module; only tests import it.
+package logtest
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// Log keeps what is written to it. The zero Log is empty and ready for use, by any number of
+// goroutines.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all that was written.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Take returns what was written since it was last called.
+func (l *Log) Take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// Count returns how often a text was written.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
+
+// Logger returns a logger that writes to the log, as lines of text.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -235,8 +235,8 @@ func inUnitsOf(was any, key string, q resource.Quantity) string {
 	if key != string(corev1.ResourceCPU) {
 		q.Format = resource.BinarySI
 	}
-	if text, ok := was.(string); ok {
-		if before, err := resource.ParseQuantity(text); err == nil {
+	if _, text := was.(string); text {
+		if before, ok := podschema.ParseQuantity(was); ok {
 			q.Format = before.Format
 		}
 	}

@@ -80,16 +80,10 @@ func WithRequests(pod *corev1.Pod) *corev1.Pod {
 		containers = slices.Clone(containers)
 		for i := range containers {
 			r := &containers[i].Resources
-			requests := maps.Clone(r.Requests)
-			for name, limit := range r.Limits {
-				if requests == nil {
-					requests = corev1.ResourceList{}
-				}
-				if _, ok := requests[name]; !ok {
-					requests[name] = limit
-				}
+			if requests := maps.Clone(r.Limits); requests != nil {
+				maps.Copy(requests, r.Requests)
+				r.Requests = requests
 			}
-			r.Requests = requests
 		}
 		return containers
 	}

@@ -1,5 +1,6 @@
 // Package predict says what refuses a pod after its injection: the rules of the API, the
-// namespace's Pod Security level, its LimitRanges and its ResourceQuotas.
+// namespace's Pod Security level, its LimitRanges and its ResourceQuotas. It also says which
+// sidecar keeps a Job from finishing.
 //
 // In: the pod before and after the injection, its namespace with what limits pods there,
 // and the templates that were injected. Out: [Trouble], each with the template and the

@@ -7,7 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
-	"k8s.io/pod-security-admission/policy"
+
+	"github.com/pillion-dev/pillion/offline/apirules"
 )
 
 // podSecurity finds what the namespace's Pod Security levels forbid. A namespace without
@@ -22,11 +23,11 @@ func (p *prediction) podSecurity() {
 		if mode.level.Level == api.LevelPrivileged || mode.name != "enforce" && mode.level == levels.Enforce {
 			continue
 		}
-		why := forbidden(mode.level, p.after)
+		why := apirules.Forbidden(mode.level, p.after)
 		if why == "" {
 			continue
 		}
-		had := forbidden(mode.level, p.before)
+		had := apirules.Forbidden(mode.level, p.before)
 		if why == had {
 			continue // the injection adds nothing
 		}
@@ -54,17 +55,4 @@ func (p *prediction) accused(why string) [][]string {
 		}
 	}
 	return paths
-}
-
-// forbidden says what a level forbids of a pod, "" for nothing.
-func forbidden(level api.LevelVersion, pod *corev1.Pod) string {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		panic(fmt.Sprintf("predict: preparing the Pod Security checks: %v", err))
-	}
-	results := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec))
-	if results.Allowed {
-		return ""
-	}
-	return results.ForbiddenDetail()
 }

@@ -17,6 +17,7 @@ const (
 	PodSecurity   = "pod-security"
 	LimitRange    = "limit-range"
 	ResourceQuota = "resource-quota"
+	Job           = "job" // nobody refuses the pod, and its Job never finishes
 )
 
 // Namespace is a pod's namespace, with what limits pods there.
@@ -35,7 +36,7 @@ type Input struct {
 	Injected []*templates.Template
 }
 
-// Trouble is a reason why a pod does not come to be.
+// Trouble is a reason why a pod does not come to be, or does not do its work.
 type Trouble struct {
 	// Source is one of the package's sources.
 	Source string `json:"source"`
@@ -56,8 +57,11 @@ type Trouble struct {
 // String returns the trouble as a sentence.
 func (t Trouble) String() string {
 	without := "without the sidecars the pod would pass"
-	if t.AlsoWithout {
+	switch {
+	case t.AlsoWithout:
 		without = "so it is without the sidecars"
+	case t.Source == Job:
+		without = "without the sidecars it would finish"
 	}
 	return fmt.Sprintf("%s; %s. It comes from %s: %s", t.Says, without, templatesWords(t.Templates), t.Advice)
 }
@@ -69,7 +73,8 @@ func templatesWords(names []string) string {
 	return "the templates " + strings.Join(names, ", ")
 }
 
-// Troubles returns what refuses the pod, the certain refusals first.
+// Troubles returns what refuses the pod or keeps its Job from finishing, the certain refusals
+// first.
 func Troubles(in Input) []Trouble {
 	before, _ := apirules.Decode(in.Before, true)
 	after, _ := apirules.Decode(in.After, true)
@@ -81,6 +86,7 @@ func Troubles(in Input) []Trouble {
 	p.podSecurity()
 	p.limits()
 	p.quotas()
+	p.job()
 	slices.SortStableFunc(p.found, func(a, b Trouble) int {
 		switch {
 		case a.Refused == b.Refused:
@@ -143,6 +149,8 @@ func (p *prediction) add(t Trouble, paths ...[]string) {
 		t.Advice = "no parameter changes it; the author of the template can"
 	}
 	switch t.Source {
+	case Job:
+		t.Advice, t.Parameters = "its author can make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", nil
 	case LimitRange, ResourceQuota:
 		t.Advice += ", or whoever sets the limits of the namespace " + p.Namespace.Name
 	case PodSecurity:

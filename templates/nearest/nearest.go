@@ -13,6 +13,9 @@ func Name(name string, known []string) (best string, ok bool) {
 		if bare(k) == bare(name) {
 			return k, true
 		}
+		if apart := len(name) - len(k); max(apart, -apart) >= least {
+			continue // they differ in at least so many places
+		}
 		if d := editDistance(name, k); d < least {
 			best, least = k, d
 		}

@@ -47,6 +47,16 @@ const maxQuantityText = 40
 // number of its units: "1000m", "1" and 1 are "1", 64Mi is "67108864". It
 // reports false for what is not a quantity.
 func Quantity(v any) (string, bool) {
+	q, ok := ParseQuantity(v)
+	if !ok {
+		return "", false
+	}
+	return canonicalNumber(q.AsDec().String()), true
+}
+
+// ParseQuantity reads a quantity that is written as text or as a number, and keeps its form:
+// 64Mi is written as 64Mi again.
+func ParseQuantity(v any) (resource.Quantity, bool) {
 	var text string
 	switch v := v.(type) {
 	case string:
@@ -54,16 +64,13 @@ func Quantity(v any) (string, bool) {
 	case json.Number:
 		text = string(v)
 	default:
-		return "", false
+		return resource.Quantity{}, false
 	}
 	if len(text) > maxQuantityText || hugeExponent(text) {
-		return "", false
+		return resource.Quantity{}, false
 	}
 	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return "", false
-	}
-	return canonicalNumber(q.AsDec().String()), true
+	return q, err == nil
 }
 
 // hugeExponent reports whether text is a number in scientific notation that is

@@ -145,16 +145,6 @@ func quantities(list corev1.ResourceList) map[string]resource.Quantity {
 	return all
 }
 
-// ParseQuantity reads a quantity that is written as text or as a number.
-func ParseQuantity(v any) (resource.Quantity, bool) {
-	text, ok := Quantity(v)
-	if !ok {
-		return resource.Quantity{}, false
-	}
-	q, err := resource.ParseQuantity(text)
-	return q, err == nil
-}
-
 // SameQuantity reports whether v is a quantity equal to q.
 func SameQuantity(v any, q resource.Quantity) bool {
 	other, ok := ParseQuantity(v)

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
@@ -151,12 +152,31 @@ func TestAForgedRecordDoesNotHideAMissingText(t *testing.T) {
 		if out.Allowed {
 			again, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: out.Pod, Namespace: shop, Templates: set})
 			if err != nil || len(again.Operations) > 0 {
-				rt.Fatalf("a second call changes the pod: %v %s\n%s", err, again.Message, encode(t, out.Pod))
+				rt.Fatalf("a second call changes the pod: %v %s\n%s\nby %s", err, again.Message, encode(t, out.Pod), patch.Marshal(again.Operations))
 			}
 		}
 	})
 	if passed == 0 {
 		t.Fatal("no pod passed: nothing was tested")
+	}
+}
+
+// A record may say how many items stand in front of one that the pod does not have. That means
+// nothing: what counts is the pod's last item, and the second call knows it again.
+func TestAForgedRecordAboutAnItemThatIsNotThereChangesNothing(t *testing.T) {
+	set := setOfAll(t, guarded, also)
+	const env = "/spec/containers/name=app/env/name=JTO"
+	for _, behind := range []int{2, 3} {
+		pod := podWithEnv(t, `{"name":"JTO","value":"v -helper -agent"},{"name":"JTO","value":"v"}`, ``)
+		forged := recordtest.Forged{Templates: map[string]string{"guarded": "x"}, Was: map[string]any{env: map[string]any{"name": "JTO", "value": "-agent"}}, Behind: map[string]int{env: behind}}
+		pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = forged.Text()
+		for call := range 2 {
+			out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+			if err != nil || !out.Allowed || call > 0 && len(out.Operations) > 0 {
+				t.Fatalf("behind %d, call %d: %v %s %s", behind, call+1, err, out.Message, patch.Marshal(out.Operations))
+			}
+			pod = out.Pod
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":     {module},
+		"injector/mark":       append(clients, module),
 		"injector/bounds":     append(clients[1:], module),
 		"injector/policy":     append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/patch":      append(clients, module+"injector"),
@@ -41,6 +42,8 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/library":   append(clients, module),
 		"templates/live":      {module + "certs"},
 		"offline/workload":    append(clients, module),
+		"offline/chain":       append(clients, module+"injector", module+"certs"),
+		"offline/explain":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"offline/apirules":    append(clients, module),
 		"offline/predict":     append(clients, module+"injector", module+"certs"),
 		"offline/samples":     append(clients, module+"injector", module+"certs"),
@@ -51,6 +54,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/survey":     append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/kept":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/merge", module+"injector/keeper", module+"certs"),
 		"injector/standing":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
+		"injector/keys":       append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
 		"injector/keeper":     append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector/unlabel":    append(clients, module+"injector/webhook", module+"injector/namespaces", module+"injector/keeper", module+"certs"),
 		"injector/proof":      append(clients, module+"injector/webhook", module+"injector/namespaces", module+"templates", module+"certs"),
@@ -58,15 +62,17 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/handover":   append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector":            append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":    append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
+		"check":               append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/keeper", module+"certs", module+"rollout"),
 		"rollout":             {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "injector/webhook", module + "injector/keeper", module + "certs"},
 		"certs":               {module + "injector", module + "templates"},
 		"clientset/follow":    append(clients, module),
+		"clientset/rights":    append(clients, "k8s.io/client-go", module),
 		"clientset/waiting":   append(clients, "k8s.io", module),
 		"clientset":           {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range list(t, false, pkg) {
-			if imported == module+"clientset/waiting" {
-				continue // a leaf without any client, for everybody
+			if imported == module+"clientset/waiting" || imported == module+"templates/nearest" {
+				continue // leaves without any client, for everybody
 			}
 			for _, f := range forbidden {
 				if within(imported, f) {
@@ -81,8 +87,9 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 // step may import these packages of the module, and none of the network.
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
-		"injector/policy":     {"injector/reason"},
-		"injector/record":     {"templates/facts", "templates/podschema", "templates/rawjson"},
+		"injector/policy":     {"injector/reason", "templates/nearest"},
+		"injector/mark":       {},
+		"injector/record":     {"injector/mark", "templates/facts", "templates/podschema", "templates/rawjson"},
 		"injector/merge":      {"templates/facts", "templates/directive", "templates/podschema", "templates/rawjson"},
 		"injector/apply":      {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/required":   {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
@@ -125,6 +132,7 @@ func TestTheTreesAreLayers(t *testing.T) {
 			case into("cmd"),
 				within(pkg, "templates") && (into("injector") || into("offline")),
 				into("rollout") && !within(pkg, "rollout") && !within(pkg, "cmd"),
+				into("check") && !within(pkg, "check") && !within(pkg, "cmd"),
 				into("offline") && !within(pkg, "offline") && !within(pkg, "cmd"):
 				t.Errorf("%s imports %s", pkg, imported)
 			}

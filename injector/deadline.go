@@ -17,10 +17,11 @@ type work struct {
 	// doing continues the sentence "while it was …". Template is the one that is being
 	// rendered, "" for none.
 	doing, template string
+	config          Config
 }
 
 func (p *Pipeline) begin(ctx context.Context) *work {
-	k := &work{ctx: ctx, doing: "beginning"}
+	k := &work{ctx: ctx, doing: "beginning", config: p.config}
 	if deadline, ok := ctx.Deadline(); ok {
 		k.allowed = deadline.Sub(p.config.Now())
 	}
@@ -53,7 +54,7 @@ func (k *work) end(r Request, out Outcome, err error) (Outcome, error) {
 		return Outcome{}, err
 	}
 	refusal := TemplateOutcome{Name: k.template, Code: reason.TemplateTooExpensive, Why: k.tooLate(), Asked: true, named: true}
-	out = Outcome{Pod: r.Pod, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code), Refusals: []TemplateOutcome{refusal}}
+	out = Outcome{Pod: r.Pod, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code, k.config.explainCommand(r)), Refusals: []TemplateOutcome{refusal}}
 	if k.template != "" {
 		out.Templates = out.Refusals
 	}

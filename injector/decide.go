@@ -72,9 +72,10 @@ func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 		// The plan says how far a record is believed.
 		return Outcome{}, &Decided{Templates: max(n, 1), record: rec, unreadable: unreadable, decision: decision}
 	}
-	w := &way{pipeline: p, request: r, base: base, seen: base, decision: decision}
+	w := &way{pipeline: p, request: r, base: base, seen: base, decision: decision, came: rec, record: rec}
 	w.begin()
 	w.warnOfRecord(unreadable)
+	w.warnOfLabels()
 	return w.conclude(), nil
 }
 

@@ -17,7 +17,7 @@ func TestTheArchitecturesSignaturesAreThoseOfTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code strings.Builder
-	for _, tree := range []string{".", "../templates", "../rollout"} {
+	for _, tree := range []string{".", "../templates", "../rollout", "../check"} {
 		err := filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") {
 				return err

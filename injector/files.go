@@ -42,7 +42,7 @@ func (w *way) checkFiles(pod map[string]any) error {
 		if volumes == nil {
 			volumes = volumesOf(pod)
 		}
-		if volume := t.files.Volume; !podschema.Equal(volumeType(), volumes[volume["name"]], volume) {
+		if volume := t.files.Volume; !podschema.Equal(podschema.At("spec.volumes[]"), volumes[volume["name"]], volume) {
 			return &fileError{template: name, code: reason.Conflict, why: fmt.Sprintf(
 				"the volume %q of the pod is another one than that of the template's files, and Pillion makes it. Remove the volume from the pod, or give it another name%s", volume["name"], w.copied())}
 		}
@@ -71,12 +71,6 @@ func volumesOf(pod map[string]any) map[any]any {
 		}
 	}
 	return volumes
-}
-
-func volumeType() *podschema.Type {
-	spec, _ := podschema.Pod().Field("spec")
-	volumes, _ := spec.Field("volumes")
-	return volumes.Elem()
 }
 
 // checkAnnotations returns a *fileError if a pod with files has more annotations than the API

@@ -15,6 +15,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
@@ -423,8 +424,16 @@ func withoutStatus(t *testing.T, pod map[string]any) map[string]any {
 		return pod
 	}
 	delete(annotations, statusKey)
-	if len(annotations) == 0 {
-		delete(meta, "annotations")
+	labels, _ := meta["labels"].(map[string]any)
+	for key := range labels {
+		if _, ours := mark.LabelsOf(statusKey).Has(key); ours {
+			delete(labels, key)
+		}
+	}
+	for _, section := range []string{"annotations", "labels"} {
+		if rest, ok := meta[section].(map[string]any); ok && len(rest) == 0 {
+			delete(meta, section)
+		}
 	}
 	return pod
 }

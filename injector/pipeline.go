@@ -25,6 +25,11 @@ type Config struct {
 	// Kubernetes returns the API server's version, which is asked once for a request. Nil:
 	// each template is rendered for the version of its options.
 	Kubernetes func() templates.KubernetesVersion
+	// Namespace is Pillion's own. Default: [DefaultNamespace].
+	Namespace string
+	// Explain is the command with which refusals end. Default: the one for the pod's workload
+	// in the cluster, or for the pod.
+	Explain string
 	// Now is the clock, which decides nothing: a refusal for want of time says how long
 	// was allowed. Default: [time.Now].
 	Now func() time.Time
@@ -67,7 +72,7 @@ type Request struct {
 	PodTemplate map[string]any
 	// Kubernetes is the API server's version. Default: what the pipeline's configuration says.
 	Kubernetes templates.KubernetesVersion
-	// Explain asks for the outcome's Steps, and for an outcome for each template.
+	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
 	Explain bool
 	// Attribute asks for [Outcome.Wanting].
 	Attribute bool
@@ -86,6 +91,9 @@ type TemplateOutcome struct {
 	// Asked reports whether an annotation asked for the template, or the template
 	// is required here.
 	Asked bool
+	// Recorded reports whether the record that the pod came with names the template: an
+	// earlier call injected it.
+	Recorded bool
 	// Params are the parameters it was rendered with, and Origins says where each
 	// came from. Both are nil unless it was rendered.
 	Params  map[string]any
@@ -103,6 +111,8 @@ type Outcome struct {
 	// Message says why the pod is refused, ending in the reason code. It is empty
 	// for an allowed pod.
 	Message string
+	// Command is the command that explains a refusal, rule by rule.
+	Command string
 	// Pod is the intended pod, the one that Operations give.
 	Pod        map[string]any
 	Operations []patch.Operation
@@ -118,8 +128,15 @@ type Outcome struct {
 	// Refusals are the reasons why the pod is refused, in the order in which they
 	// were found. None for an allowed pod.
 	Refusals []TemplateOutcome
+	// Recorded reports whether the pod came with a record: an earlier call changed it, or
+	// it is a copy of such a pod.
+	Recorded bool
 	// Steps is nil unless the request says Explain.
 	Steps []policy.Step
+	// Effects and Kept are what the templates do in the base pod, place by place, and which
+	// of its values stay. Both are nil unless the request says Explain, and the pod is allowed.
+	Effects []merge.PlaceEffect
+	Kept    []merge.Kept
 
 	changes *merge.Change // nil unless the request says Attribute
 }
@@ -163,11 +180,13 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 		return Outcome{}, err
 	}
 	way.warnOfRecord(unreadable)
+	way.came, way.record = rec, rec
 	if len(way.out.Refusals) == 0 && len(way.fragments) > 0 {
 		if err := way.apply(rec); err != nil {
 			return Outcome{}, err
 		}
 	}
+	way.warnOfLabels()
 	return way.conclude(), nil
 }
 

@@ -123,3 +123,34 @@ func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
 		t.Errorf("it is false: %s", out.Message)
 	}
 }
+
+// Whoever wrote the annotation of a parameter that does not exist wants something. The
+// template's onError decides, as with a bad value; who does not get the template is not asked.
+func TestAnUnknownParameterIsABadOne(t *testing.T) {
+	set := setOf(t, map[string]string{
+		"side":  "parameters: [{name: level, type: string, default: info}]\n  " + `inject: {spec: {initContainers: [{name: side, image: "side:${params.level}"}]}}`,
+		"skips": "onError: Skip\n  " + `inject: {metadata: {labels: {skips: "no"}}}`,
+	})
+	for name, c := range map[string]struct {
+		pod, namespace map[string]string
+		code           reason.Code
+		says           string
+	}{
+		"on the pod":              {map[string]string{"pillion.dev/inject": "side", "side.pillion.dev/levle": "debug"}, nil, reason.BadParameter, `annotation side.pillion.dev/levle on the pod has the value "debug": the template side has no such parameter; did you mean level?`},
+		"on the namespace":        {map[string]string{"pillion.dev/inject": "side"}, map[string]string{"side.pillion.dev/levle": "debug"}, reason.BadParameter, "annotation side.pillion.dev/levle on the namespace"},
+		"of a template not asked": {map[string]string{"pillion.dev/inject": "false", "side.pillion.dev/levle": "debug"}, map[string]string{"skips.pillion.dev/x": "y"}, reason.PodOptedOut, ""},
+		"onError Skip":            {map[string]string{"pillion.dev/inject": "skips", "skips.pillion.dev/x": "y"}, nil, reason.BadParameter, "BadParameter: without skips: annotation skips.pillion.dev/x on the pod"},
+	} {
+		annotations := map[string]any{}
+		for key, value := range c.pod {
+			annotations[key] = value
+		}
+		pod := askingPod(t, "")
+		pod["metadata"].(map[string]any)["annotations"] = annotations
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: c.namespace}, Templates: set})
+		said := out.Message + strings.Join(out.Warnings, "\n")
+		if err != nil || out.Code != c.code || out.Allowed != (c.code == reason.PodOptedOut || name == "onError Skip") || !strings.Contains(said, c.says) || c.says == "" && said != "" {
+			t.Errorf("%s: %s %v %q %v; want %s %q", name, out.Code, out.Allowed, said, err, c.code, c.says)
+		}
+	}
+}

@@ -36,7 +36,7 @@ func TestAPodTemplateGetsThePlanOfItsPodAndNothingOfItsController(t *testing.T) 
 		t.Errorf("the spec is\n%s\nwant\n%s", spec, want)
 	}
 	metadata := out.PodTemplate["metadata"].(map[string]any)
-	if labels := metadata["labels"]; !reflect.DeepEqual(labels, map[string]any{"hash": "mine", "saw": "h"}) || metadata["name"] != "left out" {
+	if labels := metadata["labels"]; !reflect.DeepEqual(labels, map[string]any{"hash": "mine", "saw": "h", "pillion.dev/injected": "true", "side.pillion.dev/hash": tmpl.Hash()[:10]}) || metadata["name"] != "left out" {
 		t.Errorf("the metadata are %v", metadata)
 	}
 	rec, err := record.Parse(out.PodTemplate, "pillion.dev/status")

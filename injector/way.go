@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -24,6 +25,9 @@ type way struct {
 	request  Request
 	// base is the pod that templates see, seen the one that required templates do.
 	base, seen map[string]any
+	// came is the part that counts of the record that the pod came with, and record that of
+	// the pod as it leaves.
+	came, record record.Record
 	// verifying: a template that is not required and fails is left out.
 	verifying bool
 
@@ -67,6 +71,21 @@ func (w *way) warnOfRecord(unreadable error) {
 	if unreadable != nil {
 		w.out.Warnings = append([]string{"ignoring " + unreadable.Error()}, w.out.Warnings...)
 	}
+}
+
+// warnOfLabels warns of labels of Pillion's that say what is not so. They refuse nothing: whoever
+// may change pods can label them at any time.
+func (w *way) warnOfLabels() {
+	untrue := w.record.Untrue(w.out.Pod)
+	if len(untrue) == 0 || len(w.out.Refusals) > 0 {
+		return
+	}
+	shown := make([]string, len(untrue))
+	for i, key := range untrue {
+		shown[i] = podschema.Clip(key)
+	}
+	w.out.Warnings = append(w.out.Warnings, reason.UntrueLabel.Warning(fmt.Sprintf(
+		"labels of the pod say that something is injected that is not: %s; take them out of metadata.labels, for a workload out of its pod template's: Pillion labels injected pods itself", strings.Join(shown, ", "))))
 }
 
 // spares reports whether a template's failure refuses nothing: the verification
@@ -114,7 +133,6 @@ func (w *way) renderOne(t *templates.Template) error {
 		return nil
 	}
 	out.Params, out.Origins = result.Params, result.Origins
-	w.out.Warnings = append(w.out.Warnings, result.Warnings...)
 	if c := result.Unmet; c != nil {
 		out.Code, out.Why = reason.ConditionFalse, conditionSentence(c.Name, c.Message)
 		if out.Asked {
@@ -321,12 +339,15 @@ func (w *way) apply(rec record.Record) error {
 	if err != nil {
 		return err
 	}
-	w.out.Pod, w.out.Operations = result.Pod, patch
+	w.out.Pod, w.out.Operations, w.record = result.Pod, patch, result.Record
 	if err := w.applyToTemplate(rec); err != nil {
 		return err
 	}
 	if w.request.Attribute {
 		w.out.changes = w.planned.Root
+	}
+	if w.request.Explain {
+		w.out.Effects, w.out.Kept = w.planned.Effects(), w.planned.Kept()
 	}
 	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
 	w.injected()
@@ -397,7 +418,8 @@ func (w *way) conclude() Outcome {
 		out.Pod, out.Operations = w.request.Pod, nil
 		out.PodTemplate, out.PodTemplateOperations = nil, nil
 		out.Code = out.Refusals[0].Code
-		out.Message = refused(out.Refusals, out.Code)
+		out.Command = w.pipeline.config.explainCommand(w.request)
+		out.Message = refused(out.Refusals, out.Code, out.Command)
 	case slices.ContainsFunc(out.Templates, func(t TemplateOutcome) bool { return t.Code == reason.Injected }):
 		out.Code = reason.Injected
 	case out.Code == "":
@@ -408,30 +430,57 @@ func (w *way) conclude() Outcome {
 			}
 		}
 	}
+	w.tellRecorded()
 	return *out
 }
 
-// refused is the message for a pod that is refused.
-func refused(refusals []TemplateOutcome, code reason.Code) string {
-	return fmt.Sprintf("%s (%s; why, rule by rule: pillion explain -f POD.yaml --namespace-file NAMESPACE.yaml --templates TEMPLATES.yaml)",
-		sentences(refusals), code)
+// tellRecorded says what an earlier call did: whoever counts pods must not count one twice.
+func (w *way) tellRecorded() {
+	w.out.Recorded = !w.came.Empty()
+	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
+		for i := range list {
+			list[i].Recorded = list[i].Name != "" && w.came.Hash(list[i].Name) != ""
+		}
+	}
+}
+
+// Refusal says why the pod is refused, without the command that explains it: it is the same for
+// all workloads that are refused for the same. It is empty for a pod that is admitted.
+func (o Outcome) Refusal() string {
+	if len(o.Refusals) == 0 {
+		return o.Message
+	}
+	return fmt.Sprintf("%s (%s)", sentences(o.Refusals), o.Code)
+}
+
+// refused is the message for a pod that is refused. The command explains it.
+func refused(refusals []TemplateOutcome, code reason.Code, command string) string {
+	return fmt.Sprintf("%s (%s; why, rule by rule: %s)", sentences(refusals), code, command)
 }
 
 // sentences joins refusals, each with the name of its template.
 func sentences(refusals []TemplateOutcome) string {
 	whys := make([]string, len(refusals))
 	for i, t := range refusals {
-		whys[i] = t.Why
-		if t.Name != "" && !t.named {
-			whys[i] = "template " + t.Name + ": " + t.Why
-		}
+		whys[i] = t.Sentence()
 	}
 	return strings.Join(whys, "; ")
 }
 
-func (w *way) warn(t TemplateOutcome) {
-	w.out.Warnings = append(w.out.Warnings, t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why)))
+// Sentence says why, with the name of the template.
+func (t TemplateOutcome) Sentence() string {
+	if t.Name == "" || t.named {
+		return t.Why
+	}
+	return "template " + t.Name + ": " + t.Why
 }
+
+// Warning is the warning of a pod that goes without the template.
+func (t TemplateOutcome) Warning() string {
+	return t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why))
+}
+
+func (w *way) warn(t TemplateOutcome) { w.out.Warnings = append(w.out.Warnings, t.Warning()) }
 
 func (w *way) step(template, input, result string) {
 	if !w.request.Explain {

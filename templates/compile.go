@@ -321,7 +321,7 @@ func (c *compiler) selectors(t *Template, at *manifest.Path) {
 		return
 	}
 	t.matchNamespace = c.namespaceSelector(t, m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
-	t.matchPod = c.selector(m.PodSelector, at.Fields("match", "podSelector"))
+	t.matchPod = c.podSelector(t, m.PodSelector, at.Fields("match", "podSelector"))
 	if t.matchNamespace.Empty() && t.matchPod.Empty() {
 		c.warn(at.Field("match"), "selects every pod of the cluster")
 	}
@@ -335,6 +335,19 @@ func (c *compiler) namespaceSelector(t *Template, s *metav1.LabelSelector, at *m
 	for _, r := range requirements {
 		if key := r.Key(); key == RequiredLabel(t.prefix) || key == InjectionLabel(t.prefix) {
 			c.problem(at, "selects by "+r.Key()+", a label that Pillion sets itself; select by a label of your own")
+		}
+	}
+	return selector
+}
+
+// podSelector compiles a selector of pods. Templates do not see the labels that Pillion puts on
+// injected pods, so such a selector would never match.
+func (c *compiler) podSelector(t *Template, s *metav1.LabelSelector, at *manifest.Path) labels.Selector {
+	selector := c.selector(s, at)
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
+		if _, name, _ := strings.Cut(r.Key(), "/"); t.isReserved(r.Key()) && (name == "injected" || name == "hash") {
+			c.problem(at, "selects by "+r.Key()+", a label that Pillion puts on injected pods and that templates do not see; select by a label of your own")
 		}
 	}
 	return selector

@@ -71,12 +71,10 @@ func (c *compiler) files(t *Template, at, inject *manifest.Path) {
 	if !mounts.found && !mounts.computed {
 		c.warn(at, fmt.Sprintf("no container mounts the files; mount them with volumeMounts: [{name: %s, mountPath: …}]", t.name+filesVolume))
 	}
-	metadata, _ := podschema.Pod().Field("metadata")
-	annotations, _ := metadata.Field("annotations")
 	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
 	s := &sharing{parts: t.sharedParts}
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Files)) {
-		here := here{at: at.Field(name), typ: annotations.Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
+		here := here{at: at.Field(name), typ: podschema.At("metadata.annotations").Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
 		key := t.fileKeys() + name
 		if problems := names.IsQualifiedName(key); t.name != "" && len(problems) > 0 {
 			c.problem(here.at, fmt.Sprintf("%s is no name of a file here; want at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit: the file comes from an annotation of that name", show.Value(name)))

@@ -177,19 +177,25 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 	}
 }
 
-func TestAnUnknownParameterIsAWarningWithTheNearestName(t *testing.T) {
+func TestAnUnknownParameterIsRefusedWithTheNearestName(t *testing.T) {
 	tmpl := compiled(t, "parameters: [{name: logLevel, type: string}, {name: output, type: map, items: string}]\ninject: {}")
-	r := rendered(t, tmpl, Input{
-		Pod:       onePod(t, map[string]string{"t.pillion.dev/logLevel": "x", "t.pillion.dev/outputs.host": "x", "other.pillion.dev/x": "x", "t.pillion.dev.example.com/x": "x"}),
-		Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/zzz": "x"}},
-	})
-	want := []string{
-		"annotation t.pillion.dev/zzz on the namespace: the template t has no such parameter; there are log-level, output",
-		"annotation t.pillion.dev/logLevel on the pod: the template t has no such parameter; did you mean log-level?",
-		"annotation t.pillion.dev/outputs.host on the pod: the template t has no such parameter; did you mean output.host?",
-	}
-	if strings.Join(r.Warnings, "\n") != strings.Join(want, "\n") {
-		t.Errorf("warnings\n%s", strings.Join(r.Warnings, "\n"))
+	known := map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/output.host": "x", "other.pillion.dev/x": "x", "t.pillion.dev.example.com/x": "x"}
+	rendered(t, tmpl, Input{Pod: onePod(t, known), Namespace: Namespace{Annotations: known}})
+	for name, c := range map[string]struct {
+		pod, namespace map[string]string
+		want           string
+	}{
+		"the name as in the template":  {pod: map[string]string{"t.pillion.dev/logLevel": "x"}, want: `annotation t.pillion.dev/logLevel on the pod has the value "x": the template t has no such parameter; did you mean log-level? (all of them: pillion params t)`},
+		"a key of a map":               {pod: map[string]string{"t.pillion.dev/outputs.host": ""}, want: `annotation t.pillion.dev/outputs.host on the pod has the value "": the template t has no such parameter; did you mean output.host? (all of them: pillion params t)`},
+		"the namespace's, near none":   {namespace: map[string]string{"t.pillion.dev/zzz": "x"}, want: `annotation t.pillion.dev/zzz on the namespace has the value "x": the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
+		"another injector's habit":     {pod: map[string]string{"t.pillion.dev/inject": "false"}, want: `annotation t.pillion.dev/inject on the pod has the value "false": the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
+		"beside good ones, and others": {pod: map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/b": "x"}, namespace: map[string]string{"t.pillion.dev/a": "x"}, want: `annotation t.pillion.dev/a on the namespace has the value "x": the template t has no such parameter; there are log-level, output (all of them: pillion params t); no parameters either: t.pillion.dev/b on the pod`},
+	} {
+		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, c.pod), Namespace: Namespace{Annotations: c.namespace}})
+		var bad *ParameterError
+		if !errors.As(err, &bad) || err.Error() != c.want {
+			t.Errorf("%s:\ngot  %v\nwant %s", name, err, c.want)
+		}
 	}
 }
 
@@ -208,14 +214,14 @@ func TestHostileValuesAreShownHarmlessly(t *testing.T) {
 	}
 }
 
-func TestWarningsOfUnknownParametersAreFew(t *testing.T) {
+func TestARefusalNamesFewOfManyUnknownParameters(t *testing.T) {
 	annotations := map[string]string{}
 	for i := range 1000 {
 		annotations[fmt.Sprintf("t.pillion.dev/unknown-%d", i)] = "x"
 	}
 	tmpl := compiled(t, "parameters: [{name: text, type: string, default: x}]\ninject: {metadata: {labels: {a: \"${params.text}\"}}}")
-	r, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, annotations)})
-	if err != nil || len(r.Warnings) != 21 || !strings.Contains(r.Warnings[20], "more than 20") {
-		t.Fatalf("%v, %d warnings, the last one %s", err, len(r.Warnings), r.Warnings[len(r.Warnings)-1])
+	_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, annotations)})
+	if err == nil || len(err.Error()) > 500 || !strings.HasSuffix(err.Error(), "t.pillion.dev/unknown-100 on the pod, 996 others") {
+		t.Fatalf("%v", err)
 	}
 }

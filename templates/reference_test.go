@@ -117,7 +117,9 @@ func reference(t *testing.T) string {
 	fields(t, &b)
 	line("## Parameters\n")
 	line("A team sets a parameter by annotation, on the namespace or the pod (the pod's goes before the namespace's, that before the default): the template's name,")
-	line("`.pillion.dev/` and the parameter's name in kebab-case. `logLevel` of `fluent-bit` is `fluent-bit.pillion.dev/log-level`. An empty value is a value.\n")
+	line("`.pillion.dev/` and the parameter's name in kebab-case. `logLevel` of `fluent-bit` is `fluent-bit.pillion.dev/log-level`. An empty value is a value.")
+	line("An annotation under `TEMPLATE.pillion.dev/` that is no parameter's is refused like a bad value (`BadParameter`), on the pod and on the namespace, where the template is injected. So a new version")
+	line("that drops a parameter refuses the pods of those who still set it: keep the parameter declared, unused, until nobody does.\n")
 	line("| type | values |\n| --- | --- |")
 	for _, typ := range param.Types() {
 		line("| `%s` | %s |", typ.Name, typ.Words)

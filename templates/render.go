@@ -99,8 +99,6 @@ type Rendered struct {
 	Params map[string]any
 	// Origins says for each of Params where its value comes from.
 	Origins map[string]Origin
-	// Warnings are for the pod's author, one sentence each.
-	Warnings []string
 }
 
 // renderer is the state of one render.
@@ -138,7 +136,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 // renderWith renders with parameters that are already known.
 func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
 	params := m.params
-	out := &Rendered{Params: params.ByName, Origins: params.Origins, Warnings: params.Warnings}
+	out := &Rendered{Params: params.ByName, Origins: params.Origins}
 	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object, params.ByName, m.kubernetes)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
@@ -280,15 +278,9 @@ func (l *extended) add(e extension) error {
 	if there["image"] != nil {
 		return nil
 	}
-	combined, err := combine(there, e.object, containerType(), "container "+show.Value(e.name))
+	combined, err := combine(there, e.object, podschema.At("spec.containers[]"), "container "+show.Value(e.name))
 	l.items[i], l.changed = combined, true
 	return err
-}
-
-func containerType() *podschema.Type {
-	spec, _ := podschema.Pod().Field("spec")
-	containers, _ := spec.Field("containers")
-	return containers.Elem()
 }
 
 // combine returns into with from added, both objects of the type t, which may be nil. They

@@ -2,29 +2,32 @@ package apply
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// annotate writes the record into the pod's annotation.
+// annotate writes the record into the pod's annotation, and the labels beside it.
 func (a *run) annotate(written, came record.Record, plan merge.Plan, key string) error {
 	metadata, ok := a.pod["metadata"].(map[string]any)
 	if !ok && a.pod["metadata"] != nil {
 		return malformed(plan, "metadata", a.pod["metadata"])
 	}
-	annotations, ok := metadata["annotations"].(map[string]any)
-	if !ok && metadata["annotations"] != nil {
-		return malformed(plan, "metadata.annotations", metadata["annotations"])
-	}
-	place := written.Root.Enter("metadata")
 	if metadata == nil {
-		madeAt(place, a.pod, "metadata")
+		madeAt(written.Root.Enter("metadata"), a.pod, "metadata")
 	}
-	place = place.Enter("annotations")
-	if annotations == nil {
-		madeAt(place, metadata, "annotations")
+	base, _ := plan.Base["metadata"].(map[string]any)
+	for _, section := range sections {
+		if _, ok := metadata[section].(map[string]any); !ok && metadata[section] != nil {
+			return malformed(plan, "metadata."+section, metadata[section])
+		}
+		// The base pod decides: what the pod has may be Pillion's own of an earlier call.
+		if entries, _ := base[section].(map[string]any); len(entries) == 0 {
+			madeAt(written.Root.Enter("metadata").Enter(section), base, section)
+		}
 	}
 	text := written.Encode()
 	if len(text) > record.MaxBytes {
@@ -34,33 +37,48 @@ func (a *run) annotate(written, came record.Record, plan merge.Plan, key string)
 		}
 		return e
 	}
-	if annotations[key] == text {
-		return nil
-	}
-	single := map[string]any{key: text}
-	at := (*location)(nil).field("metadata")
-	all, meta, notes := fields{now: a.pod}, fields{now: metadata}, fields{now: annotations}
-	switch {
-	case metadata == nil:
-		a.put(&all, "metadata", at, map[string]any{"annotations": single})
+	wanted := map[string]map[string]any{labels: written.Labels(plan.Templates()), annotations: {key: text}}
+	at, all := (*location)(nil).field("metadata"), fields{now: a.pod}
+	if metadata == nil {
+		a.put(&all, "metadata", at, map[string]any{labels: wanted[labels], annotations: wanted[annotations]})
 		a.pod = all.now
 		return nil
-	case annotations == nil:
-		a.put(&meta, "annotations", at.field("annotations"), single)
-	default:
-		a.put(&notes, key, at.field("annotations").field(key), text)
-		meta.set("annotations", notes.now)
+	}
+	meta := fields{now: metadata}
+	for _, section := range sections {
+		a.mark(&meta, section, at.field(section), wanted[section])
 	}
 	all.set("metadata", meta.now)
 	a.pod = all.now
 	return nil
 }
 
-// madeAt notes that Pillion makes the object in a field, which may be null.
+// The sections of the metadata that Pillion marks a pod in, in the order of its edits.
+const labels, annotations = "labels", "annotations"
+
+var sections = []string{labels, annotations}
+
+// mark gives a section of the metadata the wanted entries.
+func (a *run) mark(meta *fields, section string, at *location, wanted map[string]any) {
+	have, _ := meta.now[section].(map[string]any)
+	if have == nil {
+		a.put(meta, section, at, wanted)
+		return
+	}
+	entries := fields{now: have}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if now, ok := have[key]; !ok || now != wanted[key] {
+			a.put(&entries, key, at.field(key), wanted[key])
+		}
+	}
+	meta.set(section, entries.now)
+}
+
+// madeAt notes that Pillion makes the object in a field, which may be null or empty.
 func madeAt(place *record.Place, object map[string]any, name string) {
 	place.Made = true
-	if _, null := object[name]; null {
-		place.Was = []any{nil}
+	if was, there := object[name]; there {
+		place.Was = []any{was}
 	}
 }
 

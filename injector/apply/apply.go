@@ -21,9 +21,12 @@ type Edit struct {
 
 // Result is a pod as it shall be, and the way there.
 type Result struct {
-	// Pod has the annotation with its record, unless Pillion did nothing to it.
+	// Pod has the annotation with its record, and the labels beside it, unless Pillion did
+	// nothing to it.
 	// It shares unchanged parts with the pod that came in.
 	Pod map[string]any
+	// Record is that of Pod.
+	Record record.Record
 	// Edits lead from the pod that came in to Pod, one after the other.
 	Edits []Edit
 	// Warnings are sentences about places that somebody changed since Pillion
@@ -56,7 +59,7 @@ func (e *TooLargeError) Error() string {
 func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merge.Plan, statusKey string) (Result, error) {
 	names := plan.Templates()
 	if len(names) == 0 {
-		return Result{Pod: pod}, nil
+		return Result{Pod: pod, Record: rec}, nil
 	}
 	a := &run{ctx: ctx, known: plan.Known()}
 	written := record.New(statusKey)
@@ -74,7 +77,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	if err := a.annotate(written, rec, plan, statusKey); err != nil {
 		return Result{}, err
 	}
-	return Result{Pod: a.pod, Edits: a.edits, Warnings: a.warnings}, nil
+	return Result{Pod: a.pod, Record: written, Edits: a.edits, Warnings: a.warnings}, nil
 }
 
 // run is one application of a plan.

@@ -193,7 +193,7 @@ func TestPatchAndUnsetTakeAwayAndGiveBack(t *testing.T) {
 		"an object replaced":        {extend("securityContext: {$patch: replace, runAsNonRoot: true}"), container("securityContext"), `{"runAsNonRoot":true}`},
 		"the other handler":         {extend("livenessProbe: {$unset: [httpGet], exec: {command: [ok]}}"), container("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
 		"a handler deleted":         {extend("livenessProbe: {httpGet: {$patch: delete}, exec: {command: [ok]}}"), container("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
-		"a label":                   {"metadata: {labels: {$unset: [old]}}", []string{"metadata", "labels"}, `{"app":"web"}`},
+		"a label":                   {"metadata: {labels: {$unset: [old]}}", []string{"metadata", "labels"}, `{"app":"web","pillion.dev/injected":"true","t.pillion.dev/hash":"v1"}`},
 		"a volume":                  {"spec: {volumes: [{name: v, $patch: delete}]}", []string{"spec", "volumes"}, `[{"emptyDir":{},"name":"w"}]`},
 		"a container":               {"spec: {containers: [{name: debug, $patch: delete}]}", []string{"spec", "containers", "1"}, ""},
 		"a container for another":   {"spec: {containers: [{name: debug, $patch: delete}], initContainers: [{name: debug, image: x}]}", []string{"spec", "initContainers", "0", "name"}, `"debug"`},

@@ -36,6 +36,19 @@ func drawPod(t *rapid.T, hostile bool) map[string]any {
 			metadata[name] = yamlObject{pick(t, "key", "app", "a.b/c~d", "x"): pick(t, "value", "web", "", "z")}
 		}
 	}
+	if some(t, "labels of Pillion") {
+		// Forged by a tenant, or copied from a pod of another version of the template.
+		labels, ok := metadata["labels"].(map[string]any)
+		if !ok {
+			labels = yamlObject{}
+			metadata["labels"] = labels
+		}
+		for _, key := range []string{"pillion.dev/injected", "t0.pillion.dev/hash", "nobody.pillion.dev/hash", "not.ours.pillion.dev/hash"} {
+			if some(t, key) {
+				labels[key] = pick(t, "labelled", "true", "v1", "v0", "")
+			}
+		}
+	}
 	optional := map[string][]any{
 		"hostname": {"h"}, "dnsPolicy": {"ClusterFirst", "None"}, "terminationGracePeriodSeconds": {json.Number("30"), json.Number("5")},
 		"volumes":         {[]any{yamlObject{"name": "v0", "emptyDir": yamlObject{}}}, []any{yamlObject{"name": "shared", "hostPath": yamlObject{"path": "/x"}}}},

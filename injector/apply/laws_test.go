@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
@@ -64,10 +66,11 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				injected++
 				rec := recordOf(t, first.Pod)
 				back, changed := rec.Uninject(first.Pod)
-				if wantSame(rt, "uninject(inject(p)) = p", back, pod); len(changed) > 0 {
+				if wantSame(rt, "uninject(inject(p)) = p", back, unlabelled(pod)); len(changed) > 0 {
 					rt.Fatalf("nobody changed anything, and yet: %q", changed)
 				}
-				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), rec.Base(first.Pod), pod)
+				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), rec.Base(first.Pod), unlabelled(pod))
+				wantLabels(rt, pod, first.Pod, rec)
 				again, err := inject(t, first.Pod, templates)
 				if err != nil || len(again.Edits) > 0 {
 					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
@@ -99,7 +102,7 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 		// place do not reach it.
 		sort = false
 	}
-	changed, want := normal(injected), normal(pod)
+	changed, want := normal(injected), normal(unlabelled(pod))
 	for _, p := range []map[string]any{changed, want} {
 		if _, ok := p["spec"].(map[string]any)["containers"].([]any); !ok {
 			return
@@ -230,6 +233,39 @@ func wantRoomForContainers(t *rapid.T, pod, injected map[string]any) {
 	}
 	if fits(pod) && !fits(injected) {
 		t.Fatalf("the API server would refuse\n%s\nmade of\n%s", text(injected), text(pod))
+	}
+}
+
+// wantLabels checks that Pillion's labels say what the record says, and that nobody else's
+// label changed but by a template.
+func wantLabels(t *rapid.T, pod, injected map[string]any, rec record.Record) {
+	if rec.Empty() { // the templates rendered to nothing
+		if text(injected) != text(pod) {
+			t.Fatalf("a pod that is not injected is\n%s\nand was\n%s", text(injected), text(pod))
+		}
+		return
+	}
+	before, _ := objectOf(pod["metadata"])["labels"].(map[string]any)
+	after, _ := objectOf(injected["metadata"])["labels"].(map[string]any)
+	wanted := rec.Labels(slices.Collect(maps.Keys(rec.Templates)))
+	if after["pillion.dev/injected"] != "true" {
+		t.Fatalf("an injected pod has the labels %s", text(after))
+	}
+	for key, value := range after {
+		_, ours := mark.LabelsOf(statusKey).Has(key)
+		if want, ok := wanted[key]; ok && want != value || ours && !ok && before[key] != value {
+			t.Fatalf("label %s is %s, and the record has the templates %v", key, text(value), rec.Templates)
+		}
+	}
+	for key := range wanted {
+		if after[key] == nil {
+			t.Fatalf("no label %s, and the record has the templates %v", key, rec.Templates)
+		}
+	}
+	for _, key := range rec.Untrue(injected) {
+		if before[key] == nil {
+			t.Fatalf("the label %s is untrue in %s", key, text(injected))
+		}
 	}
 }
 

@@ -154,6 +154,8 @@ func TestEditsAreAsDeepAsTheChange(t *testing.T) {
 		`add spec|containers|1|env|1 {"name":"B"}`,
 		`add spec|containers|1|env|- {"name":"C"}`,
 		`replace spec|containers|1|volumeMounts [{"mountPath":"/a~b","name":"v"}]`,
+		`add metadata|labels|log.pillion.dev/hash "v1"`,
+		`add metadata|labels|pillion.dev/injected "true"`,
 		`add metadata|annotations|pillion.dev/status`,
 	}
 	if !slices.Equal(got, want) {

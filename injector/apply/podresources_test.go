@@ -4,7 +4,10 @@ import (
 	"errors"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	plan "github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // sized is a pod with resources as a whole, an init container that requests 300m, and an
@@ -120,4 +123,57 @@ func TestATemplatesOwnPodResourcesStay(t *testing.T) {
 	if _, err := mergeInto(t, bare, sizes, large); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
+}
+
+// From 1.37 on the API server derives what a pod as a whole lacks once all webhooks have
+// answered. What it makes because of a sidecar is hidden from the base all the same.
+func TestWhatTheAPIServerDerivesAfterwardsIsNotTheAuthors(t *testing.T) {
+	for name, c := range map[string]struct{ pod, fragment, field, key, derived string }{
+		"a request, because a sidecar requests it": {
+			"{resources: {requests: {cpu: 500m}}, containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}",
+			"{containers: [{name: s, image: s, resources: {requests: {memory: 10Mi}}}]}", "requests", "memory", "10Mi"},
+		"a limit, since all containers have one: as large as the request": {
+			"{resources: {requests: {cpu: 1}}, containers: [{name: web, image: x, resources: {limits: {cpu: 500m}, requests: {cpu: 500m}}}]}",
+			"{containers: [{name: s, image: s, resources: {limits: {cpu: 200m}, requests: {cpu: 100m}}}]}", "limits", "cpu", "1100m"},
+		"a limit, since all containers have one: their sum": {
+			"{resources: {requests: {cpu: 600m}}, containers: [{name: web, image: x, resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}",
+			"{containers: [{name: s, image: s, resources: {limits: {cpu: 500m}, requests: {cpu: 100m}}}]}", "limits", "cpu", "2500m"},
+		"a request below a limit": {
+			"{resources: {limits: {cpu: 2}}, containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}",
+			"{containers: [{name: s, image: s, resources: {requests: {cpu: 100m}}}]}", "requests", "cpu", "600m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			author := parse(t, "spec: "+c.pod)
+			created := lawful(t, parse(t, "spec: "+c.pod), fragment(t, "t", "spec: "+c.fragment)).Pod
+			derive(created)
+			if got := at(t, created, "spec", "resources", c.field, c.key); got != c.derived {
+				t.Fatalf("the API server makes %s of %s in\n%s", text(got), c.derived, text(created))
+			}
+			if base := recordOf(t, created).Base(created); text(base) != text(author) {
+				t.Errorf("base %s\nwant %s", text(base), text(author))
+			}
+			if again := mustMerge(t, created, fragment(t, "t", "spec: "+c.fragment)); len(again.Edits) > 0 {
+				t.Errorf("a second call edits: %s", text(again.Edits))
+			}
+		})
+	}
+}
+
+// derive does to a pod what Kubernetes 1.37 does before it stores one.
+func derive(pod map[string]any) {
+	spec := objectOf(pod["spec"])
+	put := func(field string, derived map[string]resource.Quantity) {
+		resources := objectOf(spec["resources"])
+		if resources[field] == nil && len(derived) > 0 {
+			resources[field] = map[string]any{}
+		}
+		for key, q := range derived {
+			if values := objectOf(resources[field]); values[key] == nil {
+				values[key] = q.String()
+			}
+		}
+	}
+	limits := podschema.DerivedLimits(spec)
+	put("requests", podschema.DerivedRequests(spec, map[string]bool{"cpu": true, "memory": true}))
+	put("limits", limits)
 }

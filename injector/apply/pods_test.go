@@ -10,6 +10,7 @@ import (
 	evanphx "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/record"
 )
 
@@ -139,14 +140,21 @@ func lawful(t testing.TB, pod map[string]any, frags ...Fragment) injected {
 // annotations if it was the only one.
 func without(t testing.TB, pod map[string]any) map[string]any {
 	t.Helper()
-	c := decode(t, encode(pod))
+	c := decode(t, encode(mark.LabelsOf(statusKey).Without(pod)))
 	metadata, _ := c["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	delete(annotations, statusKey)
-	if len(annotations) == 0 {
-		delete(metadata, "annotations")
+	for _, section := range sections {
+		if entries, _ := metadata[section].(map[string]any); len(entries) == 0 {
+			delete(metadata, section)
+		}
 	}
 	return c
+}
+
+// unlabelled returns the pod without labels of Pillion's, as a pod without a record counts.
+func unlabelled(pod map[string]any) map[string]any {
+	return record.New(statusKey).Base(pod)
 }
 
 func wantPod(t testing.TB, got map[string]any, want string) {

@@ -17,6 +17,9 @@ const (
 	KeepPod = directive.KeepPod
 	// Overwrite puts the template's value there.
 	Overwrite = directive.Overwrite
+	// keptByRule is KeepPod where neither the template nor a node of it says so, but the place
+	// is one in which the pod's author wins.
+	keptByRule = "keptByRule"
 )
 
 // Fragment is what one template renders to for one pod.
@@ -56,6 +59,8 @@ type Plan struct {
 	Fragments []Fragment
 	// Warnings are sentences for the team, each once.
 	Warnings []string
+
+	noted warnings
 }
 
 // Merge merges the fragments into the base pod: first those of templates that
@@ -91,7 +96,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 	}
 	m.derived.expectLimitRange()
 	m.warnOfAnchors()
-	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences()}, nil
+	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences(), noted: *m.warnings}, nil
 }
 
 func rank(f Fragment) int {

@@ -114,11 +114,12 @@ func (j judge) settleWithPod(s standing, v any) (write, wants bool, err error) {
 	case s.unset != nil && s.unset(base):
 		return true, true, nil
 	case s.at.author:
+		j.warnings.keep(s.at, Kept{Template: j.frag.Template, Why: KeptByOverridable, Has: base, Wants: v}, true)
 		return false, false, nil
 	}
 	policy := s.at.onConflict
 	if s.stays && !s.at.explicit && !j.frag.Required {
-		policy = KeepPod
+		policy = keptByRule
 	}
 	write, err = j.conflict(policy, s, base, v, "")
 	if err == nil && !write {
@@ -163,8 +164,15 @@ func (j judge) conflict(policy string, s standing, base, v any, hint string) (wr
 			j.warnings.add(j.frag.Template, s.at, replacesPods)
 		}
 		return true, nil
-	case KeepPod:
-		j.warnings.addOfPods(j.frag.Template, s.at, podsStays)
+	case KeepPod, keptByRule:
+		why := KeptByTemplate
+		switch {
+		case policy == keptByRule:
+			why = KeptByRule
+		case s.at.explicit:
+			why = KeptByNode
+		}
+		j.warnings.keep(s.at, Kept{Template: j.frag.Template, Why: why, Has: base, Wants: v}, false)
 		return false, nil
 	default:
 		return false, j.frag.conflict(s.at, "", podschema.Show(base), v, hint)

@@ -206,6 +206,7 @@ func (m *merger) makeRoom(t *podschema.Type, o *object, name string, value any, 
 	}
 	if base := m.baseOf(standing{at: there, value: o.fields[name]}); base != nil && at.owner == "" {
 		if at.author {
+			m.warnings.keep(here, Kept{Template: m.frag.Template, Why: KeptByOverridable, Has: map[string]any{name: base}, Wants: value}, true)
 			return false, nil
 		}
 		goes, err := m.conflict(here.onConflict, standing{at: here}, map[string]any{name: base}, value, onlyOne)

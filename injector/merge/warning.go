@@ -12,8 +12,11 @@ const replacesPods = "the template's value replaces the pod's"
 type warning struct {
 	template, text string
 	at             *place
-	// stays: it says that the pod's own value stays there.
+	// stays: it says that the pod's own value stays there. Kept says why, and what both have.
 	stays bool
+	kept  *Kept
+	// silent: it is no warning. The pod's author and the template agree that it is so.
+	silent bool
 }
 
 // warnings are those of a plan.
@@ -23,8 +26,9 @@ func (w *warnings) add(template string, at *place, text string) {
 	*w = append(*w, warning{template: template, at: at, text: text})
 }
 
-func (w *warnings) addOfPods(template string, at *place, text string) {
-	*w = append(*w, warning{template: template, at: at, text: text, stays: true})
+// keep notes that the pod's own value stays, and warns of it unless it is silent.
+func (w *warnings) keep(at *place, kept Kept, silent bool) {
+	*w = append(*w, warning{template: kept.Template, at: at, text: podsStays, stays: true, kept: &kept, silent: silent})
 }
 
 // sentences returns the warnings, each once. That a template leaves the pod's
@@ -34,7 +38,7 @@ func (w warnings) sentences() []string {
 	var all []string
 	said := map[string]bool{}
 	for _, one := range w {
-		if one.stays && replaced(one.at) {
+		if one.silent || one.stays && replaced(one.at) {
 			continue
 		}
 		text := fmt.Sprintf("template %s: %s: %s", one.template, one.at, one.text)

@@ -113,9 +113,12 @@ var meant = map[string]string{
 	"false": "false", "no": "false", "n": "false", "off": "false", "0": "false", "disabled": "false", "disable": "false", "f": "false",
 }
 
-// didYouMean ends a message about a name that no template has.
-func didYouMean(name string) string {
-	if word := meant[strings.ToLower(strings.Trim(name, "\"'"))]; word != "" {
+// wordMeant returns "true" or "false" for a word that people write for it, and "" for any other.
+func wordMeant(name string) string { return meant[strings.ToLower(strings.Trim(name, "\"'"))] }
+
+// didYouMean ends a message about a text that is no template's name.
+func didYouMean(text string) string {
+	if word := wordMeant(text); word != "" {
 		return fmt.Sprintf("; did you mean %q?", word)
 	}
 	return ""

@@ -8,5 +8,5 @@
 // Everything here is a pure function. The template's own expressions
 // (matchConditions, parameters) come later, in the render.
 //
-// May import: reason. No other package of this module, no net/http and no client.
+// May import: reason, templates/nearest. No other package of this module, no net/http and no client.
 package policy

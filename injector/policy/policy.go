@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates/nearest"
 )
 
 // Request is one pod on its way into the cluster.
@@ -119,8 +120,11 @@ type decider struct {
 	noDefaults bool
 	// matching has the places of the templates that match.
 	matching []int
-	// listed is what listTemplates returned.
-	listed string
+	// listed is what listTemplates returned, offered the names behind it.
+	listed  string
+	offered []string
+	// hinted is for how many names the nearest was looked for.
+	hinted int
 }
 
 func (d *decider) decide() {
@@ -384,7 +388,7 @@ func (d *decider) finish(pod Ask) {
 		switch {
 		case f.wanted && f.place == nowhere:
 			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-				Why: fmt.Sprintf("%s, but there is no template %q; there are: %s%s", d.sentence(f), clip(f.name), d.listTemplates(), didYouMean(f.name))})
+				Why: fmt.Sprintf("%s, but there is no template %q%s; there are: %s", d.sentence(f), clip(f.name), d.meant(f.name), d.listTemplates())})
 		case f.wanted:
 			d.offer(f)
 		case f.place == nowhere:
@@ -478,11 +482,31 @@ func (d *decider) list() string {
 		return "none"
 	}
 	slices.Sort(names)
+	d.offered = names
 	const most = 8
 	if len(names) > most {
 		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return strings.Join(names, ", ")
+}
+
+// maxHinted is for how many names of an annotation the nearest template is looked for: it takes
+// time, and a tenant may write many.
+const maxHinted = 5
+
+// meant goes on in a message about a name that no template has: with the word or the template
+// that was probably meant.
+func (d *decider) meant(name string) string {
+	near := wordMeant(name)
+	if near == "" && d.hinted < maxHinted {
+		d.hinted++
+		d.listTemplates()
+		near, _ = nearest.Name(name, d.offered)
+	}
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", near)
 }
 
 // step notes a rule for a request that says Explain.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -456,4 +457,25 @@ func FuzzParseAsk(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnUnknownTemplateIsToldWithTheNearestThatTheNamespaceMayHave(t *testing.T) {
+	templates := append(catalogue(), given{Template: Template{Name: "resting", Suspended: true}}, given{Template: Template{Name: "blue-only", Audience: team("blue")}})
+	for name, want := range map[string]string{"restin": "", "blue-onyl": "", "atuo": ` (did you mean "auto"?)`, "enabled": ` (did you mean "true"?)`, "nothing-like-it": ""} {
+		o := outcome(t, Decide(request("-", name), templates), name)
+		if _, hint, _ := strings.Cut(o.Why, "did you mean"); (hint != "") != (want != "") || !strings.Contains(o.Why, want+"; there are: ") {
+			t.Errorf("%s: %s; want %q before the list", name, o.Why, want)
+		}
+	}
+	var many []string
+	for i := range 60 {
+		many = append(many, fmt.Sprintf("auto%d", i))
+	}
+	hints := 0
+	for _, o := range Decide(request("-", strings.Join(many, ",")), templates).Exclusions {
+		hints += strings.Count(o.Why, "did you mean")
+	}
+	if hints == 0 || hints > maxHinted {
+		t.Errorf("%d hints for 60 names, want some, and %d at most", hints, maxHinted)
+	}
 }

@@ -35,6 +35,11 @@ const (
 	NoAnswer Outcome = "NoAnswer"
 )
 
+// Outcomes returns how a proof can end, as values of the label outcome.
+func Outcomes() []Outcome {
+	return []Outcome{Proven, NotInjected, WebhookFailed, RefusedByPillion, RefusedByOthers, NamespaceMissing, ServiceAccountMissing, PermissionMissing, NoAnswer}
+}
+
 // broken reports whether the outcome shows that pods are not injected. Other failures say
 // nothing about that.
 func (o Outcome) broken() bool {

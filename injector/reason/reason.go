@@ -42,7 +42,8 @@ const (
 	TemplateBroken Code = "TemplateBroken"
 	// BadAnnotation: the value of the inject annotation cannot be understood.
 	BadAnnotation Code = "BadAnnotation"
-	// BadParameter: a parameter's annotation breaks what the template allows.
+	// BadParameter: a parameter's annotation breaks what the template allows, or the template
+	// has no such parameter.
 	BadParameter Code = "BadParameter"
 	// Conflict: the pod and a template, or two templates, disagree on a field.
 	Conflict Code = "Conflict"
@@ -54,8 +55,13 @@ const (
 	TemplateInvalid Code = "TemplateInvalid"
 	// TemplateInUse: a SidecarTemplate that namespaces ask for may not be deleted.
 	TemplateInUse Code = "TemplateInUse"
+	// TemplateReadOnly: the name is that of a template of the library or of a file, whose
+	// SidecarTemplate is a copy that only Pillion writes.
+	TemplateReadOnly Code = "TemplateReadOnly"
 	// RequiredMissing: the final pod is not what a required template makes of it.
 	RequiredMissing Code = "RequiredMissing"
+	// UntrueLabel: a label of the pod says that something is injected that is not.
+	UntrueLabel Code = "UntrueLabel"
 	// InternalError: Pillion itself failed.
 	InternalError Code = "InternalError"
 )
@@ -79,13 +85,15 @@ var sentences = map[Code]string{
 	UnknownTemplate:      "there is no template of that name",
 	TemplateBroken:       "the template is broken and no good version of it is known",
 	BadAnnotation:        "the annotation cannot be understood",
-	BadParameter:         "a parameter breaks what the template allows",
+	BadParameter:         "a parameter breaks what the template allows, or there is no such parameter",
 	Conflict:             "the pod and a template disagree on a field",
 	TemplateTooExpensive: "rendering the template goes over its bound",
 	RenderFailed:         "an expression of the template fails for this pod",
 	TemplateInvalid:      "the template has mistakes",
 	TemplateInUse:        "namespaces, workloads or pods ask for the template",
+	TemplateReadOnly:     "the template is one of the library or of a file, which its SidecarTemplate only shows",
 	RequiredMissing:      "the pod is not what a required template makes of it",
+	UntrueLabel:          "a label of the pod says that something is injected that is not",
 	InternalError:        "Pillion itself failed",
 }
 

@@ -5,17 +5,31 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Base returns the pod as its author wrote it: without the places in the record
-// and without the annotation, originals restored. It is a view: the pod is not
-// modified, and shares with the result what is the same in both.
+// Base returns the pod as its author wrote it: without the places in the record, without
+// the annotation and without Pillion's [mark.Labels], originals restored. It is a view: the pod
+// is not modified, and shares with the result what is the same in both.
 //
 // Objects and lists that Pillion made go when nothing is left in them but what
-// the API server's defaulting adds. Places that lead nowhere are ignored.
+// the API server's defaulting adds, and so do labels and annotations of which all are
+// Pillion's, unless the record says that they were empty. Places that lead nowhere are
+// ignored.
 func (r Record) Base(pod map[string]any) map[string]any {
-	return r.Root.object(withoutAnnotation(pod, r.key), podschema.Pod())
+	bare := mark.LabelsOf(r.key).Without(withoutAnnotation(pod, r.key))
+	before, _ := pod["metadata"].(map[string]any)
+	base := r.Root.object(bare, podschema.Pod())
+	metadata, _ := base["metadata"].(map[string]any)
+	for _, section := range []string{"annotations", "labels"} {
+		had, _ := before[section].(map[string]any)
+		left, ok := metadata[section].(map[string]any)
+		if p := r.Root.Child("metadata").Child(section); ok && len(left) == 0 && len(had) > 0 && (p == nil || !p.Made) {
+			delete(metadata, section) // bare has metadata of its own, since something was taken out
+		}
+	}
+	return base
 }
 
 // withoutAnnotation returns the pod without the annotation of that key.

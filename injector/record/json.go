@@ -120,6 +120,7 @@ func decodePlace(v any) (*Place, error) {
 				return nil, inField(name, err)
 			}
 		}
+		p.uncount()
 		return p, nil
 	default:
 		return nil, fmt.Errorf("a place is a digest or an object, not %s", podschema.Show(v))

@@ -339,9 +339,18 @@ func (p *Place) prune(v any, t *podschema.Type) {
 	}
 }
 
+// uncount takes out how many items stand in front of one that is not Pillion's: that means
+// nothing, and only a forged record says it.
+func (p *Place) uncount() {
+	if !p.Owns() {
+		p.Behind = 0
+	}
+}
+
 // forget takes out all that the place and those in it would give back.
 func (p *Place) forget() {
 	p.Was, p.Removed = nil, nil
+	p.uncount()
 	for _, child := range p.In {
 		child.forget()
 	}

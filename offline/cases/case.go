@@ -12,6 +12,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -217,19 +218,21 @@ func whys(out injector.Outcome) []string {
 	return all
 }
 
-// withoutStatus returns the pod without the status annotation, and without the
-// annotations if no other is in them. The pod is not modified.
+// withoutStatus returns the pod without the status annotation and the labels beside it, and
+// without sections of the metadata in which nothing else is. The pod is not modified.
 func withoutStatus(pod map[string]any, key string) map[string]any {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if _, ok := annotations[key]; !ok {
 		return pod
 	}
-	rest := without(annotations, key)
-	if len(rest) > 0 {
-		metadata = with(metadata, "annotations", rest)
-	} else {
-		metadata = without(metadata, "annotations")
+	unlabelled := mark.LabelsOf(key).Without(pod)
+	metadata, _ = unlabelled["metadata"].(map[string]any)
+	metadata = with(metadata, "annotations", without(annotations, key))
+	for _, section := range []string{"annotations", "labels"} {
+		if rest, ok := metadata[section].(map[string]any); ok && len(rest) == 0 {
+			metadata = without(metadata, section)
+		}
 	}
 	if len(metadata) == 0 {
 		return without(pod, "metadata")

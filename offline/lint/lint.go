@@ -284,9 +284,6 @@ func (j *judged) tryOut() {
 			j.failed(s, err)
 			continue
 		}
-		for _, w := range rendered.Warnings {
-			j.add(Finding{Severity: Warning, Rule: "render", Pod: s.Name, Message: w})
-		}
 		for _, v := range rendered.Invalid {
 			j.add(Finding{Severity: Error, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + v.Message})
 		}

@@ -99,6 +99,10 @@ type Pod struct {
 	owner map[string]any
 }
 
+// Holder returns the object that holds the pod: the pod itself, or the workload with its pod
+// template. The caller must not change it.
+func (p Pod) Holder() map[string]any { return p.owner }
+
 // templatePaths are the places of pod templates: in everything with spec.template
 // (Deployment, Job, custom workloads), in a CronJob, in a PodTemplate.
 var templatePaths = [][]string{

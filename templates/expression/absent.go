@@ -267,9 +267,7 @@ func (e *Expression) typeOf(root celast.Expr, around []celast.Expr) *podschema.T
 	case podName:
 		return podschema.Pod()
 	case eachName:
-		spec, _ := podschema.Pod().Field("spec")
-		containers, _ := spec.Field("containers")
-		return containers.Elem()
+		return podschema.At("spec.containers[]")
 	}
 	return nil
 }

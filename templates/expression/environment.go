@@ -200,9 +200,7 @@ func (e *Environment) BindContainer() (*Environment, error) {
 }
 
 func (e *Environment) withContainer() (*Environment, error) {
-	spec, _ := podschema.Pod().Field("spec")
-	containers, _ := spec.Field("containers")
-	below, err := e.extend(eachName, cel.DynType, typeInPod(containers.Elem()))
+	below, err := e.extend(eachName, cel.DynType, typeInPod(podschema.At("spec.containers[]")))
 	if below != nil {
 		below.each = true
 	}

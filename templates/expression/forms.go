@@ -68,9 +68,8 @@ func form(source, gives string, t *podschema.Type, item bool) string {
 
 // textForm is form for an expression inside a longer text.
 func textForm(source, gives string) string {
-	text, _ := podschema.Pod().Field("kind")
 	if gives != "null" {
-		return form(source, gives, text, false)
+		return form(source, gives, podschema.At("kind"), false)
 	}
 	s := strings.TrimSpace(source)
 	if !simple.MatchString(s) {

@@ -67,20 +67,11 @@ func amount(v ref.Val) (resource.Quantity, error) {
 	default:
 		return resource.Quantity{}, fmt.Errorf("takes %s; want an amount such as '500m' or '64Mi'", celKind(v.Type().TypeName()))
 	}
-	q, ok := parseAmount(raw)
+	q, ok := podschema.ParseQuantity(raw)
 	if !ok {
 		return resource.Quantity{}, fmt.Errorf("%s is no amount; want one such as '500m' or '64Mi'", show.Value(fmt.Sprint(raw)))
 	}
 	return q, nil
-}
-
-// parseAmount reads an amount and keeps its form: 64Mi is no 67108864.
-func parseAmount(v any) (resource.Quantity, bool) {
-	if _, ok := podschema.Quantity(v); !ok {
-		return resource.Quantity{}, false
-	}
-	q, err := resource.ParseQuantity(fmt.Sprint(v))
-	return q, err == nil
 }
 
 // choose returns the smaller of two amounts (by is -1) or the larger one (by is 1), and of
@@ -289,7 +280,7 @@ func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	q, ok := parseAmount(raw)
+	q, ok := podschema.ParseQuantity(raw)
 	if !ok {
 		return nil, fmt.Errorf("the pod has %s of %s, which is no amount", show.Value(fmt.Sprint(raw)), show.Value(string(name)))
 	}

@@ -5,7 +5,8 @@ import "strings"
 // Error is a mistake of a team: an annotation that the template does
 // not accept, or one that it needs and that is not there.
 type Error struct {
-	// Template and Parameter are names.
+	// Template and Parameter are names. Parameter is empty for an annotation that is no
+	// parameter's.
 	Template, Parameter string
 	// Annotation is the annotation's full key.
 	Annotation string

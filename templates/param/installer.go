@@ -50,21 +50,42 @@ func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]
 // withInstallersDefault returns the declaration with the installer's value as its
 // default. A map is overlaid key by key, as annotations overlay it.
 func withInstallersDefault(d v1alpha1.Parameter, value any) (v1alpha1.Parameter, error) {
-	if above, ok := value.(map[string]any); ok && d.Type == v1alpha1.Map && d.Default != nil {
-		var below map[string]any
-		if v, err := manifest.DecodeJSON(d.Default); err == nil {
-			below, _ = v.(map[string]any)
-		}
-		merged := maps.Clone(below)
-		if merged == nil {
-			merged = map[string]any{}
-		}
-		maps.Copy(merged, above)
-		value = merged
+	var below any
+	if v, err := manifest.DecodeJSON(d.Default); err == nil {
+		below = v
 	}
-	raw, err := json.Marshal(value)
+	raw, err := json.Marshal(overlaid(d.Type, below, value))
 	d.Default = raw
 	return d, err
+}
+
+// overlaid returns the installer's value above the default of a type.
+func overlaid(of v1alpha1.ParameterType, below, above any) any {
+	under, ok := below.(map[string]any)
+	over, both := above.(map[string]any)
+	if of != v1alpha1.Map || !ok || !both {
+		return above
+	}
+	merged := maps.Clone(under)
+	maps.Copy(merged, over)
+	return merged
+}
+
+// ShowInstallersDefaults writes the installer's values for a template into the defaults of
+// its parameters, as a manifest declares them. What is no declaration stays as it is: a
+// manifest with mistakes is shown, too.
+func ShowInstallersDefaults(declared any, template string, values map[string]any) {
+	whole, _ := values[defaultsValue].(map[string]any)
+	own, _ := whole[template].(map[string]any)
+	list, _ := declared.([]any)
+	for _, item := range list {
+		d, _ := item.(map[string]any)
+		name, _ := d["name"].(string)
+		of, _ := d["type"].(string)
+		if value, ok := own[name]; ok && d != nil {
+			d["default"] = overlaid(v1alpha1.ParameterType(of), d["default"], value)
+		}
+	}
 }
 
 // installersReport reports a mistake in a default as the installer's.

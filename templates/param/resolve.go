@@ -32,8 +32,6 @@ type Values struct {
 	ByName map[string]any
 	// Origins says for each of them where it comes from.
 	Origins map[string]Origin
-	// Warnings are for the pod's author, one sentence each.
-	Warnings []string
 }
 
 // ErrNoExample is the error inside of what [Set.ResolveExample] returns for a required
@@ -70,7 +68,9 @@ func (s *Set) Resolve(a Annotations) (*Values, error) {
 	if missing != nil {
 		return nil, s.missing(missing, levels)
 	}
-	s.warn(levels, v)
+	if err := s.unknown(levels); err != nil {
+		return nil, err
+	}
 	return v, nil
 }
 
@@ -95,7 +95,9 @@ func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 			v.ByName[name], v.Origins[name] = set.ByName[name], origin
 		}
 	}
-	s.warn(levels, v)
+	if err := s.unknown(levels); err != nil {
+		return nil, err
+	}
 	return v, nil
 }
 
@@ -229,32 +231,52 @@ func (s *Set) mistake(p *parameter, from Origin, suffix, text, message string) *
 	return e
 }
 
-// maxUnknown is of how many annotations on a pod or namespace warn tells one by one. To look
-// for the parameter that each may have been meant for has a price.
-const maxUnknown = 20
+// mostUnknown is how many annotations that are no parameter's are named in one refusal.
+const mostUnknown = 4
 
-// warn warns of annotations that are no parameter's.
-func (s *Set) warn(levels [2]*level, v *Values) {
+// unknown refuses annotations that are no parameter's: whoever wrote them wants something, and
+// would wait for it in vain.
+func (s *Set) unknown(levels [2]*level) error {
+	var first *Error
+	var more []string
+	others := 0
 	for _, l := range levels {
-		unknown := 0
+		if len(l.used) == len(l.values) {
+			continue
+		}
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
-			if l.used[suffix] {
-				continue
+			switch {
+			case l.used[suffix]:
+			case first == nil:
+				first = &Error{Template: s.name, Annotation: s.prefix + show.Plain(suffix), Origin: l.origin, Value: show.Value(l.values[suffix]),
+					Message: fmt.Sprintf("the template %s has no such parameter%s (all of them: pillion params %s)", s.name, s.hint(suffix), s.name)}
+			case len(more) < mostUnknown-1:
+				more = append(more, fmt.Sprintf("%s%s on the %s", s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin))))
+			default:
+				others++
 			}
-			if unknown++; unknown > maxUnknown {
-				v.Warnings = append(v.Warnings, fmt.Sprintf("annotations on the %s: the template %s has no such parameters as more than %d of them say",
-					strings.ToLower(string(l.origin)), s.name, maxUnknown))
-				break
-			}
-			known := make([]string, len(s.parameters))
-			for i, p := range s.parameters {
-				known[i] = p.suffix
-				if _, key, ok := strings.Cut(suffix, "."); ok && p.decl.Type == v1alpha1.Map {
-					known[i] += "." + show.Plain(key)
-				}
-			}
-			v.Warnings = append(v.Warnings, fmt.Sprintf("annotation %s%s on the %s: the template %s has no such parameter%s",
-				s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin)), s.name, nearest.Hint(show.Plain(suffix), known)))
 		}
 	}
+	if first == nil {
+		return nil
+	}
+	if others > 0 {
+		more = append(more, fmt.Sprintf("%d others", others))
+	}
+	if len(more) > 0 {
+		first.Message += "; no parameters either: " + strings.Join(more, ", ")
+	}
+	return first
+}
+
+// hint says which parameter may have been meant by an annotation's key.
+func (s *Set) hint(suffix string) string {
+	known := make([]string, len(s.parameters))
+	for i, p := range s.parameters {
+		known[i] = p.suffix
+		if _, key, ok := strings.Cut(suffix, "."); ok && p.decl.Type == v1alpha1.Map {
+			known[i] += "." + show.Plain(key)
+		}
+	}
+	return nearest.Hint(show.Plain(suffix), known)
 }

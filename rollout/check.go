@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector/patch"
 )
 
@@ -56,8 +57,8 @@ func refusals(refused []left) (problems []string) {
 // create pods, which a check by dry run needs.
 func (r *run) rights(ctx context.Context, v view) (missing []string, creates map[string]bool, err error) {
 	creates = map[string]bool{}
-	asked := map[Right]bool{}
-	ask := func(right Right) (bool, error) {
+	asked := map[rights.Right]bool{}
+	ask := func(right rights.Right) (bool, error) {
 		if may, ok := asked[right]; ok {
 			return may, nil
 		}
@@ -66,29 +67,29 @@ func (r *run) rights(ctx context.Context, v view) (missing []string, creates map
 		return may, err
 	}
 	for _, w := range v.workloads {
-		need := Right{Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: w.Namespace}
+		need := rights.Right{Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: w.Namespace}
 		switch r.Mode {
 		case InPlaceMode:
-			need = Right{Verb: "patch", Resource: "pods", Namespace: w.Namespace}
+			need = rights.Right{Verb: "patch", Resource: "pods", Namespace: w.Namespace}
 		case Restart:
 			group, _, resource, known := w.resource()
 			if !known {
 				continue // it cannot be restarted, which is said below
 			}
-			need = Right{Verb: "patch", Group: group, Resource: resource, Namespace: w.Namespace}
+			need = rights.Right{Verb: "patch", Group: group, Resource: resource, Namespace: w.Namespace}
 		}
 		may, err := ask(need)
 		if err != nil {
 			return nil, nil, err
 		}
-		if text := "you lack the right to " + need.String(); !may && !slices.Contains(missing, text) {
+		if text := fmt.Sprintf("you lack the right to %s. Who may grant it: %s", need, strings.Join(need.Grant(""), "; ")); !may && !slices.Contains(missing, text) {
 			missing = append(missing, text)
 		}
 		if r.Mode == InPlaceMode {
 			continue
 		}
 		before := len(asked)
-		create := Right{Verb: "create", Resource: "pods", Namespace: w.Namespace}
+		create := rights.Right{Verb: "create", Resource: "pods", Namespace: w.Namespace}
 		if creates[w.Namespace], err = ask(create); err != nil {
 			return nil, nil, err
 		}

@@ -8,13 +8,13 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -27,28 +27,6 @@ const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // pageSize is how many pods are read at once.
 const pageSize = 500
-
-// Right is what a rollout has to be allowed to do in a namespace.
-type Right struct{ Verb, Group, Resource, Subresource, Namespace string }
-
-func (r Right) resource() string {
-	name := r.Resource
-	if r.Group != "" {
-		name += "." + r.Group
-	}
-	if r.Subresource != "" {
-		name += "/" + r.Subresource
-	}
-	return name
-}
-
-// String says which right it is, and how an admin grants it.
-func (r Right) String() string {
-	if r.Namespace == "" {
-		return fmt.Sprintf("%s %s in all namespaces (kubectl create clusterrole pillion-rollout --verb=%s --resource=%s, and a ClusterRoleBinding to it)", r.Verb, r.resource(), r.Verb, r.resource())
-	}
-	return fmt.Sprintf("%s %s in namespace %s (kubectl -n %s create role pillion-rollout --verb=%s --resource=%s, and a RoleBinding to it)", r.Verb, r.resource(), r.Namespace, r.Namespace, r.Verb, r.resource())
-}
 
 // Cluster is what a rollout asks of a cluster. Its errors are the API server's.
 type Cluster interface {
@@ -69,7 +47,7 @@ type Cluster interface {
 	// Restart has the owner replace its pods, as kubectl rollout restart does.
 	Restart(ctx context.Context, o Owner, at time.Time, dryRun bool) error
 	// May reports whether the user has a right.
-	May(ctx context.Context, r Right) (bool, error)
+	May(ctx context.Context, r rights.Right) (bool, error)
 }
 
 // Connect returns the cluster of a client.
@@ -85,7 +63,7 @@ func (c connected) Pods(ctx context.Context, namespace string, f func(map[string
 	for {
 		page, err := c.client.Resource(podsResource).Namespace(namespace).List(ctx, options)
 		if err != nil {
-			return c.named(ctx, err, Right{Verb: "list", Resource: "pods", Namespace: namespace}, "listing pods")
+			return named(err, namespace, "listing pods")
 		}
 		for i := range page.Items {
 			pod, err := exact(&page.Items[i])
@@ -116,7 +94,7 @@ func exact(u *unstructured.Unstructured) (map[string]any, error) {
 func (c connected) Pod(ctx context.Context, namespace, name string) (map[string]any, error) {
 	u, err := c.client.Resource(podsResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, c.named(ctx, err, Right{Verb: "get", Resource: "pods", Namespace: namespace}, "reading pod "+name)
+		return nil, named(err, namespace, "reading pod "+name)
 	}
 	return exact(u)
 }
@@ -125,7 +103,7 @@ func (c connected) Pod(ctx context.Context, namespace, name string) (map[string]
 func (c connected) Namespace(ctx context.Context, name string) (templates.Namespace, error) {
 	u, err := c.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return templates.Namespace{}, c.named(ctx, err, Right{Verb: "get", Resource: "namespaces"}, "reading namespace "+name)
+		return templates.Namespace{}, named(err, "", "reading namespace "+name)
 	}
 	return injector.NamespaceOf(u.Object), nil
 }
@@ -138,7 +116,7 @@ func (c connected) Object(ctx context.Context, o Owner) (map[string]any, error) 
 	}
 	u, err := c.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, c.named(ctx, err, Right{Verb: "get", Group: group, Resource: resource, Namespace: o.Namespace}, "reading "+o.String())
+		return nil, named(err, o.Namespace, "reading "+o.String())
 	}
 	return u.Object, nil
 }
@@ -168,7 +146,7 @@ func (c connected) Evict(ctx context.Context, pod Pod, dryRun bool) error {
 		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": pod.UID}},
 	}}
 	_, err := c.client.Resource(podsResource).Namespace(pod.Namespace).Create(ctx, eviction, metav1.CreateOptions{DryRun: dry(dryRun), FieldManager: fieldManager}, "eviction")
-	return c.named(ctx, err, Right{Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: pod.Namespace}, "evicting pod "+pod.Name)
+	return named(err, pod.Namespace, "evicting pod "+pod.Name)
 }
 
 func dry(run bool) []string {
@@ -181,7 +159,7 @@ func dry(run bool) []string {
 // Patch implements [Cluster].
 func (c connected) Patch(ctx context.Context, pod Pod, patch []byte, dryRun bool) error {
 	_, err := c.client.Resource(podsResource).Namespace(pod.Namespace).Patch(ctx, pod.Name, types.JSONPatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
-	return c.named(ctx, err, Right{Verb: "patch", Resource: "pods", Namespace: pod.Namespace}, "changing pod "+pod.Name)
+	return named(err, pod.Namespace, "changing pod "+pod.Name)
 }
 
 // Restart implements [Cluster].
@@ -193,14 +171,14 @@ func (c connected) Restart(ctx context.Context, o Owner, at time.Time, dryRun bo
 	}
 	_, err = c.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace(o.Namespace).
 		Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
-	return c.named(ctx, err, Right{Verb: "patch", Group: group, Resource: resource, Namespace: o.Namespace}, "restarting "+o.String())
+	return named(err, o.Namespace, "restarting "+o.String())
 }
 
 // May implements [Cluster].
-func (c connected) May(ctx context.Context, r Right) (bool, error) {
+func (c connected) May(ctx context.Context, r rights.Right) (bool, error) {
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": authorizationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "namespace": r.Namespace}},
+		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name}},
 	}}
 	answer, err := c.client.Resource(authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")).Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
@@ -210,33 +188,13 @@ func (c connected) May(ctx context.Context, r Right) (bool, error) {
 	return allowed, err
 }
 
-// MissingRightError says which right the user lacks.
-type MissingRightError struct {
-	Right Right
-	Err   error
-}
-
-// Error names the right, and how an admin grants it.
-func (e *MissingRightError) Error() string {
-	return fmt.Sprintf("you lack the right to %s: %v", e.Right, e.Err)
-}
-
-// Unwrap returns the API server's answer.
-func (e *MissingRightError) Unwrap() error { return e.Err }
-
-// named says what was being done. Of a right that is missing it says which it is: whether
-// the right is missing, or a webhook forbids the request, the API server is asked.
-func (c connected) named(ctx context.Context, err error, r Right, doing string) error {
+// named says what was being done. A right that is missing is named.
+func named(err error, namespace, doing string) error {
 	if err == nil {
 		return nil
 	}
-	if r.Namespace != "" {
-		doing += " in namespace " + r.Namespace
+	if namespace != "" {
+		doing += " in namespace " + namespace
 	}
-	if apierrors.IsForbidden(err) {
-		if may, e := c.May(ctx, r); e == nil && !may {
-			err = &MissingRightError{r, err}
-		}
-	}
-	return fmt.Errorf("%s: %w", doing, err)
+	return fmt.Errorf("%s: %w", doing, rights.Named(err))
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/rollout"
 )
 
@@ -64,29 +65,31 @@ func TestPodsAreReadPageByPageWithTheirNumbersExact(t *testing.T) {
 // The API server forbids what a right is missing for, and what a webhook or policy refuses.
 // Only of the first is it said that a right is missing.
 func TestAMissingRightIsToldFromARefusal(t *testing.T) {
-	for _, may := range []bool{true, false} {
-		c := served(t, func(r *http.Request, body string) (int, any) {
-			if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") {
-				return 201, map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": map[string]any{"allowed": may}}
+	for _, missing := range []bool{true, false} {
+		c := served(t, func(r *http.Request, _ string) (int, any) {
+			says := "it is forbidden"
+			if missing {
+				verb := map[string]string{"POST": "create", "PATCH": "patch", "GET": "get"}[r.Method]
+				says += `: User "jane" cannot ` + verb + ` resource "anything" in API group "" in the namespace "shop"`
 			}
-			return 403, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: "it is forbidden", Code: 403}
+			return 403, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: says, Code: 403}
 		})
 		pod, owner := rollout.Pod{Namespace: "shop", Name: "web"}, rollout.Owner{Namespace: "shop", APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 		_, podErr := c.Pod(t.Context(), "shop", "web")
 		_, objectErr := c.Object(t.Context(), owner)
 		_, nsErr := c.Namespace(t.Context(), "shop")
-		for right, err := range map[string]error{
-			"create pods/eviction in namespace shop":   c.Evict(t.Context(), pod, true),
-			"patch pods in namespace shop":             c.Patch(t.Context(), pod, []byte("[]"), true),
-			"patch deployments.apps in namespace shop": c.Restart(t.Context(), owner, time.Now(), true),
-			"list pods in all namespaces":              c.Pods(t.Context(), "", func(map[string]any) error { return nil }),
-			"get pods in namespace shop":               podErr,
-			"get deployments.apps in namespace shop":   objectErr,
-			"get namespaces in all namespaces":         nsErr,
+		for doing, err := range map[string]error{
+			"evicting pod web in namespace shop":          c.Evict(t.Context(), pod, true),
+			"changing pod web in namespace shop":          c.Patch(t.Context(), pod, []byte("[]"), true),
+			"restarting deployment/web in namespace shop": c.Restart(t.Context(), owner, time.Now(), true),
+			"listing pods":                             c.Pods(t.Context(), "", func(map[string]any) error { return nil }),
+			"reading pod web in namespace shop":        podErr,
+			"reading deployment/web in namespace shop": objectErr,
+			"reading namespace shop":                   nsErr,
 		} {
-			var missing *rollout.MissingRightError
-			if err == nil || !strings.Contains(err.Error(), "it is forbidden") || errors.As(err, &missing) == may || !may && !strings.Contains(err.Error(), "you lack the right to "+right) {
-				t.Errorf("%s, which the user has (%v): %v", right, may, err)
+			var named *rights.MissingError
+			if err == nil || !strings.HasPrefix(err.Error(), doing+": ") || !strings.Contains(err.Error(), "it is forbidden") || errors.As(err, &named) != missing {
+				t.Errorf("%s, for which a right is missing (%v): %v", doing, missing, err)
 			}
 		}
 	}

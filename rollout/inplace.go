@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/standing"
@@ -21,7 +22,8 @@ type Change struct {
 	// Sidecars are those that the kubelet restarts with another image. There are none if
 	// only the record changes.
 	Sidecars []Sidecar
-	// Operations change the images of Sidecars and the record, and nothing else.
+	// Operations change the images of Sidecars, the record and the labels beside it, and
+	// nothing else.
 	Operations []patch.Operation
 }
 
@@ -32,7 +34,7 @@ type Sidecar struct{ Name, From, To string }
 func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Name, s.From, s.To) }
 
 // InPlace computes what brings the pod of a request to what it would get now, which now
-// says. The API lets the images of a running pod's native sidecars change, and its
+// says. The API lets the images of a running pod's native sidecars change, its labels and its
 // annotations. If anything else would be different in a new pod, there is no such change,
 // and why says what.
 //
@@ -113,11 +115,17 @@ func without(object, before, after map[string]any) map[string]any {
 	return object
 }
 
+// isMark reports whether a label is one that stands beside the record.
+func isMark(statusKey, label string) bool {
+	_, is := mark.LabelsOf(statusKey).Has(label)
+	return is
+}
+
 // add takes an operation into the change. Otherwise it says why the operation cannot be
 // done to a running pod, or must not be.
 func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any, statusKey string, op patch.Operation) (why string) {
 	path := segments(op.Pointer())
-	if slices.Equal(path, []string{"metadata", "annotations", statusKey}) {
+	if len(path) == 3 && path[0] == "metadata" && (path[1] == "annotations" && path[2] == statusKey || path[1] == "labels" && isMark(statusKey, path[2])) {
 		return ""
 	}
 	container, field := containerAt(pod, path)

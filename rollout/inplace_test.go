@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/standing"
@@ -167,7 +168,7 @@ func withoutImagesAndRecord(t interface{ Fatal(...any) }, pod map[string]any) ma
 		}
 	}
 	delete(pod["metadata"].(map[string]any)["annotations"].(map[string]any), statusKey)
-	return pod
+	return mark.LabelsOf(statusKey).Without(pod)
 }
 
 func drawn(t *rapid.T, name string) shipper {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/rollout"
@@ -284,7 +285,7 @@ func (c *cluster) Restart(_ context.Context, o rollout.Owner, _ time.Time, dryRu
 	return nil
 }
 
-func (c *cluster) May(_ context.Context, r rollout.Right) (bool, error) {
+func (c *cluster) May(_ context.Context, r rights.Right) (bool, error) {
 	return !c.lacks[strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")], nil
 }
 
@@ -416,7 +417,7 @@ func TestNothingIsTouchedWhereNewPodsWouldBeWorse(t *testing.T) {
 		"API servers do not call Pillion": {change: func(c *cluster) { c.uncalled = true },
 			modes: []rollout.Mode{rollout.Evict, rollout.Restart}, want: "a new pod of deployment/web in namespace shop would not be up to date: it comes without shipper"},
 		"the right to evict is missing": {change: func(c *cluster) { c.lacks["create pods/eviction"] = true },
-			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop (kubectl -n shop create role pillion-rollout --verb=create --resource=pods/eviction, and a RoleBinding to it)"},
+			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop. Who may grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --user=USER"},
 		"the right to change pods is missing": {change: func(c *cluster) { c.lacks["patch pods"] = true },
 			modes: []rollout.Mode{rollout.InPlaceMode}, want: "you lack the right to patch pods in namespace shop"},
 		"the right to change Deployments is missing": {change: func(c *cluster) { c.lacks["patch deployments"] = true },

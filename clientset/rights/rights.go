@@ -1,0 +1,122 @@
+package rights
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Right is what an account may do: a verb on a resource, in one namespace or, for "", in the
+// whole cluster. Name is the one object that it is limited to, "" for all.
+type Right struct{ Verb, Group, Resource, Subresource, Namespace, Name string }
+
+// resource returns the resource as kubectl's flag --resource wants it.
+func (r Right) resource() string {
+	name := r.Resource
+	if r.Group != "" {
+		name += "." + r.Group
+	}
+	if r.Subresource != "" {
+		name += "/" + r.Subresource
+	}
+	return name
+}
+
+// where says in which namespaces the right counts.
+func (r Right) where() string {
+	if r.Namespace == "" {
+		return "in all namespaces"
+	}
+	return "in namespace " + r.Namespace
+}
+
+// String says which right it is: "list pods in namespace shop".
+func (r Right) String() string {
+	text := r.Verb + " " + r.resource()
+	if r.Name != "" {
+		text += " " + r.Name
+	}
+	if r.Name != "" && r.Namespace == "" {
+		return text // an object of the whole cluster
+	}
+	return text + " " + r.where()
+}
+
+// Attributes returns the right as access reviews ask for it.
+func (r Right) Attributes() *authorizationv1.ResourceAttributes {
+	return &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name}
+}
+
+// Subject returns the flag by which kubectl's create rolebinding names a user, who is named as
+// API servers do. For "" it has USER in its place.
+func Subject(user string) string {
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		return "--serviceaccount=" + account
+	}
+	return "--user=" + cmp.Or(user, "USER")
+}
+
+// Grant returns the commands with which an admin grants the right. The user is named as API
+// servers do; for "" the commands have USER in its place.
+func (r Right) Grant(user string) []string {
+	to := Subject(user)
+	kind, in := "clusterrole", ""
+	if r.Namespace != "" {
+		kind, in = "role", " -n "+r.Namespace
+	}
+	name := "pillion-" + r.Verb + "-" + r.Resource
+	if r.Subresource != "" {
+		name += "-" + r.Subresource
+	}
+	role := fmt.Sprintf("kubectl%s create %s %s --verb=%s --resource=%s", in, kind, name, r.Verb, r.resource())
+	if r.Name != "" {
+		role += " --resource-name=" + r.Name
+	}
+	return []string{role, fmt.Sprintf("kubectl%s create %sbinding %s --%s=%s %s", in, kind, name, kind, name, to)}
+}
+
+// MissingError says which right a user lacks.
+type MissingError struct {
+	Right
+	// User is the user that lacks it, as API servers name users.
+	User string
+	// Hint is a sentence about another way; it may be empty.
+	Hint string
+	// Err is the API server's answer, and what was being done.
+	Err error
+}
+
+// Error names the right, the commands that grant it, and what was being done.
+func (e *MissingError) Error() string { return fmt.Sprintf("%s: %v", e.Sentence(), e.Err) }
+
+// Sentence names the right, and the commands that grant it.
+func (e *MissingError) Sentence() string {
+	hint := ""
+	if e.Hint != "" {
+		hint = e.Hint + " "
+	}
+	return fmt.Sprintf("you lack the right to %s. %sWho may grant it: %s", e.Right, hint, strings.Join(e.Grant(e.User), "; "))
+}
+
+// Unwrap returns the API server's answer.
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// denial is how API servers say who lacks which right. What a webhook or a policy refuses
+// reads otherwise.
+var denial = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+
+// Named returns a [*MissingError] for an API server's answer that says that a right is
+// missing. Other errors stay as they are.
+func Named(err error) error {
+	found := denial.FindStringSubmatch(fmt.Sprint(err))
+	if !apierrors.IsForbidden(err) || found == nil {
+		return err
+	}
+	r := Right{Verb: found[2], Group: found[4], Namespace: found[5]}
+	r.Resource, r.Subresource, _ = strings.Cut(found[3], "/")
+	return &MissingError{Right: r, User: found[1], Err: err}
+}

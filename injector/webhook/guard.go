@@ -23,7 +23,7 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Rules and Workloads.
+// ExcludedNamespaces, Rules, Workloads and Mirrors.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
@@ -39,6 +39,9 @@ type GuardOptions struct {
 	// Workloads returns the workloads and pods that name a template; with byDefault also those
 	// that ask by "true". It ends with its context. Nil where they may not be read.
 	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
+	// Mirrors says that the templates that the cluster has no objects of have mirrors there, which
+	// this process writes. Its own writes must not be sent to the guard.
+	Mirrors bool
 }
 
 // The deletion of a template waits for the cluster's workloads: workloadsTime at most, and
@@ -91,6 +94,7 @@ func compileWork(manifest part) int64 {
 type sidecarTemplate struct {
 	Metadata struct {
 		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec json.RawMessage `json:"spec"`
@@ -114,10 +118,18 @@ func (g guard) write(r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
+	if r.Operation == "CREATE" {
+		if answer, ok := g.createReadOnly(object); ok {
+			return answer, nil
+		}
+	}
 	if r.Operation == "UPDATE" {
 		old, err := readTemplate(r.OldObject)
 		if err != nil {
 			return Response{}, err
+		}
+		if answer, ok, err := g.updateReadOnly(old, object); err != nil || ok {
+			return answer, err
 		}
 		if same, err := sameJSON(old.Spec, object.Spec); err != nil || same {
 			return Allowed(), err
@@ -189,6 +201,9 @@ func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	name, key := object.Metadata.Name, g.prefix+"/allow-delete"
+	if templates.IsMirror(g.prefix, object.Metadata.Labels) {
+		return g.deleteReadOnly(object), nil
+	}
 	if value, ok := object.Metadata.Annotations[key]; ok && value != "false" {
 		return Allowed(), nil
 	}

@@ -55,17 +55,24 @@ func judgeTemplate(t *testing.T, source, operation string, object, old map[strin
 // judgeWith is judgeTemplate in a cluster with workloads.
 func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage.Found, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
+	return judgeBy(t, GuardOptions{Workloads: workloads}, source, operation, object, old, ns...)
+}
+
+// judgeBy is judgeTemplate by a guard with options, of which it fills in what is missing.
+func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
+	t.Helper()
 	compiled, _, err := templates.Compile([]byte(strings.Replace(guarded, "ANNOTATIONS", "", 1)), templates.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	guard := newFixture(t, nil).Handler(NewGuard(GuardOptions{
+		Mirrors:            o.Mirrors,
 		ExcludedNamespaces: []string{"kube-system"},
 		Templates: func() *templates.Set {
 			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
 		},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
-		Workloads:  workloads,
+		Workloads:  o.Workloads,
 		Rules: func(_ templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 			switch t.Spec().Description {
 			case "refused":

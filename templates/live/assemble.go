@@ -42,13 +42,15 @@ type compiled struct {
 	// name is the template's, or empty when it cannot be told. place is where the
 	// document has it.
 	name, place string
-	template    *templates.Template
-	err         error
+	// text is the document, of a unit that the cluster is to have mirrors of.
+	text     []byte
+	template *templates.Template
+	err      error
 }
 
 // claim is a unit's claim to a name.
 type claim struct {
-	source string
+	source, from string
 	compiled
 }
 
@@ -56,13 +58,23 @@ func newCompiler(o templates.Options) *compiler {
 	return &compiler{options: o, done: map[string]compiledUnit{}, names: map[string][]string{}}
 }
 
-// assemble returns the set for units in the order of their precedence, the verdict on each
-// object of the cluster, and the warnings of what was compiled just now. before is the set
-// in force, from which bad manifests keep their last good template.
-func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set, []Verdict, []templates.Warning) {
+// assembled is what a call of assemble gives.
+type assembled struct {
+	set *templates.Set
+	// verdicts are on each object of the cluster, in the order of their units.
+	verdicts []Verdict
+	// served are the templates that the cluster is to have mirrors of, by name.
+	served []Served
+	// warnings are those of what was compiled just now.
+	warnings []templates.Warning
+}
+
+// assemble makes the set of units in the order of their precedence. before is the set in
+// force, from which bad manifests keep their last good template.
+func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
 	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
 	done, names := make(map[string]compiledUnit, len(units)), map[string][]string{}
-	unreadable := map[string]error{}
+	unreadable, from := map[string]error{}, map[string]string{}
 	var warnings []templates.Warning
 	verdicts := make([]Verdict, 0, len(units))
 	c.awake = 0
@@ -74,21 +86,21 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) (*templates.Set
 		}
 		for _, o := range results {
 			if o.name == "" {
-				unreadable[u.Source] = errors.Join(unreadable[u.Source], o.err)
+				unreadable[u.Source], from[u.Source] = errors.Join(unreadable[u.Source], o.err), u.From
 				continue
 			}
-			a.add(claim{u.Source, o})
+			a.add(claim{u.Source, u.From, o})
 			names[u.Source] = append(names[u.Source], o.name)
 		}
 	}
 	// Whatever is not known by name comes last: by then it is known which of the
 	// templates that the unit stood for have moved elsewhere.
 	for _, source := range slices.Sorted(maps.Keys(unreadable)) {
-		kept := a.keep(source, c.names[source], unreadable[source])
+		kept := a.keep(source, from[source], c.names[source], unreadable[source])
 		names[source] = append(names[source], kept...)
 	}
 	c.done, c.names = done, names
-	return a.set(), verdicts, warnings
+	return assembled{a.set(), verdicts, a.served, warnings}
 }
 
 // compile returns the result for each document of a unit, in order.
@@ -119,6 +131,9 @@ func (c *compiler) compile(u Unit, done map[string]compiledUnit, before *templat
 			var warned []templates.Warning
 			o, warned = c.one(u.Source, d, before)
 			warnings = append(warnings, warned...)
+			if u.From != "" {
+				o.text = d.Manifest
+			}
 		}
 		now.keys, now.results = append(now.keys, key), append(now.results, o)
 		c.countAwake(now.results[len(now.results)-1:])
@@ -161,6 +176,7 @@ type assembly struct {
 	entries map[string]*templates.Entry
 	// owners has the place of the manifest that each name belongs to.
 	owners map[string]string
+	served []Served
 }
 
 // add gives a name to the first unit that claims it, and leaves an error there for
@@ -175,12 +191,26 @@ func (a *assembly) add(c claim) {
 		e.Template = a.lastGood(c.name)
 	}
 	a.entries[c.name], a.owners[c.name] = e, c.place
+	if c.from != "" && c.name != c.source {
+		a.served = append(a.served, c.served())
+	}
+}
+
+// served is what a mirror shows of the manifest that a name belongs to.
+func (c claim) served() Served {
+	s := Served{Name: c.name, From: c.from, Source: c.source, Manifest: c.text, Reason: Compiled, Message: inForce}
+	if c.err != nil {
+		s.Reason, s.Message = CompileFailed, c.err.Error()
+	} else {
+		s.Hash = c.template.Hash()
+	}
+	return s
 }
 
 // verdict judges an object before its claim is added. It depends on nothing that
 // only this replica knows, so that all replicas say the same.
 func (a *assembly) verdict(u Unit, results []compiled) Verdict {
-	v := Verdict{Object: *u.Object, Reason: Compiled, Message: "The template is in force."}
+	v := Verdict{Object: *u.Object, From: FromCluster, Reason: Compiled, Message: inForce}
 	for _, o := range results {
 		if o.err != nil {
 			v.Reason, v.Message = CompileFailed, o.err.Error()
@@ -202,16 +232,16 @@ func (a *assembly) lastGood(name string) *templates.Template {
 // keep leaves the templates that a unit stood for in force while it cannot be
 // read, and returns them. If there is none the error gets an entry under the
 // unit's own name, which no pod can ask for.
-func (a *assembly) keep(source string, names []string, err error) []string {
+func (a *assembly) keep(source, from string, names []string, err error) []string {
 	var kept []string
 	for _, name := range names {
 		if _, taken := a.entries[name]; !taken {
-			a.add(claim{source, compiled{name: name, place: source, err: err}})
+			a.add(claim{source, from, compiled{name: name, place: source, err: err}})
 			kept = append(kept, name)
 		}
 	}
 	if len(kept) == 0 {
-		a.add(claim{source, compiled{name: source, place: source, err: err}})
+		a.add(claim{source, "", compiled{name: source, place: source, err: err}})
 	}
 	return kept
 }

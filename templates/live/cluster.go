@@ -168,7 +168,7 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 			return resource.List(ctx, options)
 		},
 		Watch:     resource.Watch,
-		Transform: func(obj any) (any, error) { return onlyNeeded(obj, cache.Get) },
+		Transform: func(obj any) (any, error) { return onlyNeeded(obj, c.gvr.Group, cache.Get) },
 		Changed:   func(string) { signal() },
 		Answered: func(verb string, err error) {
 			switch text := errorText(err); {
@@ -231,19 +231,24 @@ func (c *cluster) failure(cache *follow.Cache) error {
 }
 
 // cachedObject is what the cache keeps of an object: its manifest as text, which takes
-// a tenth of the memory that the decoded object does.
+// a tenth of the memory that the decoded object does, or, of a mirror, even less.
 type cachedObject struct {
 	metav1.ObjectMeta // name, generation and version
 	unit              Unit
+	mirror            *MirrorObject
 }
 
 // onlyNeeded makes a manifest of an object. All manifests get the apiVersion that files
 // have, whichever group the cluster serves them in. An object whose manifest did not change,
 // because its status did, shares the text with what is known of it.
-func onlyNeeded(obj any, known func(name string) (any, bool)) (any, error) {
+func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil
+	}
+	if templates.IsMirror(prefix, u.GetLabels()) {
+		mirror := mirrorOf(u, prefix)
+		return &cachedObject{ObjectMeta: metav1.ObjectMeta{Name: mirror.Name, Generation: mirror.Generation, ResourceVersion: mirror.ResourceVersion}, mirror: mirror}, nil
 	}
 	manifest := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
@@ -277,14 +282,19 @@ func objectOf(u *unstructured.Unstructured) *Object {
 
 // units returns the objects' manifests, by name, and what else is to be reported.
 func units(objects []any, failed error) Report {
-	all := make([]Unit, 0, len(objects))
+	all, mirrors := make([]Unit, 0, len(objects)), []MirrorObject{}
 	for _, obj := range objects {
 		s, ok := obj.(*cachedObject)
-		if !ok {
+		switch {
+		case !ok:
 			return Report{Err: fmt.Errorf("the cache of SidecarTemplates holds a %T", obj)}
+		case s.mirror != nil:
+			mirrors = append(mirrors, *s.mirror)
+		default:
+			all = append(all, s.unit)
 		}
-		all = append(all, s.unit)
 	}
 	slices.SortFunc(all, func(a, b Unit) int { return cmp.Compare(a.Source, b.Source) })
-	return Report{Units: all, Err: failed}
+	slices.SortFunc(mirrors, func(a, b MirrorObject) int { return cmp.Compare(a.Name, b.Name) })
+	return Report{Units: all, Mirrors: mirrors, Err: failed}
 }

@@ -1,8 +1,15 @@
 package live_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,6 +25,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
 )
 
@@ -184,7 +192,7 @@ func TestMissingCRDIsReadyWithANoteAndFoundWhenItComes(t *testing.T) {
 			t.Errorf("the note is %q", got)
 		}
 		wait(time.Hour)
-		if got := log.count("is not installed"); got != 1 {
+		if got := log.Count("is not installed"); got != 1 {
 			t.Errorf("it was logged %d times in an hour; want once", got)
 		}
 		if got := c.calls.Load(); got > 3600 {
@@ -399,6 +407,154 @@ func TestWithoutTheRightToReadTheCRDADeletedTemplateIsGone(t *testing.T) {
 		wait(inForce)
 		if got := names(l.Snapshot()); len(got) != 0 || !strings.Contains(l.Sources()[0].Note, "missing permission: the verb get on the CRD") {
 			t.Errorf("there are %v, the note is %q", got, l.Sources()[0].Note)
+		}
+	})
+}
+
+// mirror returns an object that is a mirror, with a spec that would be a template.
+func mirror(name, value string) *unstructured.Unstructured {
+	o := object(name, value)
+	o.SetLabels(map[string]string{"pillion.dev/mirror": "true"})
+	return o
+}
+
+func TestAMirrorIsNoTemplateWhateverItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, mirror("shown", "1"), object("one", "1"))
+		library := newScripted("files")
+		l, _ := running(t, library, live.Cluster(c, "pillion.dev", nil))
+		library.has("taken.yaml", manifest("taken", "file"))
+		var verdicts []live.Verdict
+		l.OnVerdicts(func(v []live.Verdict) { verdicts = v })
+		c.create(t, mirror("taken", "mirror"))
+		c.update(t, mirror("shown", "2"))
+		wait(inForce)
+		if got := names(l.Snapshot()); !slices.Equal(got, []string{"one", "taken"}) || value(t, l.Snapshot(), "taken") != "file" || errText(l.Snapshot(), "taken") != "" {
+			t.Errorf("in force are %v, and the file's template has the error %q", got, errText(l.Snapshot(), "taken"))
+		}
+		for _, v := range verdicts {
+			if v.Object.Name != "one" {
+				t.Errorf("there is a verdict on %s", v.Object.Name)
+			}
+		}
+		// Somebody takes the label off: a template like any other, and a name that is taken.
+		c.update(t, object("shown", "3"))
+		c.update(t, object("taken", "object"))
+		wait(inForce)
+		if got := value(t, l.Snapshot(), "shown") + value(t, l.Snapshot(), "taken"); got != "3file" || !strings.Contains(errText(l.Snapshot(), "taken"), "the name taken belongs to taken.yaml") {
+			t.Errorf("without the label the templates give %q, with the error %q", got, errText(l.Snapshot(), "taken"))
+		}
+		if i := slices.IndexFunc(verdicts, func(v live.Verdict) bool { return v.Object.Name == "taken" }); i < 0 || verdicts[i].Reason != live.NameTaken {
+			t.Errorf("the verdicts are %+v", verdicts)
+		}
+		c.update(t, mirror("shown", "4"))
+		c.update(t, mirror("taken", "4"))
+		wait(inForce)
+		if got := names(l.Snapshot()); !slices.Equal(got, []string{"one", "taken"}) {
+			t.Errorf("with the label again there are %v", got)
+		}
+		// With the CRD go mirrors, too. They were never in force.
+		c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) })
+		c.deleteAll(t, "one", "shown", "taken")
+		wait(inForce)
+		if got := names(l.Snapshot()); !slices.Equal(got, []string{"one", "taken"}) || value(t, l.Snapshot(), "taken") != "file" {
+			t.Errorf("when the CRD goes there are %v", got)
+		}
+	})
+}
+
+func TestTemplatesOfFilesAreMirroredInTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policies := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+		policy := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+			"metadata": map[string]any{"name": "policy", "uid": "7", "annotations": map[string]any{"pillion.dev/mirror-revision": "now"}},
+		}}
+		c := newCluster(t)
+		if err := c.Tracker().Create(policies, policy, ""); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		write := func(name, text string) {
+			t.Helper()
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("several.yaml", manifest("one", "1")+"---\n"+badManifest("two"))
+		write("named.yaml", manifest("named", "1"))
+		library, err := live.Library("fluent-bit")
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]any{"defaults": map[string]any{"fluent-bit": map[string]any{"logLevel": "debug", "output": map[string]any{"host": "h"}}}}
+		log := slog.New(slog.DiscardHandler)
+		l := live.New(live.Options{
+			Sources: []live.Source{live.BuiltIn("a part of the program", []byte(manifest("proof", "1"))), library, live.Directory(dir), live.Cluster(c, "pillion.dev", log)},
+			Compile: templates.Options{Values: values}, Logger: log, Named: func(name string) bool { return name == "named" },
+		})
+		var mu sync.Mutex
+		var verdicts []live.Verdict
+		w := live.NewMirrorWriter(live.MirrorOptions{
+			Client: c, Prefix: "pillion.dev", Values: values, Policy: "policy", Revision: "now", Ready: l.Ready, Logger: log,
+			Verdicts: func(v []live.Verdict) { mu.Lock(); defer mu.Unlock(); verdicts = v },
+		})
+		l.OnMirrors(w.Observe)
+		start(t, l)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.Run(ctx) }()
+		defer func() { stop(); <-done }()
+		said := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			var all []string
+			for _, v := range verdicts {
+				all = append(all, v.Object.Name+" "+v.From+" "+v.Reason)
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ")
+		}
+		wait(10 * time.Second)
+		if got, want := said(), "fluent-bit library Compiled, named values Compiled, one values Compiled, two values CompileFailed"; got != want {
+			t.Errorf("the verdicts are %s, want %s", got, want)
+		}
+		shown, err := c.Resource(gvr).Get(t.Context(), "fluent-bit", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defaults := map[string]string{}
+		parameters, _, _ := unstructured.NestedSlice(shown.Object, "spec", "parameters")
+		for _, p := range parameters {
+			defaults[p.(map[string]any)["name"].(string)] = fmt.Sprint(p.(map[string]any)["default"])
+		}
+		if defaults["logLevel"] != "debug" || !strings.Contains(defaults["output"], "host:h") {
+			t.Errorf("the defaults are %v", defaults)
+		}
+		if bad, err := c.Resource(gvr).Get(t.Context(), "two", metav1.GetOptions{}); err != nil || !strings.Contains(fmt.Sprint(bad.Object["spec"]), "lables") {
+			t.Errorf("of the manifest with a mistake there is %v, %v", bad, err)
+		}
+		if e, ok := l.Snapshot().Get("fluent-bit"); !ok || e.Source != "library/fluent-bit" || e.Err != nil {
+			t.Errorf("in force is %+v", e)
+		}
+		// Files go. What namespaces name stays in force, and is shown so.
+		for _, name := range []string{"several.yaml", "named.yaml"} {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wait(10 * time.Second)
+		if got, want := said(), "fluent-bit library Compiled, named values SourceGone"; got != want {
+			t.Errorf("when the files are gone the verdicts are %s, want %s", got, want)
+		}
+		list, err := c.Resource(gvr).List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != 2 {
+			t.Errorf("there are %d objects, %v", len(list.Items), err)
+		}
+		write("named.yaml", manifest("named", "2"))
+		wait(10 * time.Second)
+		if got, want := said(), "fluent-bit library Compiled, named values Compiled"; got != want {
+			t.Errorf("with the file back the verdicts are %s, want %s", got, want)
 		}
 	})
 }

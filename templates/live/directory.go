@@ -82,7 +82,7 @@ func isManifest(name string) bool {
 // readUnit reads a file, and reports whether it is one. What is wrong with a single
 // file is said of that file, so that the others stay in use.
 func readUnit(path string) (Unit, bool) {
-	u := Unit{Source: path}
+	u := Unit{Source: path, From: FromValues}
 	// A pipe would be waited for, so what it is comes first.
 	info, err := os.Stat(path)
 	switch {

@@ -104,7 +104,7 @@ func TestFileThatIsBeingWrittenTakesPartWhenItIsWhole(t *testing.T) {
 		if got := value(t, l.Snapshot(), "two"); got != "new-2" {
 			t.Errorf("when the file is whole the template gives %q", got)
 		}
-		if log.count("level=ERROR") != 0 {
+		if log.Count("level=ERROR") != 0 {
 			t.Error("an error was logged")
 		}
 	})
@@ -170,7 +170,7 @@ func TestMountedConfigMapIsFollowedThroughItsSwaps(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "2" {
 			t.Errorf("after the swap the template gives %q", got)
 		}
-		if log.count("level=ERROR") != 0 {
+		if log.Count("level=ERROR") != 0 {
 			t.Error("an error was logged")
 		}
 	})
@@ -185,7 +185,7 @@ func TestMissingDirectoryIsNotReadyAndNamedUntilItIsThere(t *testing.T) {
 			t.Errorf("Ready() = %v; want the directory's name and what is wrong", err)
 		}
 		wait(time.Minute)
-		if got := log.count("level=ERROR"); got != 1 {
+		if got := log.Count("level=ERROR"); got != 1 {
 			t.Errorf("it was logged %d times in a minute; want once", got)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {

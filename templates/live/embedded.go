@@ -15,7 +15,7 @@ func Library(names ...string) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.units = append(s.units, Unit{Source: "library/" + name, Data: data})
+		s.units = append(s.units, Unit{Source: "library/" + name, Data: data, From: FromLibrary})
 	}
 	return s, nil
 }

@@ -15,7 +15,8 @@ import (
 func FuzzClusterObjects(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"metadata":{"name":"a","generation":2,"resourceVersion":"7","managedFields":[{}]},"spec":{"inject":{}},"status":{"observedGeneration":2,"hash":"x","conditions":[{"type":"Ready","status":"True"}]}}`,
-		`{"metadata":{"name":1},"spec":null,"status":1}`, `{"metadata":[],"status":{"conditions":{}}}`, `{"metadata":{"name":"a","generation":1.5},"spec":[]}`, `{"apiVersion":"x/v1","kind":"K","metadata":{"name":"\u0000"},"status":{"observedGeneration":"1"}}`,
+		`{"metadata":{"name":1},"spec":null,"status":1}`, `{"metadata":{"name":"a","labels":{"pillion.dev/mirror":"true"},"annotations":{"pillion.dev/source":"x"},"ownerReferences":[{"kind":"K","name":"n"},1]},"spec":{"inject":{}}}`,
+		`{"metadata":{"labels":{"pillion.dev/mirror":"false"}}}`, `{"metadata":[],"status":{"conditions":{}}}`, `{"metadata":{"name":"a","generation":1.5},"spec":[]}`, `{"apiVersion":"x/v1","kind":"K","metadata":{"name":"\u0000"},"status":{"observedGeneration":"1"}}`,
 	} {
 		f.Add(seed)
 	}
@@ -34,16 +35,22 @@ func FuzzClusterObjects(f *testing.F) {
 			object, ok, _ := store.GetByKey(name)
 			return object, ok
 		}
-		kept, err := onlyNeeded(u, known)
+		kept, err := onlyNeeded(u, "pillion.dev", known)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := store.Add(kept); err != nil {
 			t.Fatal(err)
 		}
-		again, err := onlyNeeded(u, known)
+		again, err := onlyNeeded(u, "pillion.dev", known)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if kept.(*cachedObject).mirror != nil {
+			if r := units([]any{kept}, nil); u.GetLabels()["pillion.dev/mirror"] != "true" || len(r.Units) != 0 || len(r.Mirrors) != 1 || r.Mirrors[0].Name != u.GetName() || !reflect.DeepEqual(kept, again) {
+				t.Fatalf("%+v of the mirror %s", r, before)
+			}
+			return
 		}
 		if a, b := kept.(*cachedObject).unit.Data, again.(*cachedObject).unit.Data; &a[0] != &b[0] {
 			t.Fatal("the same text is in memory twice")

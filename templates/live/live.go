@@ -43,8 +43,13 @@ type Templates struct {
 	units    [][]Unit
 	compiler *compiler
 	// last are the units that the set was assembled of, and verdicts those on its objects.
-	last      []Unit
-	verdicts  []Verdict
+	last     []Unit
+	verdicts []Verdict
+	// served are the templates that the cluster is to have mirrors of, and mirrors those that it
+	// has; nil while they are not known.
+	served    []Served
+	mirrors   []MirrorObject
+	mirrored  []func(Mirrors)
 	listeners []func(*templates.Set)
 	judged    []func([]Verdict)
 }
@@ -177,8 +182,12 @@ func (t *Templates) take(i int, r Report) {
 		return
 	}
 	t.units[i] = r.Units
+	if r.Mirrors != nil {
+		t.mirrors = r.Mirrors
+	}
 	state.Read = true
 	t.assemble()
+	t.sayMirrors()
 }
 
 // assemble makes the set anew from what the sources have.
@@ -189,16 +198,17 @@ func (t *Templates) assemble() {
 		t.judgeAnew()
 		return
 	}
-	assembled, verdicts, warnings := t.compiler.assemble(units, before)
-	t.last, t.verdicts = units, verdicts
-	after := t.keepNamed(before, assembled)
-	for _, w := range warnings {
+	assembled := t.compiler.assemble(units, before)
+	t.last, t.verdicts = units, assembled.verdicts
+	after := t.keepNamed(before, assembled.set)
+	t.served = served(assembled.served, t.served, assembled.set, after)
+	for _, w := range assembled.warnings {
 		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
 	}
 	for _, f := range t.judged {
-		f(verdicts)
+		f(t.verdicts)
 	}
-	t.keeping = after != assembled
+	t.keeping = after != assembled.set
 	if slices.EqualFunc(after.All(), before.All(), sameEntry) {
 		return
 	}

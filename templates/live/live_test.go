@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/clientset/logtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
 )
@@ -99,28 +100,10 @@ func (s *scripted) fails(err error) {
 	synctest.Wait()
 }
 
-// recorder keeps log lines.
-type recorder struct {
-	mu    sync.Mutex
-	lines strings.Builder
-}
-
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lines.Write(p)
-}
-
-func (r *recorder) count(s string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Count(r.lines.String(), s)
-}
-
 // running starts a live set in a bubble and ends it with the test.
-func running(t *testing.T, sources ...live.Source) (*live.Templates, *recorder) {
+func running(t *testing.T, sources ...live.Source) (*live.Templates, *logtest.Log) {
 	t.Helper()
-	log := &recorder{}
+	log := &logtest.Log{}
 	l := live.New(live.Options{Sources: sources, Compile: templates.Options{Prefix: "pillion.dev"}, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	start(t, l)
 	return l, log
@@ -190,7 +173,7 @@ func TestBadManifestNeverReplacesAGoodOne(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "better" || errText(l.Snapshot(), "one") != "" {
 			t.Errorf("a good manifest gives %q, error %q", got, errText(l.Snapshot(), "one"))
 		}
-		if log.count("level=ERROR") == 0 {
+		if log.Count("level=ERROR") == 0 {
 			t.Error("no error was logged")
 		}
 	})
@@ -210,7 +193,7 @@ func TestBadManifestWithNoGoodOneBeforeIsAnEntryWithoutTemplate(t *testing.T) {
 			}
 		}
 		s.has("a.yaml", badManifest("one"), "b.yaml", "{not: [yaml")
-		if got := log.count("level=ERROR"); got != 2 {
+		if got := log.Count("level=ERROR"); got != 2 {
 			t.Errorf("%d errors were logged; want each of the two once", got)
 		}
 	})
@@ -305,7 +288,7 @@ func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "first" {
 			t.Errorf("in one file: the template gives %q; want the first", got)
 		}
-		if log.count("the name one belongs to /t/a.yaml:3") != 1 {
+		if log.Count("the name one belongs to /t/a.yaml:3") != 1 {
 			t.Error("the log does not say it once")
 		}
 		files.has("/t/a.yaml", manifest("two", "x")+"---\n"+manifest("one", "first"), "/t/b.yaml", manifest("one", "second"))
@@ -326,7 +309,7 @@ func TestSourceThatCannotBeReadKeepsWhatItLastHad(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "1" {
 			t.Errorf("the set gives %q", got)
 		}
-		if got := log.count("disk on fire"); got != 1 {
+		if got := log.Count("disk on fire"); got != 1 {
 			t.Errorf("the failure was logged %d times; want once", got)
 		}
 		s.has("a", manifest("one", "2"))

@@ -33,5 +33,6 @@ func (t *Templates) UsageChanged() {
 	defer t.mu.Unlock()
 	if t.keeping {
 		t.assemble()
+		t.sayMirrors()
 	}
 }

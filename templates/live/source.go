@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pillion-dev/pillion/clientset/follow"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -28,6 +30,9 @@ type Report struct {
 	// Units are all its texts, in a fixed order. Nil beside an Err says that the source
 	// could not be read: what it last had stays in force.
 	Units []Unit
+	// Mirrors are the cluster's objects with the label [templates.MirrorLabel]. They are no
+	// templates. Nil where the cluster's objects have not been listed.
+	Mirrors []MirrorObject
 	// Err says what of the source does not work.
 	Err error
 	// Note says in words what is unusual and no error, such as a missing CRD.
@@ -45,7 +50,20 @@ type Unit struct {
 	Err error
 	// Object is the object of the cluster that the unit is, or nil.
 	Object *Object
+	// From is the kind of place that the unit comes from, [FromLibrary] or [FromValues], where
+	// the cluster is to have mirrors of its templates. Empty for everything else.
+	From string
 }
+
+// The kinds of places that templates come from, as the status of their objects names them.
+const (
+	// FromLibrary: the library that is a part of the program.
+	FromLibrary = "library"
+	// FromValues: a file, in a cluster of the installer's values.
+	FromValues = "values"
+	// FromCluster: an object of the cluster.
+	FromCluster = "cluster"
+)
 
 // Object is what is known of a SidecarTemplate in the cluster besides its spec.
 type Object struct {
@@ -56,9 +74,22 @@ type Object struct {
 	Status v1alpha1.SidecarTemplateStatus
 }
 
+// MirrorObject is what is known of a mirror.
+type MirrorObject struct {
+	Object
+	UID types.UID
+	// Digest stands for all that Pillion writes of a mirror but its status.
+	Digest string
+	// Going says that the object is being deleted.
+	Going bool
+}
+
 // Verdict says whether one object of the cluster is in force.
 type Verdict struct {
 	Object Object
+	// From is where the template in force comes from: [FromLibrary], [FromValues] or
+	// [FromCluster].
+	From string
 	// Hash is the template's, empty if it did not compile.
 	Hash string
 	// Reason is [Compiled] or why the object is not in force; Message says so in
@@ -77,4 +108,10 @@ const (
 	CompileFailed = "CompileFailed"
 	// NameTaken: a file or a library template has the name, and counts.
 	NameTaken = "NameTaken"
+	// SourceGone: the file is gone, and namespaces name the template, so its last version
+	// stays in force. Only of a mirror.
+	SourceGone = "SourceGone"
 )
+
+// inForce is the message of Compiled.
+const inForce = "The template is in force."

@@ -59,9 +59,11 @@ type StatusWriter struct {
 	counts *rate.Limiter
 
 	mu sync.Mutex
-	// verdicts are the newest, by name; words what was last said of each.
-	verdicts map[string]*Verdict
-	words    map[string]*word
+	// templates and mirrors are the newest verdicts, verdicts are all of them by name; words
+	// what was last said of each.
+	templates, mirrors []Verdict
+	verdicts           map[string]*Verdict
+	words              map[string]*word
 	// namespaces has in how many namespaces each template is in force, as far as it is
 	// counted.
 	namespaces map[string]int
@@ -96,13 +98,21 @@ func newStatusWriter(patch func(context.Context, string, []byte) error, logger *
 	}
 }
 
-// Observe takes the verdicts on all objects that there are. It does not wait. The caller must
-// not change them afterwards.
-func (w *StatusWriter) Observe(verdicts []Verdict) {
+// Observe takes the verdicts on all templates of the cluster that there are. It does not wait.
+// The caller must not change them afterwards.
+func (w *StatusWriter) Observe(verdicts []Verdict) { w.observe(&w.templates, verdicts) }
+
+// ObserveMirrors is Observe for the mirrors.
+func (w *StatusWriter) ObserveMirrors(verdicts []Verdict) { w.observe(&w.mirrors, verdicts) }
+
+func (w *StatusWriter) observe(which *[]Verdict, verdicts []Verdict) {
 	w.mu.Lock()
+	*which = verdicts
 	clear(w.verdicts)
-	for i := range verdicts {
-		w.verdicts[verdicts[i].Object.Name] = &verdicts[i]
+	for _, all := range [][]Verdict{w.mirrors, w.templates} {
+		for i := range all {
+			w.verdicts[all[i].Object.Name] = &all[i]
+		}
 	}
 	w.mu.Unlock()
 	w.signal()
@@ -243,13 +253,13 @@ func (v Verdict) shown() int64 {
 
 // text is the same for verdicts that say the same of the same spec.
 func (v Verdict) text() string {
-	return fmt.Sprintf("%d %s %s %s", v.Object.Generation, v.Hash, v.Reason, v.Message)
+	return fmt.Sprintf("%d %s %s %s %s", v.Object.Generation, v.From, v.Hash, v.Reason, v.Message)
 }
 
 // status is what the object's status should be. Of a template that does not
 // compile it keeps the hash: pods still get that version from replicas that know it.
 func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
-	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
+	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
 	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
 	if v.Reason != Compiled {
 		condition.Status = metav1.ConditionFalse
@@ -275,7 +285,7 @@ func (v Verdict) written() bool { return v.saysAll() && v.shown() == v.namespace
 // namespaces.
 func (v Verdict) saysAll() bool {
 	want, has := v.status(), v.Object.Status
-	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash {
+	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source {
 		return false
 	}
 	a, b := meta.FindStatusCondition(want.Conditions, Ready), meta.FindStatusCondition(has.Conditions, Ready)

@@ -305,6 +305,9 @@ const (
 type SidecarTemplateStatus struct {
 	// ObservedGeneration is the metadata.generation that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Source is where the spec comes from: cluster, or, of a mirror that Pillion makes and
+	// that is read-only, library or values.
+	Source string `json:"source,omitempty"`
 	// Hash is of the spec and the installer's values, 16 hex digits: what pods
 	// carry and replicas report.
 	Hash string `json:"hash,omitempty"`

@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// createReadOnly refuses a template whose name the library or a file has, and a mirror that
+// Pillion did not make. ok is false for every other one.
+func (g guard) createReadOnly(object *sidecarTemplate) (answer Response, ok bool) {
+	name := object.Metadata.Name
+	if templates.IsMirror(g.prefix, object.Metadata.Labels) {
+		return g.labelIsPillions(name), true
+	}
+	e, taken := g.options.Templates().Get(name)
+	if !g.options.Mirrors || !taken || e.Source == "" || e.Source == templates.ClusterSource+name {
+		return Response{}, false
+	}
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the name %s belongs to %s, which counts: this SidecarTemplate would have no effect. Take another name, or have Pillion no longer serve that one (the Helm values library and templates)", name, e.Source)), true
+}
+
+// updateReadOnly answers for a write of a mirror, or of a template that becomes one. ok is
+// false for every other write. Who deletes a mirror may have finalizers and owners of it
+// changed.
+func (g guard) updateReadOnly(old, object *sidecarTemplate) (answer Response, ok bool, err error) {
+	before, after := templates.IsMirror(g.prefix, old.Metadata.Labels), templates.IsMirror(g.prefix, object.Metadata.Labels)
+	switch {
+	case !before && !after:
+		return Response{}, false, nil
+	case !before:
+		return g.labelIsPillions(object.Metadata.Name), true, nil
+	}
+	same, err := sameJSON(old.Spec, object.Spec)
+	if err != nil {
+		return Response{}, false, err
+	}
+	if same && maps.Equal(old.Metadata.Labels, object.Metadata.Labels) && maps.Equal(old.Metadata.Annotations, object.Metadata.Annotations) {
+		return Allowed(), true, nil
+	}
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s is a read-only copy of what Pillion serves from %s. For a template of your own take another name, or take this one out of that Helm value first",
+		old.Metadata.Name, g.sourceOf(old))), true, nil
+}
+
+// deleteReadOnly answers for the deletion of a mirror, which takes no template out of force.
+func (g guard) deleteReadOnly(object *sidecarTemplate) Response {
+	e, ok := g.options.Templates().Get(object.Metadata.Name)
+	if !ok || e.Source == templates.ClusterSource+e.Name {
+		return Allowed()
+	}
+	return Allowed(fmt.Sprintf("%s is a copy of what Pillion serves from %s, and Pillion makes it again. To have it gone take it out of that Helm value", e.Name, g.sourceOf(object)))
+}
+
+func (g guard) labelIsPillions(name string) Response {
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s has the label %s=%s, which marks the copies that Pillion keeps of templates that it serves from its library and from files. No pod gets a template with that label: take it off",
+		name, templates.MirrorLabel(g.prefix), templates.Mirrored))
+}
+
+// sourceOf says where a mirror comes from, as it says itself.
+func (g guard) sourceOf(mirror *sidecarTemplate) string {
+	if source := mirror.Metadata.Annotations[templates.MirrorSourceKey(g.prefix)]; source != "" {
+		return source
+	}
+	return "its library or a file"
+}

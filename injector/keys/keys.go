@@ -1,0 +1,470 @@
+package keys
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// Level says what an object is.
+type Level string
+
+// The levels at which keys stand.
+const (
+	Namespace Level = "namespace"
+	// Workload is the metadata of a workload itself: of a Deployment, not of its pod template.
+	Workload Level = "workload"
+	// Pod is the metadata of a pod, or of a pod template.
+	Pod Level = "pod"
+)
+
+// Field is the field of the metadata that a key stands in.
+type Field string
+
+// The fields with keys.
+const (
+	Annotation Field = "annotation"
+	Label      Field = "label"
+)
+
+// Mistake is what is wrong with a key.
+type Mistake string
+
+// The mistakes, in the words of a program. [Finding.Says] has the sentence.
+const (
+	// OnWorkload: the annotation is read from pods, and stands on the workload.
+	OnWorkload Mistake = "OnWorkload"
+	// WrongField: a label stands in the place of an annotation, or the other way round.
+	WrongField Mistake = "WrongField"
+	// WrongObject: the key means something on objects of another kind.
+	WrongObject Mistake = "WrongObject"
+	// WrongValue: the label of a namespace has a value that it cannot have.
+	WrongValue Mistake = "WrongValue"
+	// UnknownKey: Pillion has no such key.
+	UnknownKey Mistake = "UnknownKey"
+	// UnknownTemplate: the key is a parameter's, and there is no such template.
+	UnknownTemplate Mistake = "UnknownTemplate"
+	// UnknownParameter: the template has no such parameter.
+	UnknownParameter Mistake = "UnknownParameter"
+	// NotInjected: nothing asks for the template whose parameter it is.
+	NotInjected Mistake = "NotInjected"
+	// More stands for the findings beyond the first [MaxFindings].
+	More Mistake = "More"
+)
+
+// MaxFindings is how many keys of an object are told of one by one.
+const MaxFindings = 10
+
+// Finding is one key that means nothing.
+type Finding struct {
+	Field      Field
+	Key, Value string
+	Mistake    Mistake
+	// Says is what is wrong, and what to write: a clause that goes on after the key.
+	Says string
+	// Instead is the key to write, "" if none is near.
+	Instead string
+}
+
+// String returns the finding as a sentence, without control characters.
+func (f Finding) String() string {
+	if f.Mistake == More {
+		return f.Says
+	}
+	return fmt.Sprintf("%s %s %s", f.Field, show.Plain(f.Key), f.Says)
+}
+
+// Object is the metadata of one object.
+type Object struct {
+	Level Level
+	// Kind names the object in sentences, such as Deployment. Default: the level.
+	Kind                string
+	Labels, Annotations map[string]string
+	// PodLabels and PodAnnotations are those of a workload's pod template. What its tools write
+	// to both is judged there.
+	PodLabels, PodAnnotations map[string]string
+}
+
+// Rules are what the keys are judged by.
+type Rules struct {
+	// Prefix is the annotation prefix. Default: [templates.DefaultPrefix].
+	Prefix    string
+	Templates *templates.Set
+	// Namespace has the labels of the object's namespace: no template is proposed that is not
+	// available there.
+	Namespace map[string]string
+	// Concerned reports whether something asks for a template in the pod, or speaks against
+	// it: then the pipeline has said what is wrong. Nil: of all templates.
+	Concerned func(template string) bool
+}
+
+// Check returns a finding for each key under the prefix that means nothing, labels before
+// annotations, in the order of the keys. The same input gives the same findings.
+func Check(r Rules, o Object) []Finding {
+	r.Prefix = cmp.Or(r.Prefix, templates.DefaultPrefix)
+	if r.Templates == nil {
+		r.Templates = templates.NewSet(nil)
+	}
+	c := checker{Rules: r, object: o}
+	for _, field := range []Field{Label, Annotation} {
+		entries, below := o.Labels, o.PodLabels
+		if field == Annotation {
+			entries, below = o.Annotations, o.PodAnnotations
+		}
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			if value, ok := below[key]; !ok || value != entries[key] {
+				c.check(field, key, entries[key])
+			}
+		}
+	}
+	if c.more > 0 {
+		c.found = append(c.found, Finding{Mistake: More, Says: fmt.Sprintf("%d more keys under %s may mean nothing either", c.more, c.Prefix)})
+	}
+	return c.found
+}
+
+// Under reports whether a key is under a prefix, or under a template's part of it, and returns
+// the template's name, "" for a key of Pillion itself.
+func Under(prefix, key string) (template, name string, ok bool) {
+	domain, name, ok := strings.Cut(key, "/")
+	if !ok {
+		return "", "", false
+	}
+	if domain == prefix {
+		return "", name, true
+	}
+	template, ok = strings.CutSuffix(domain, "."+prefix)
+	return template, name, ok
+}
+
+// own are Pillion's own keys, by their names after the prefix.
+var own = map[string]struct {
+	field Field
+	level Level
+	// pillions is set for a key that only Pillion, or its chart, writes.
+	pillions bool
+	// of names the object, where no level does.
+	of string
+}{
+	"inject":       {field: Annotation, level: Pod}, // and of namespaces: see check
+	"status":       {field: Annotation, level: Pod, pillions: true},
+	"injected":     {field: Label, level: Pod, pillions: true},
+	"injection":    {field: Label, level: Namespace},
+	"required":     {field: Label, level: Namespace, pillions: true},
+	"proof":        {field: Label, level: Namespace, pillions: true},
+	"allow-delete": {field: Annotation, of: "SidecarTemplate"},
+	"mirror":       {field: Label, of: "SidecarTemplate", pillions: true},
+	"source":       {field: Annotation, of: "SidecarTemplate", pillions: true},
+	"uninstall":    {field: Label, of: "ConfigMap", pillions: true},
+	// Which version of a release writes mirrors.
+	"mirror-revision": {field: Annotation, of: "ValidatingAdmissionPolicy", pillions: true},
+}
+
+// injectionValues are those of the label that says whether Pillion is called.
+var injectionValues = []string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}
+
+// checker is one object while it is looked at.
+type checker struct {
+	Rules
+	object Object
+	found  []Finding
+	more   int
+	// available are the names of the templates that the namespace may have.
+	available []string
+	listed    bool
+}
+
+func (c *checker) add(f Finding) { c.found = append(c.found, f) }
+
+func (c *checker) check(field Field, key, value string) {
+	template, name, ok := Under(c.Prefix, key)
+	if !ok || c.means(field, template, name, value) {
+		return
+	}
+	if len(c.found) >= MaxFindings {
+		c.more++
+		return
+	}
+	if field == Label && c.selected(key) || c.ofAnotherInstall(template, name) {
+		return
+	}
+	f := Finding{Field: field, Key: key, Value: value}
+	if template == "" {
+		c.ownKey(&f, name)
+	} else {
+		c.parameter(&f, template, name)
+	}
+	c.add(f)
+}
+
+// means reports whether a key means something where it stands, or is somebody else's to judge.
+func (c *checker) means(field Field, template, name, value string) bool {
+	level := c.object.Level
+	if template == "" {
+		k, known := own[name]
+		switch {
+		case !known || k.of != "" || k.field != field:
+			return false
+		case name == "inject":
+			return level != Workload
+		case name == "injection" && level == Namespace:
+			return slices.Contains(injectionValues, value)
+		}
+		return k.level == level
+	}
+	if of, ok := strings.CutSuffix(template, ".files"); ok && level == Pod && field == Annotation && !strings.Contains(of, ".") {
+		return true // the text of a template's file
+	}
+	if field == Label {
+		return level == Pod && name == "hash" // of a template that was injected
+	}
+	entry, known := c.Templates.Get(template)
+	switch {
+	case !known || level == Workload:
+		return false
+	case level == Namespace:
+		_, ok := parameterOf(entry, c.Prefix, name)
+		return ok
+	}
+	return c.Concerned == nil || c.Concerned(template)
+}
+
+// selected reports whether a template selects namespaces or pods by the label.
+func (c *checker) selected(key string) bool {
+	if c.object.Level == Workload {
+		return false
+	}
+	without := maps.Clone(c.object.Labels)
+	delete(without, key)
+	for place := range c.Templates.Len() {
+		e := c.Templates.At(place)
+		if namespace, pod, ok := e.Match(); ok {
+			selector := pod
+			if c.object.Level == Namespace {
+				selector = namespace
+			}
+			requirements, _ := selector.Requirements()
+			if slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == key }) {
+				return true
+			}
+		}
+		if c.object.Level == Namespace && availableTo(e, c.object.Labels) != availableTo(e, without) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofAnotherInstall reports whether a key is that of an install with a longer prefix, such as
+// beta.pillion.dev: its keys look like those of a template beta.
+func (c *checker) ofAnotherInstall(template, name string) bool {
+	if template == "" {
+		return false
+	}
+	if strings.Contains(template, ".") {
+		_, files := strings.CutSuffix(template, ".files")
+		return !files
+	}
+	_, known := c.Templates.Get(template)
+	_, reserved := own[name]
+	if known || !reserved {
+		return false
+	}
+	_, near := nearest.Name(template, c.names())
+	return !near
+}
+
+// ownKey says what is wrong with a key of Pillion itself.
+func (c *checker) ownKey(f *Finding, name string) {
+	level, inject := c.object.Level, c.Prefix+"/inject"
+	k, known := own[name]
+	switch {
+	case !known || f.Field == Annotation && name == "injection" && !slices.Contains(injectionValues, f.Value):
+		f.Mistake = UnknownKey
+		c.nearKey(f, name)
+	case level == Namespace && name == "injection" && f.Field == Label:
+		f.Mistake, f.Says = WrongValue, fmt.Sprintf("has the value %s; allowed are %s", show.Value(f.Value), strings.Join(injectionValues, ", "))
+	case k.of != "":
+		f.Mistake, f.Says = WrongObject, fmt.Sprintf("means nothing on a %s: it is for a %s", c.kind(), k.of)
+	case name == "inject" && f.Field == Label:
+		f.Mistake, f.Instead = WrongField, inject
+		f.Says = fmt.Sprintf("means nothing: %s is an annotation%s", inject, c.ofPods())
+	case name == "inject":
+		f.Mistake, f.Instead = OnWorkload, inject
+		f.Says = c.onWorkload()
+	case name == "injection" && level != Namespace:
+		f.Mistake, f.Instead = WrongObject, inject
+		f.Says = fmt.Sprintf("means nothing on a %s: it is a label of namespaces; whether a pod is injected says its annotation %s", c.kind(), inject)
+	case k.level == level: // the other field
+		f.Mistake, f.Instead = WrongField, f.Key
+		f.Says = fmt.Sprintf("means nothing: %s is %s", f.Key, an(k.field))
+	default:
+		f.Mistake = WrongObject
+		f.Says = fmt.Sprintf("means nothing on a %s: it is %s of %ss", c.kind(), an(k.field), k.level)
+	}
+	if k.pillions {
+		f.Instead = ""
+		f.Says += ", and Pillion writes it itself; leave it out"
+	}
+}
+
+// nearKey proposes a key for one that does not exist.
+func (c *checker) nearKey(f *Finding, name string) {
+	inject := c.Prefix + "/inject"
+	known := []string{"inject"}
+	if c.object.Level == Namespace && f.Field == Label {
+		known = append(known, "injection")
+	}
+	near, ok := nearest.Name(name, known)
+	switch {
+	case ok && near == "injection":
+		f.Instead = c.Prefix + "/injection"
+		f.Says = fmt.Sprintf("means nothing; did you mean %s?", f.Instead)
+	case ok || strings.HasPrefix(name, "inject") || strings.HasPrefix(name, "sidecar"):
+		f.Instead = inject
+		f.Says = fmt.Sprintf("means nothing; did you mean the annotation %s%s?", inject, c.ofPods())
+	default:
+		f.Says = fmt.Sprintf("means nothing: templates are asked for with the annotation %s%s, their parameters are annotations TEMPLATE.%s/PARAMETER", inject, c.ofPods(), c.Prefix)
+	}
+}
+
+// parameter says what is wrong with a key of a template.
+func (c *checker) parameter(f *Finding, template, name string) {
+	if of, ok := strings.CutSuffix(template, ".files"); ok {
+		f.Mistake = WrongObject
+		f.Says = fmt.Sprintf("means nothing on a %s: Pillion writes the files of the template %s into annotations of pods itself; leave it out", c.kind(), show.Plain(of))
+		return
+	}
+	entry, known := c.Templates.Get(template)
+	if !known {
+		f.Mistake = UnknownTemplate
+		f.Says = fmt.Sprintf("means nothing: there is no template %s", show.Value(template))
+		if near, ok := nearest.Name(template, c.names()); ok {
+			f.Instead = near + "." + c.Prefix + "/" + name
+			f.Says += "; did you mean " + show.Plain(f.Instead) + "?"
+		} else {
+			f.Says += c.list()
+		}
+		return
+	}
+	suffix, is := parameterOf(entry, c.Prefix, name)
+	if !is {
+		f.Mistake = UnknownParameter
+		f.Says = fmt.Sprintf("means nothing: the template %s has no such parameter", template)
+		if c.object.Level == Namespace {
+			f.Says = fmt.Sprintf("is no parameter of the template %s, so pods that get the template are refused", template)
+		}
+		switch {
+		case name == "inject":
+			f.Instead = c.Prefix + "/inject"
+			f.Says += fmt.Sprintf("; to have it injected write %s: %s", f.Instead, template)
+		case suffix != "":
+			f.Instead = template + "." + c.Prefix + "/" + suffix
+			f.Says += "; did you mean " + show.Plain(f.Instead) + "?"
+		default:
+			f.Says += "; pillion params " + template + " lists those that it has"
+		}
+		return
+	}
+	f.Instead = f.Key
+	switch {
+	case f.Field == Label:
+		f.Mistake = WrongField
+		f.Says = "means nothing: the parameters of templates are annotations" + c.ofPods()
+	case c.object.Level == Workload:
+		f.Mistake = OnWorkload
+		f.Says = c.onWorkload()
+	default:
+		f.Mistake, f.Instead = NotInjected, c.Prefix+"/inject"
+		f.Says = fmt.Sprintf("means nothing: nothing asks for the template %s in this pod; ask for it with the annotation %s, or take this one out", template, f.Instead)
+	}
+}
+
+// onWorkload says where an annotation of pods belongs.
+func (c *checker) onWorkload() string {
+	return fmt.Sprintf("means nothing on the %s itself: it belongs to its pods, in %s", c.kind(), strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), "."))
+}
+
+// ofPods says whose annotation a key is, where the object is neither pod nor namespace.
+func (c *checker) ofPods() string {
+	if c.object.Level != Workload {
+		return ""
+	}
+	return " of its pods (" + strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), ".") + ")"
+}
+
+func (c *checker) kind() string { return cmp.Or(c.object.Kind, string(c.object.Level)) }
+
+func an(f Field) string {
+	if f == Annotation {
+		return "an annotation"
+	}
+	return "a label"
+}
+
+// names are those of the templates that the namespace may have.
+func (c *checker) names() []string {
+	if !c.listed {
+		c.listed = true
+		for place := range c.Templates.Len() {
+			if e := c.Templates.At(place); !e.Suspended() && availableTo(e, c.Namespace) {
+				c.available = append(c.available, e.Name)
+			}
+		}
+		slices.Sort(c.available)
+	}
+	return c.available
+}
+
+// list says which templates there are, if they are few.
+func (c *checker) list() string {
+	const most = 8
+	if n := len(c.names()); n == 0 || n > most {
+		return ""
+	}
+	return "; there are " + strings.Join(c.names(), ", ")
+}
+
+func availableTo(e templates.Entry, namespace map[string]string) bool {
+	if e.Template != nil {
+		return e.Template.AvailableTo(namespace)
+	}
+	b := e.Broken()
+	return b == nil || b.AvailableTo(namespace)
+}
+
+// parameterOf reports whether a name is that of a parameter's annotation. Otherwise it
+// returns the name that was probably meant, or "". Of a broken template every name counts.
+func parameterOf(e templates.Entry, prefix, name string) (near string, ok bool) {
+	if e.Template == nil {
+		return "", true
+	}
+	var known []string
+	for _, p := range e.Template.Parameters() {
+		suffix := strings.TrimPrefix(p.Annotation, e.Name+"."+prefix+"/")
+		if p.Type == v1alpha1.Map {
+			begin := strings.TrimSuffix(suffix, "KEY")
+			if strings.HasPrefix(name, begin) && len(name) > len(begin) {
+				return "", true
+			}
+			if _, key, ok := strings.Cut(name, "."); ok {
+				suffix = begin + key
+			}
+		}
+		if suffix == name {
+			return "", true
+		}
+		known = append(known, suffix)
+	}
+	near, _ = nearest.Name(name, known)
+	return near, false
+}

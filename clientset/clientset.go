@@ -36,6 +36,12 @@ type Creator[T runtime.Object] interface {
 	Create(ctx context.Context, object T, opts metav1.CreateOptions) (T, error)
 }
 
+// CreatePatcher creates and patches objects of one resource.
+type CreatePatcher[T runtime.Object] interface {
+	Creator[T]
+	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
+}
+
 // Interface has the clients.
 type Interface interface {
 	Secrets(namespace string) Client[*corev1.Secret, *corev1.SecretList]
@@ -47,7 +53,7 @@ type Interface interface {
 	// PodProxy reads a path from a port of a pod through the API server. It may return
 	// a body together with an error.
 	PodProxy(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error)
-	Events(namespace string) Creator[*eventsv1.Event]
+	Events(namespace string) CreatePatcher[*eventsv1.Event]
 	MutatingWebhookConfigurations() Client[*admissionv1.MutatingWebhookConfiguration, *admissionv1.MutatingWebhookConfigurationList]
 	ValidatingWebhookConfigurations() Client[*admissionv1.ValidatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfigurationList]
 	SelfSubjectAccessReviews() Creator[*authorizationv1.SelfSubjectAccessReview]
@@ -132,7 +138,7 @@ func (c *Clientset) ServerVersion(ctx context.Context) ([]byte, error) {
 }
 
 // Events implements [Interface].
-func (c *Clientset) Events(namespace string) Creator[*eventsv1.Event] {
+func (c *Clientset) Events(namespace string) CreatePatcher[*eventsv1.Event] {
 	return gentype.NewClient("events", c.events, c.codec, namespace, func() *eventsv1.Event { return &eventsv1.Event{} })
 }
 

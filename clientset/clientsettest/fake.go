@@ -62,7 +62,7 @@ func (o of) PodProxy(_ context.Context, namespace, pod string, port int, path st
 }
 
 // Events implements [clientset.Interface].
-func (o of) Events(namespace string) clientset.Creator[*eventsv1.Event] {
+func (o of) Events(namespace string) clientset.CreatePatcher[*eventsv1.Event] {
 	return o.all.EventsV1().Events(namespace)
 }
 

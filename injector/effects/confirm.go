@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 )
@@ -20,15 +21,15 @@ type confirmation struct {
 	owners bool
 }
 
-// regarding returns the object of the event: the owner if a read confirms it, else the
+// regarding returns the object of the event: the topmost owner that reads confirm, else the
 // namespace. It returns false if the namespace does not exist.
 func (c confirmation) regarding(ctx context.Context, n note) (corev1.ObjectReference, bool, error) {
 	uid, ok, err := c.namespace(ctx, n.namespace)
 	if !ok || err != nil {
 		return corev1.ObjectReference{}, false, err
 	}
-	if c.owner(ctx, n.owner) {
-		return n.owner, true, nil
+	if owner, ok := c.topmost(ctx, n.owner); ok {
+		return owner, true, nil
 	}
 	// In the events of a namespace: kubectl shows an object's events by the namespace that
 	// the object is in, and a namespace is in none.
@@ -50,13 +51,34 @@ func (c confirmation) namespace(ctx context.Context, name string) (types.UID, bo
 	return object.UID, true, nil
 }
 
-// owner reports whether the owner exists, with its UID, in the namespace of the pod.
-func (c confirmation) owner(ctx context.Context, ref corev1.ObjectReference) bool {
-	resource, known := owners[ref.GroupVersionKind()]
-	if !c.owners || !known {
-		return false
+// topmost returns the owner of a pod's owner where there is one: the Deployment of a
+// ReplicaSet, the CronJob of a Job. Where that is of a kind that Pillion does not read, as
+// other projects' are, it returns the pod's owner. It returns false if the API server does not
+// confirm the pod's owner.
+func (c confirmation) topmost(ctx context.Context, owner corev1.ObjectReference) (corev1.ObjectReference, bool) {
+	controller, ok := c.read(ctx, creators, owner)
+	if !ok {
+		return corev1.ObjectReference{}, false
 	}
-	object, err := c.client.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	// An owner that cannot be read is not confirmed: the event is on the namespace.
-	return err == nil && object.UID == ref.UID
+	if controller != nil {
+		top := corev1.ObjectReference{APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Namespace: owner.Namespace}
+		if _, ok := c.read(ctx, above, top); ok {
+			return top, true
+		}
+	}
+	return owner, true
+}
+
+// read reports whether an object of one of the kinds exists with its UID, and returns its
+// controller. An object that cannot be read is not confirmed.
+func (c confirmation) read(ctx context.Context, kinds map[schema.GroupVersionKind]kind, ref corev1.ObjectReference) (controller *metav1.OwnerReference, ok bool) {
+	kind, known := kinds[ref.GroupVersionKind()]
+	if !c.owners || !known {
+		return nil, false
+	}
+	object, err := c.client.Resource(kind.resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil || object.UID != ref.UID {
+		return nil, false
+	}
+	return metav1.GetControllerOf(object), true
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,12 +23,15 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
 // world is a cluster with the namespaces shop, which the informer knows, and fresh, which it
-// does not know yet. In shop there are the ReplicaSet web and the ConfigMap web, with UIDs of
-// their kind and name.
+// does not know yet. In shop there are objects with UIDs of their kind and name: the ReplicaSet
+// web; web-1 of the Deployment web; web-2 of a Rollout, which is of another project; web-3,
+// which says that it is of a Deployment of another UID; the Job night-1 of the CronJob night; and
+// the ConfigMap web.
 type world struct {
 	client   *fake.Clientset
 	metadata *metadatafake.FakeMetadataClient
@@ -44,6 +48,12 @@ func object(apiVersion, kind, namespace, name string) *metav1.PartialObjectMetad
 	}
 }
 
+// owned gives an object a controller.
+func owned(o *metav1.PartialObjectMetadata, apiVersion, kind, name string, uid types.UID) *metav1.PartialObjectMetadata {
+	o.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	return o
+}
+
 // start makes the world. It is called inside a bubble of synctest: time stands still while
 // anything runs.
 func start(t *testing.T, owners bool) *world {
@@ -54,7 +64,11 @@ func start(t *testing.T, owners bool) *world {
 	}
 	w := &world{client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme,
 		object("v1", "Namespace", "", "shop"), object("v1", "Namespace", "", "fresh"),
-		object("apps/v1", "ReplicaSet", "shop", "web"), object("v1", "ConfigMap", "shop", "web"), object("apps/v1", "Deployment", "shop", "web"))}
+		object("apps/v1", "ReplicaSet", "shop", "web"), object("v1", "ConfigMap", "shop", "web"), object("apps/v1", "Deployment", "shop", "web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-1"), "apps/v1", "Deployment", "web", "Deployment-web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-2"), "argoproj.io/v1alpha1", "Rollout", "web", "Rollout-web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-3"), "apps/v1", "Deployment", "web", "gone"),
+		owned(object("batch/v1", "Job", "shop", "night-1"), "batch/v1", "CronJob", "night", "CronJob-night"), object("batch/v1", "CronJob", "shop", "night"))}
 	w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -62,6 +76,7 @@ func start(t *testing.T, owners bool) *world {
 	})
 	w.events = NewEvents(Options{
 		Client: clientsettest.Of(w.client), Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
+		Explain:   injector.Config{}.ExplainCommand,
 		Namespace: func(name string) (types.UID, bool) { return "Namespace-shop", name == "shop" },
 	})
 	t.Cleanup(w.events.Close)
@@ -82,14 +97,40 @@ func (w *world) written(t *testing.T) []eventsv1.Event {
 	synctest.Wait()
 	var all []eventsv1.Event
 	for _, action := range w.client.Actions() {
-		create, ok := action.(clienttesting.CreateAction)
-		if !ok || action.GetVerb() != "create" || action.GetResource() != eventsv1.SchemeGroupVersion.WithResource("events") {
-			t.Errorf("a request other than the creation of an event of events.k8s.io: %v", action)
-			continue
+		if action.GetResource() != eventsv1.SchemeGroupVersion.WithResource("events") {
+			t.Errorf("a request that is not about an event of events.k8s.io: %v", action)
 		}
-		all = append(all, *create.GetObject().(*eventsv1.Event))
+		switch action := action.(type) {
+		case clienttesting.CreateAction:
+			all = append(all, *action.GetObject().(*eventsv1.Event))
+		case clienttesting.PatchAction:
+		default:
+			t.Errorf("a request other than the creation and a patch of an event: %v", action)
+		}
 	}
 	return all
+}
+
+// counts returns how often each event came that the API server has now, by its message.
+func (w *world) counts(t *testing.T) string {
+	t.Helper()
+	w.written(t)
+	list, err := w.client.Tracker().List(eventsv1.SchemeGroupVersion.WithResource("events"), eventsv1.SchemeGroupVersion.WithKind("Event"), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int32{}
+	for _, e := range list.(*eventsv1.EventList).Items {
+		message, _, _ := strings.Cut(e.Note, " ")
+		all[message] = 1
+		if e.Series != nil {
+			all[message] = e.Series.Count
+			if e.Series.LastObservedTime.IsZero() {
+				t.Errorf("the series of %s was never observed", message)
+			}
+		}
+	}
+	return strings.TrimPrefix(fmt.Sprint(all), "map")
 }
 
 // reads counts the reads of owners and namespaces.
@@ -118,6 +159,10 @@ func TestAnEventIsOnTheOwnerThatAReadConfirmsOrElseOnTheNamespace(t *testing.T) 
 		"no UID":                                {pod: ownedBy("apps/v1", "ReplicaSet", "web", ""), owners: true, want: onNamespace, noReads: true},
 		"an object that creates no pods":        {pod: ownedBy("v1", "ConfigMap", "web", "ConfigMap-web"), owners: true, want: onNamespace, noReads: true},
 		"a kind that creates ReplicaSets":       {pod: ownedBy("apps/v1", "Deployment", "web", "Deployment-web"), owners: true, want: onNamespace, noReads: true},
+		"the Deployment above":                  {pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), owners: true, want: "apps/v1 Deployment web Deployment-web in shop"},
+		"the CronJob above":                     {pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1"), owners: true, want: "batch/v1 CronJob night CronJob-night in shop"},
+		"another project's kind above":          {pod: ownedBy("apps/v1", "ReplicaSet", "web-2", "ReplicaSet-web-2"), owners: true, want: "apps/v1 ReplicaSet web-2 ReplicaSet-web-2 in shop"},
+		"a Deployment above that is gone":       {pod: ownedBy("apps/v1", "ReplicaSet", "web-3", "ReplicaSet-web-3"), owners: true, want: "apps/v1 ReplicaSet web-3 ReplicaSet-web-3 in shop"},
 		"a kind of another group":               {pod: ownedBy("apps.example.com/v1", "ReplicaSet", "web", "ReplicaSet-web"), owners: true, want: onNamespace, noReads: true},
 		"a path for a name":                     {pod: ownedBy("apps/v1", "ReplicaSet", "../../secrets/web", "ReplicaSet-web"), owners: true, want: onNamespace},
 		"a name without end":                    {pod: ownedBy("apps/v1", "ReplicaSet", strings.Repeat("a", 1<<20), "ReplicaSet-web"), owners: true, want: onNamespace, noReads: true},
@@ -139,7 +184,7 @@ func TestAnEventIsOnTheOwnerThatAReadConfirmsOrElseOnTheNamespace(t *testing.T) 
 				if got != c.want || e.Regarding.Namespace != "shop" {
 					t.Errorf("the event is about %s, want %s", got, c.want)
 				}
-				if e.Reason != string(reason.Conflict) || e.Note != "said" || e.Type != "Warning" || e.ReportingController == "" || e.ReportingInstance != "pillion-0" || e.Action == "" || e.EventTime.IsZero() {
+				if e.Reason != string(reason.Conflict) || !strings.HasPrefix(e.Note, "said (why: kubectl pillion explain ") || e.Type != "Warning" || e.ReportingController == "" || e.ReportingInstance != "pillion-0" || e.Action == "" || e.EventTime.IsZero() {
 					t.Errorf("the event is %+v", e)
 				}
 				if c.noReads && w.reads() > 0 {
@@ -168,13 +213,13 @@ func TestADryRunWritesNoEvent(t *testing.T) {
 		w := start(t, true)
 		w.events.Record(Event{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
 		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "real"})
-		if written := w.written(t); len(written) != 1 || written[0].Note != "real" {
+		if written := w.written(t); len(written) != 1 || !strings.HasPrefix(written[0].Note, "real (") {
 			t.Errorf("the events are %+v, want only that of the second outcome", written)
 		}
 	})
 }
 
-func TestAnEqualEventIsRepeatedOnlyAfterMinutes(t *testing.T) {
+func TestAnEqualEventRaisesTheCountOfTheSeriesFromTimeToTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, true)
 		record := func(message string) {
@@ -184,39 +229,135 @@ func TestAnEqualEventIsRepeatedOnlyAfterMinutes(t *testing.T) {
 			record("same")
 		}
 		record("other")
-		if n := len(w.written(t)); n != 2 {
-			t.Fatalf("%d events, want two", n)
+		if got := w.counts(t); got != "[other:1 same:1]" {
+			t.Fatalf("the counts are %s", got)
 		}
-		time.Sleep(repeatAfter - 2*time.Second)
-		record("same")
-		if n := len(w.written(t)); n != 2 {
-			t.Fatalf("%d events, want no third so soon", n)
+		time.Sleep(firstRepeat + lookEvery)
+		if got := w.counts(t); got != "[other:1 same:5]" {
+			t.Fatalf("the counts are %s", got)
 		}
-		time.Sleep(2 * time.Second)
-		record("same")
-		written := w.written(t)
-		if len(written) != 3 || written[0].Name == written[2].Name || written[0].Name == written[1].Name {
-			t.Errorf("the events are %+v, want a third with a name of its own", written)
+		w.client.ClearActions()
+		for range 3600 { // an hour, once in a second
+			record("same")
+			time.Sleep(time.Second)
+		}
+		requests := len(w.client.Actions())
+		time.Sleep(lastRepeat + lookEvery)
+		if got := w.counts(t); got != "[other:1 same:3605]" {
+			t.Errorf("the counts are %s", got)
+		}
+		// A write is a creation that is refused and two patches.
+		if most := 3 * (5 + int(time.Hour/lastRepeat)); requests > most {
+			t.Errorf("3600 equal events are %d requests, want at most %d", requests, most)
 		}
 	})
 }
 
-// The API server refuses an event whose name exists: the replicas share their names.
-func TestTwoReplicasNameTheSameEventAlike(t *testing.T) {
+// A rollout makes another ReplicaSet, a CronJob another Job, and another replica knows nothing
+// of what this one wrote: they go on with the series of the owner above.
+func TestReplicasAndOwnersShareOneSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one, two := start(t, true), start(t, true)
-		two.fail(apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "x"))
-		for _, w := range []*world{one, two} {
-			w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same"})
+		w := start(t, true)
+		other := NewEvents(w.events.options)
+		t.Cleanup(other.Close)
+		conflicts := 2
+		w.client.PrependReactor("patch", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if patch := a.(clienttesting.PatchAction); string(patch.GetPatch()) != "{}" && conflicts > 0 {
+				conflicts--
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "events"}, patch.GetName(), errors.New("another replica was faster"))
+			}
+			return false, nil, nil
+		})
+		for i, events := range []*Events{w.events, other, other, w.events} {
+			events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")})
+			events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: fmt.Sprint("own", i), Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")})
+			time.Sleep(time.Second)
 		}
-		if a, b := one.written(t), two.written(t); len(a) != 1 || len(b) != 1 || a[0].Name != b[0].Name {
-			t.Errorf("the events are %+v and %+v, want one name", a, b)
-		}
-		two.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same"})
-		if n := len(two.written(t)); n != 1 {
-			t.Errorf("%d attempts, want none after it was found to exist", n)
+		time.Sleep(firstRepeat + 2*lookEvery)
+		if got := w.counts(t); got != "[own0:1 own1:1 own2:1 own3:1 same:4]" || conflicts > 0 {
+			t.Errorf("the counts are %s", got)
 		}
 	})
+}
+
+func TestAnEventThatExpiresBeforeItIsCountedComesAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		exists := true
+		w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if exists {
+				exists = false
+				return true, nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "x")
+			}
+			return false, nil, nil
+		})
+		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same"})
+		if got := w.counts(t); got != "[same:1]" || exists {
+			t.Errorf("the counts are %s", got)
+		}
+	})
+}
+
+// The creator of a pod by hand saw the warning. A controller shows none to anybody.
+func TestAWarningThatItsReaderSawIsNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byhand", Pod: map[string]any{}, Told: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "bycontroller", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), Told: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byanotherproject", Pod: ownedBy("example.com/v1", "Runner", "web", "x"), Told: true})
+		if got := w.counts(t); got != "[byanotherproject:1 bycontroller:1]" {
+			t.Errorf("the events are %s", got)
+		}
+	})
+}
+
+func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		event Event
+		want  string
+	}{
+		"a refusal":       {Event{Code: reason.BadParameter, Message: "said", Refused: true, Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")}, "Warning Refuse BadParameter: said (why: kubectl pillion explain -n shop deploy/web)"},
+		"a lack":          {Event{Code: reason.Suspended, Message: "said", Pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1")}, "Warning Admit Suspended: said (why: kubectl pillion explain -n shop cronjob/night)"},
+		"a note":          {Event{Code: InjectionNote, Message: "said", Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")}, "Normal Admit InjectionNote: said (why: kubectl pillion explain -n shop replicaset/web)"},
+		"on a namespace":  {Event{Code: reason.BadAnnotation, Message: "said", Refused: true}, "Warning Refuse BadAnnotation: said (why: kubectl pillion explain ns/shop)"},
+		"a strange code":  {Event{Code: reason.PodOptedOut, Message: "said"}, "Normal Admit InjectionNote: said (why: kubectl pillion explain ns/shop)"},
+		"a long sentence": {Event{Code: reason.Conflict, Message: strings.Repeat("x", 5000), Refused: true}, "Warning Refuse Conflict: " + strings.Repeat("x", maxNote-len(" (why: kubectl pillion explain ns/shop)")) + " (why: kubectl pillion explain ns/shop)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, true)
+				c.event.Namespace = "shop"
+				w.events.Record(c.event)
+				written := w.written(t)
+				if len(written) != 1 {
+					t.Fatalf("%d events, want one", len(written))
+				}
+				e := written[0]
+				if got := fmt.Sprintf("%s %s %s: %s", e.Type, e.Action, e.Reason, e.Note); got != c.want {
+					t.Errorf("got  %s\nwant %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// never are the reason codes that no event has: nothing is amiss, or it is not about a pod.
+var never = []reason.Code{reason.Injected, reason.NotRequested, reason.Replaced, reason.PodOptedOut, reason.NamespaceOptedOut, reason.NotAPodCreation,
+	reason.TemplateInvalid, reason.TemplateInUse, reason.TemplateReadOnly, reason.InternalError}
+
+func TestEveryReasonOfAnEventIsListedWithASentence(t *testing.T) {
+	listed := map[string]Reason{}
+	for _, r := range Reasons() {
+		listed[r.Name] = r
+		if r.Sentence == "" || r.Sentence == r.Name || r.Type != "Normal" && r.Type != "Warning" {
+			t.Errorf("the reason %+v", r)
+		}
+	}
+	for _, code := range reason.Codes() {
+		if _, ok := listed[string(code)]; ok == slices.Contains(never, code) {
+			t.Errorf("%s: listed %v: say in typeOf of which type its events are, or here that it has none", code, ok)
+		}
+	}
 }
 
 func TestAnEventThatCouldNotBeWrittenMayBeWrittenAgain(t *testing.T) {
@@ -254,7 +395,7 @@ func TestAFloodIsBoundedAndTakesNoOtherNamespacesEvents(t *testing.T) {
 		if len(written) > namespaceBurst+1 || w.reads() > namespaceBurst {
 			t.Errorf("%d events, %d reads, want at most %d by the flood", len(written), w.reads(), namespaceBurst)
 		}
-		if n := len(w.events.bounds.written); n > remembered {
+		if n := len(w.events.bounds.series); n > remembered {
 			t.Errorf("%d events are remembered", n)
 		}
 	})
@@ -286,16 +427,20 @@ func TestAnAPIServerThatHangsCostsABoundedQueue(t *testing.T) {
 
 func TestBoundsNeverGrowPastTheirLimits(t *testing.T) {
 	b, now := newBounds(), time.Unix(1e9, 0)
-	for i := range 3 * remembered {
-		b.allow(fmt.Sprint("key ", i), fmt.Sprint("namespace ", i), now)
+	event := func(i int) note { return note{message: fmt.Sprint(i), count: 1, at: now} }
+	for i := range 6 * remembered {
+		b.allow(event(i), fmt.Sprint("namespace ", i))
+		if i%3 == 0 {
+			b.allow(event(i), "")
+		}
 		if i%7 == 0 {
 			now = now.Add(time.Millisecond)
 		}
-		if len(b.written) > remembered || len(b.buckets) > namespacesCounted {
-			t.Fatalf("%d events and %d namespaces are held", len(b.written), len(b.buckets))
+		if len(b.series) > remembered || len(b.buckets) > namespacesCounted || b.waiting > len(b.series) || b.waiting < 0 {
+			t.Fatalf("%d events, of which %d wait, and %d namespaces are held", len(b.series), b.waiting, len(b.buckets))
 		}
 	}
-	if now = now.Add(time.Hour); !b.allow("later", "another", now) {
+	if now = now.Add(time.Hour); !b.allow(event(-1), "another") {
 		t.Error("no event is allowed an hour after a flood")
 	}
 }
@@ -306,14 +451,17 @@ func FuzzAnEventKeepsTheAPIsLimits(f *testing.F) {
 	f.Add(strings.Repeat("ä", 600), strings.Repeat("a.", 126)+"a", "shop")
 	f.Add("\xff\xfe", "", "")
 	f.Fuzz(func(t *testing.T, message, name, uid string) {
-		n := noteOf(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", name, uid)}, time.Unix(1e9, 0))
+		n, _ := noteOf(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", name, uid)}, time.Unix(1e9, 0))
 		if len(n.message) > maxNote || utf8.ValidString(message) && !utf8.ValidString(n.message) || !strings.HasPrefix(message, n.message) {
 			t.Errorf("the note has %d bytes: %q", len(n.message), n.message)
 		}
 		if len(n.owner.Name) > maxName || len(n.owner.UID) > maxUID {
 			t.Errorf("the owner is %+v", n.owner)
 		}
-		event := n.event(n.owner, "pillion-0")
+		event := n.event(n.owner, Options{Explain: injector.Config{}.ExplainCommand})
+		if len(event.Note) > maxNote || utf8.ValidString(message) && utf8.ValidString(name) && !utf8.ValidString(event.Note) {
+			t.Errorf("the note has %d bytes: %q", len(event.Note), event.Note)
+		}
 		if len(event.Name) > maxName || strings.Contains(event.Name, "..") && !strings.Contains(name, "..") {
 			t.Errorf("the name is %q", event.Name)
 		}

@@ -302,7 +302,7 @@ func (h *Handover) sleep(ctx context.Context, d time.Duration) bool {
 	return waiting.Until(ctx, d, h.wake)
 }
 
-var failingDesc = prometheus.NewDesc("pillion_templates_in_use_failing", "1 while the templates in use cannot be recorded, so that an upgrade that drops one would not be held up; the log says why.", nil, nil)
+var failingDesc = prometheus.NewDesc("pillion_in_use_record_failing", "1 while the templates in use cannot be recorded, so that an upgrade that drops one would not be held up; the log says why.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (h *Handover) Describe(ch chan<- *prometheus.Desc) { ch <- failingDesc }

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/clientset/logtest"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -153,38 +153,20 @@ func (w *world) total() int {
 	return n
 }
 
-// log is a log that can be read while it is written.
-type log struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (l *log) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buffer.Write(line)
-}
-
-func (l *log) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buffer.String()
-}
-
 // replica is a keeper with templates of its own.
 type replica struct {
 	*Keeper
 	mu    sync.Mutex
 	set   *templates.Set
 	ready error
-	log   *log
+	log   *logtest.Log
 }
 
 // start runs a keeper until the test ends. It keeps more labels beside that of required
 // templates.
 func (w *world) start(t *testing.T, set *templates.Set, ready error, more ...kept.Label) *replica {
 	t.Helper()
-	r := &replica{set: set, ready: ready, log: &log{}}
+	r := &replica{set: set, ready: ready, log: &logtest.Log{}}
 	r.Keeper = New(Options{
 		Labels: kept.New([]string{"kube-system"}, append(more, kept.Required(""))...), Namespaces: w, Write: w.write,
 		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
@@ -400,28 +382,28 @@ func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 		if w.tried() > 2*writers+30 {
 			t.Errorf("%d tries in ten minutes", w.tried())
 		}
-		log := r.log.text()
+		log := r.log.String()
 		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "rbac.create=true", "kubectl create clusterrolebinding", "lacking=100", "serviceaccount:a:b"} {
 			if strings.Count(log, want) != 1 {
 				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
 			}
 		}
 		want := strings.NewReader(`
-# HELP pillion_namespace_label_failing Namespaces whose label cannot be put on or taken off, by label; the log says why.
-# TYPE pillion_namespace_label_failing gauge
-pillion_namespace_label_failing{label="pillion.dev/required"} 100
-# HELP pillion_namespace_label_lacking Namespaces that should have a label of Pillion's and do not have it yet, by label.
-# TYPE pillion_namespace_label_lacking gauge
-pillion_namespace_label_lacking{label="pillion.dev/required"} 100
+# HELP pillion_namespaces_failing_label Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# TYPE pillion_namespaces_failing_label gauge
+pillion_namespaces_failing_label{label="pillion.dev/required"} 100
+# HELP pillion_namespaces_missing_label Namespaces that should have a label of Pillion's and do not have it yet, by label.
+# TYPE pillion_namespaces_missing_label gauge
+pillion_namespaces_missing_label{label="pillion.dev/required"} 100
 `)
-		if err := testutil.GatherAndCompare(registry, want, "pillion_namespace_label_failing", "pillion_namespace_label_lacking"); err != nil {
+		if err := testutil.GatherAndCompare(registry, want, "pillion_namespaces_failing_label", "pillion_namespaces_missing_label"); err != nil {
 			t.Error(err)
 		}
 		w.mu.Lock()
 		w.may, w.refuse = true, nil
 		w.mu.Unlock()
 		pass(permissionPause + lastRetry)
-		if w.labelled() != 100 || !strings.Contains(r.log.text(), "can be written again") {
+		if w.labelled() != 100 || !strings.Contains(r.log.String(), "can be written again") {
 			t.Errorf("with the right %d of 100 namespaces are labelled", w.labelled())
 		}
 	})
@@ -451,8 +433,8 @@ func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 		if n := bad.Load(); n < 10 || n > 30 {
 			t.Errorf("the bad one was tried %d times in an hour", n)
 		}
-		if n := strings.Count(r.log.text(), "no labels here"); n != 1 {
-			t.Errorf("the log says it %d times:\n%s", n, r.log.text())
+		if n := strings.Count(r.log.String(), "no labels here"); n != 1 {
+			t.Errorf("the log says it %d times:\n%s", n, r.log.String())
 		}
 	})
 }
@@ -469,8 +451,8 @@ func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T
 		if w.tried() > 2*writers+70 {
 			t.Errorf("%d tries in a minute", w.tried())
 		}
-		if n := strings.Count(r.log.text(), "level=ERROR"); n != 1 {
-			t.Errorf("the log has %d errors:\n%s", n, r.log.text())
+		if n := strings.Count(r.log.String(), "level=ERROR"); n != 1 {
+			t.Errorf("the log has %d errors:\n%s", n, r.log.String())
 		}
 		w.mu.Lock()
 		w.refuse = nil
@@ -575,7 +557,7 @@ func TestWhatSomebodyElseOwnsIsLeft(t *testing.T) {
 		if ns, _ := w.Cached("bank"); ns.Labels[applied.Key] != "yes" || w.tried() != 2 {
 			t.Errorf("after %d tries the namespaces are %v", w.tried(), w.List())
 		}
-		if log := r.log.text(); strings.Contains(log, "ERROR") {
+		if log := r.log.String(); strings.Contains(log, "ERROR") {
 			t.Errorf("what somebody did on purpose is an error:\n%s", log)
 		}
 	})

@@ -12,9 +12,9 @@ type collector struct {
 func (k *Keeper) Collector() prometheus.Collector {
 	return &collector{
 		keeper: k,
-		lacking: prometheus.NewDesc("pillion_namespace_label_lacking",
+		lacking: prometheus.NewDesc("pillion_namespaces_missing_label",
 			"Namespaces that should have a label of Pillion's and do not have it yet, by label.", []string{"label"}, nil),
-		failing: prometheus.NewDesc("pillion_namespace_label_failing",
+		failing: prometheus.NewDesc("pillion_namespaces_failing_label",
 			"Namespaces whose label cannot be put on or taken off, by label; the log says why.", []string{"label"}, nil),
 		writes: prometheus.NewDesc("pillion_namespace_label_writes_total",
 			"Writes of labels of namespaces, by label and outcome (written, failed, left: somebody set it by hand).", []string{"label", "outcome"}, nil),

@@ -2,19 +2,19 @@ package survey
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Others is the value of the label namespace for all namespaces that are not named. No
+// Others is the value of the label pod_namespace for all namespaces that are not named. No
 // namespace can have this name.
 const Others = "(others)"
 
 var (
 	missing = prometheus.NewDesc("pillion_pods_missing_injection",
-		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together.", []string{"namespace"}, nil)
+		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
 	outdated = prometheus.NewDesc("pillion_pods_outdated",
-		"Running pods with a sidecar in another version, or with other parameters, than they would get now. Namespaces as above.", []string{"namespace"}, nil)
-	lookedAt = prometheus.NewDesc("pillion_pods_looked_at_timestamp_seconds",
-		"When this replica last looked at all pods. Absent until the first look, and where the right to list pods is missing.", nil, nil)
-	left = prometheus.NewDesc("pillion_pods_not_looked_at",
-		"Pods that are too large to look at.", nil, nil)
+		"Running pods with a sidecar in another version, or with other parameters, than they would get now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
+	lookedAt = prometheus.NewDesc("pillion_survey_last_success_timestamp_seconds",
+		"When this replica last looked at all pods, in seconds since 1970. Absent until the first look, and where the right to list pods is missing.", nil, nil)
+	left = prometheus.NewDesc("pillion_survey_skipped_pods",
+		"Pods that the last look left out, because they are too large.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].

@@ -250,13 +250,13 @@ func TestTheMetricsNameTheWorstNamespacesAndSumTheRest(t *testing.T) {
 	found, err := counter.look(t.Context())
 	counter.note(found, err)
 	var want strings.Builder
-	want.WriteString("# HELP pillion_pods_missing_injection Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together.\n# TYPE pillion_pods_missing_injection gauge\n")
-	fmt.Fprintf(&want, "pillion_pods_missing_injection{namespace=\"(others)\"} %d\n", 1+2+3)
+	want.WriteString("# HELP pillion_pods_missing_injection Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).\n# TYPE pillion_pods_missing_injection gauge\n")
+	fmt.Fprintf(&want, "pillion_pods_missing_injection{pod_namespace=\"(others)\"} %d\n", 1+2+3)
 	for i := 3; i < 23; i++ {
-		fmt.Fprintf(&want, "pillion_pods_missing_injection{namespace=\"n%02d\"} %d\n", i, i+1)
+		fmt.Fprintf(&want, "pillion_pods_missing_injection{pod_namespace=\"n%02d\"} %d\n", i, i+1)
 	}
-	want.WriteString("# HELP pillion_pods_outdated Running pods with a sidecar in another version, or with other parameters, than they would get now. Namespaces as above.\n# TYPE pillion_pods_outdated gauge\n" +
-		"pillion_pods_outdated{namespace=\"(others)\"} 0\npillion_pods_outdated{namespace=\"old\"} 2\n")
+	want.WriteString("# HELP pillion_pods_outdated Running pods with a sidecar in another version, or with other parameters, than they would get now. The worst 20 namespaces have their names, the rest are together as (others).\n# TYPE pillion_pods_outdated gauge\n" +
+		"pillion_pods_outdated{pod_namespace=\"(others)\"} 0\npillion_pods_outdated{pod_namespace=\"old\"} 2\n")
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want.String()), "pillion_pods_missing_injection", "pillion_pods_outdated"); err != nil {
 		t.Error(err)
 	}

@@ -24,6 +24,10 @@ const (
 	unknownMetric, inForce = "pillion_unknown_template_namespaces", "pillion_template_namespaces"
 )
 
+// Others is the value of the label template for all names that are not told one by one. No template
+// can have this name.
+const Others = "(others)"
+
 // CounterOptions are what [NewCounter] needs. All fields are required.
 type CounterOptions struct {
 	Rules Rules
@@ -120,8 +124,8 @@ func (c *Counter) Describe(ch chan<- *prometheus.Desc) {
 }
 
 var (
-	inForceDesc = prometheus.NewDesc(inForce, "In how many namespaces a template is in force: they name it, ask for it by \"true\", or its match selects them.", []string{"template"}, nil)
-	unknownDesc = prometheus.NewDesc(unknownMetric, "How many namespaces name a template that is not there, so that their pods are refused: the most named ones, and the rest together as template=\"\".", []string{"template"}, nil)
+	inForceDesc = prometheus.NewDesc(inForce, "In how many namespaces a template is in force, because they name it, ask for it by \"true\", or its match selects them.", []string{"template"}, nil)
+	unknownDesc = prometheus.NewDesc(unknownMetric, "How many namespaces name a template that is not there, so that their pods are refused: the 20 most named ones, and the rest together as (others).", []string{"template"}, nil)
 )
 
 // Collect implements prometheus.Collector.
@@ -137,7 +141,7 @@ func (c *Counter) Collect(ch chan<- prometheus.Metric) {
 	for _, u := range worst {
 		ch <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(u.Namespaces), u.Name)
 	}
-	ch <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(rest), "")
+	ch <- prometheus.MustNewConstMetric(unknownDesc, prometheus.GaugeValue, float64(rest), Others)
 }
 
 // Unknown is a name that namespaces give, and no template has.

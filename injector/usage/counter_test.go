@@ -60,12 +60,12 @@ func TestACounterCountsAfterChangesAndNotBeforeAllIsRead(t *testing.T) {
 		if n := counts.Load() - before; n < 1 || n > 11 {
 			t.Errorf("%d counts in a second of changes", n)
 		}
-		want := `# HELP pillion_template_namespaces In how many namespaces a template is in force: they name it, ask for it by "true", or its match selects them.
+		want := `# HELP pillion_template_namespaces In how many namespaces a template is in force, because they name it, ask for it by "true", or its match selects them.
 # TYPE pillion_template_namespaces gauge
 pillion_template_namespaces{template="named"} 2
-# HELP pillion_unknown_template_namespaces How many namespaces name a template that is not there, so that their pods are refused: the most named ones, and the rest together as template="".
+# HELP pillion_unknown_template_namespaces How many namespaces name a template that is not there, so that their pods are refused: the 20 most named ones, and the rest together as (others).
 # TYPE pillion_unknown_template_namespaces gauge
-pillion_unknown_template_namespaces{template=""} 0
+pillion_unknown_template_namespaces{template="(others)"} 0
 pillion_unknown_template_namespaces{template="typo"} 1
 `
 		if err := testutil.CollectAndCompare(counter, strings.NewReader(want)); err != nil {

@@ -7,13 +7,13 @@
 // log lines and events.
 //
 // Each [Webhook] takes a decoded [Review] and returns a [Response]. There are
-// four, one a file: mutate.go injects into pods, verify.go checks final pods
+// five, one a file: mutate.go injects into pods, verify.go checks final pods
 // against the required templates, guard.go checks SidecarTemplates, namespace.go
-// keeps the labels of namespaces. The
-// [Middleware] serves all of them, and no webhook sees HTTP. The [Server] owns the
+// keeps the labels of namespaces, preview.go says at the workload what its pods will
+// meet. The [Middleware] serves all of them, and no webhook sees HTTP. The [Server] owns the
 // listeners and the order of stopping.
 //
-// May import: injector, bounds, effects, kept, patch, policy, reason, templates, net/http and
+// May import: injector, bounds, effects, keys, kept, patch, policy, reason, templates, net/http and
 // Prometheus. Knows nothing of certificates beyond a function that returns one,
 // and has no client of a cluster.
 package webhook

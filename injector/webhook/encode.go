@@ -24,7 +24,7 @@ const maxPooled = 64 << 10
 func encodeReview(b []byte, apiVersion string, uid types.UID, r Response) ([]byte, error) {
 	var operations []byte
 	switch r.verdict {
-	case verdictAllowed, verdictUnchanged, verdictDenied:
+	case verdictAllowed, verdictSkipped, verdictUnchanged, verdictDenied:
 	case verdictPatched, verdictLabelled:
 		room := patches.Get().(*[]byte)
 		defer patches.Put(room)
@@ -74,7 +74,7 @@ func auditAnnotations(r Response) map[string]any {
 	switch {
 	case r.verdict == verdictPatched:
 		return map[string]any{"decision": string(r.code), "templates": r.injected()}
-	case r.verdict == verdictAllowed, r.verdict == verdictLabelled, r.verdict == verdictUnchanged && (r.code == reason.Injected || r.code == reason.NotRequested):
+	case r.verdict == verdictAllowed, r.verdict == verdictSkipped, r.verdict == verdictLabelled, r.verdict == verdictUnchanged && (r.code == reason.Injected || r.code == reason.NotRequested):
 		return nil
 	}
 	return map[string]any{"decision": string(r.code)}

@@ -47,6 +47,18 @@ func VerifyingEntries(prefix string) []Entry {
 	}
 }
 
+// PreviewEntries returns the entries that have workloads and namespaces previewed: where
+// namespaces ask for injection, and elsewhere, where the object itself has a key of Pillion's.
+func PreviewEntries(prefix string, all bool) []Entry {
+	if all {
+		return []Entry{{Name: "preview", selects: not(injectionIn(prefix, templates.InjectionDisabled))}}
+	}
+	return []Entry{
+		{Name: "preview", selects: injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced)},
+		{Name: "preview/asked", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
+	}
+}
+
 // openEntry is the entry for whatever is neither enforced nor disabled.
 func openEntry(prefix string) Entry {
 	return Entry{Name: "requested", selects: not(injectionIn(prefix, templates.InjectionEnforced, templates.InjectionDisabled))}

@@ -35,6 +35,18 @@ func MemoryFor(limit int64, cpus int) Memory {
 	}
 }
 
+// AdviceMemoryFor is the part of the memory of a process that webhooks may take whose answers
+// are advice: a twentieth, taken from what [MemoryFor] leaves to the process. What needs more goes
+// without advice.
+func AdviceMemoryFor(limit int64) Memory {
+	part := max(limit/64, bounds.Small)
+	return Memory{
+		Bodies: part / 4, LargeBodies: part,
+		// One at a time: the other processors are for pods.
+		Decoded: bounds.BudgetOptions{Small: part, SmallWorkers: 1, Large: part, LargeWorkers: 1},
+	}
+}
+
 const (
 	// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
 	// byte of it: copies of what it changes, the patch, and garbage not yet collected.
@@ -117,6 +129,6 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 		return Response{}, false
 	}
 	response := Denied(reason.TemplateTooExpensive, why+" ("+string(reason.TemplateTooExpensive)+")")
-	response.Events = []effects.Event{{Pod: r.metadata, Code: reason.TemplateTooExpensive, Message: why}}
+	response.Events = []effects.Event{{Pod: r.metadata, Code: reason.TemplateTooExpensive, Message: why, Refused: true}}
 	return response, true
 }

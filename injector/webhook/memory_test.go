@@ -44,6 +44,9 @@ func TestTheLargestPodThatCanBeStoredIsInjectedAndALargerOneIsRefused(t *testing
 	if !strings.Contains(f.log.String(), "TemplateTooExpensive") {
 		t.Errorf("the log does not tell: %s", f.log)
 	}
+	if n := testutil.ToFloat64(f.Metrics.pods.WithLabelValues("denied", "TemplateTooExpensive")); n != 1 {
+		t.Errorf("the refused pod is counted %v times", n)
+	}
 	f.allFree(t)
 }
 

@@ -2,22 +2,58 @@ package webhook
 
 import (
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Metrics counts reviews and their outcomes. No label holds what a tenant wrote.
+// UnknownTemplate is the value of the label template for all names that are no template's. No
+// template can have this name.
+const UnknownTemplate = "(unknown)"
+
+// Outcomes of a review that no [Response] stands for, as values of the label outcome.
+const (
+	outcomeMalformed = "malformed"
+	outcomeAbandoned = "abandoned"
+	outcomeError     = "error"
+)
+
+// Outcomes returns the values that the label outcome of pillion_admission_requests_total and of
+// pillion_admission_duration_seconds can have.
+func Outcomes() []string {
+	return []string{
+		string(verdictAllowed), string(verdictSkipped), string(verdictUnchanged), string(verdictPatched), string(verdictLabelled), string(verdictDenied),
+		outcomeMalformed, outcomeAbandoned, outcomeError,
+	}
+}
+
+// durationBuckets grow by the steps 1, 2 and 5, from 50 µs to the longest time that the chart has
+// API servers wait. A pod that nobody asked for takes less than 100 µs, an injected one less than
+// 2 ms. They are classic buckets: every Prometheus can read those.
+var durationBuckets = []float64{
+	50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1, 2, 5, 10,
+}
+
+// Metrics counts reviews, and what became of pods and templates. Reviews are calls: the API
+// server asks about one pod again after another webhook has changed it. Pods and injections are
+// counted once for each pod, by the record that it came with.
+//
+// No label holds what a tenant wrote, so the number of series does not depend on tenants.
 type Metrics struct {
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
+	busy       *prometheus.CounterVec
+	pods       *prometheus.CounterVec
 	injections *prometheus.CounterVec
 	info       *prometheus.GaugeVec
-	busy       *prometheus.CounterVec
+
+	mu sync.Mutex
+	// known are the templates of the last set, true, and those that went with it, false.
+	known map[string]bool
 }
 
 // NewMetrics registers the metrics of the admission path with a registry.
@@ -25,28 +61,39 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_requests_total",
-			Help: "Admission reviews answered, by webhook (mutate, verify, guard, namespace), outcome (injected, unchanged, allowed, denied, labelled, malformed, abandoned, error), reason code and dry run.",
+			Help: "Admission reviews answered: calls, of which one pod may have several. Those answered with 503 are not among them.",
 		}, []string{"webhook", "outcome", "reason", "dry_run"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pillion_admission_duration_seconds",
 			Help:    "Time from the arrival of a review until its answer is ready.",
-			Buckets: []float64{.0002, .0005, .001, .002, .005, .01, .025, .05, .1, .25, .5, 1, 2},
+			Buckets: durationBuckets,
 		}, []string{"webhook", "outcome"}),
+		busy: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pillion_admission_unavailable_total",
+			Help: "Reviews answered with 503 because this replica was not ready, overloaded, or could not find out enough; the API server tries again.",
+		}, []string{"webhook"}),
+		pods: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pillion_pods_total",
+			Help: "New pods by what became of them, each counted once, however often the API server asks about an injected one; dry runs are not counted.",
+		}, []string{"outcome", "reason"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",
-			Help: "Outcomes of templates that somebody asked for, by reason code; dry runs are not counted.",
+			Help: "What became of templates for new pods that got them, asked for them, or were refused because of them, by reason code, once for each injected pod; dry runs are not counted.",
 		}, []string{"template", "outcome"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pillion_template_info",
-			Help: "1 for each template that this replica applies, with the hash of what it applies; good is false when a newer version is broken.",
+			Help: "1 for each template that this replica applies, with the hash of what it applies; good is false when a newer version is broken, and the hash is empty when no good version is known.",
 		}, []string{"template", "hash", "good"}),
-		busy: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pillion_admission_unavailable_total",
-			Help: "Reviews answered with 503 because Pillion was not ready or overloaded, by webhook.",
-		}, []string{"webhook"}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.injections, m.info, m.busy)
+	registry.MustRegister(m.requests, m.duration, m.busy, m.pods, m.injections, m.info)
 	return m
+}
+
+// serves makes the series of a webhook that alerts need: a rate knows nothing of a series whose
+// first value is not 0.
+func (m *Metrics) serves(webhook string) {
+	m.busy.WithLabelValues(webhook)
+	m.requests.WithLabelValues(webhook, outcomeError, string(reason.InternalError), "false")
 }
 
 func (m *Metrics) observe(webhook, outcome string, code reason.Code, dryRun bool, d time.Duration) {
@@ -56,32 +103,58 @@ func (m *Metrics) observe(webhook, outcome string, code reason.Code, dryRun bool
 
 func (m *Metrics) unavailable(webhook string) { m.busy.WithLabelValues(webhook).Inc() }
 
-// templates counts the outcomes of templates. Names that do not exist are
-// counted together, since a tenant may write as many as they like.
-func (m *Metrics) templates(outcomes []injector.TemplateOutcome, dryRun bool) {
-	if dryRun {
+// pod counts a pod and its templates.
+//
+// A pod with a record was counted when the record was written. Of such a pod only those templates
+// count that the record does not name, and a refusal: a refused pod is gone, so nobody asks about
+// it again.
+func (m *Metrics) pod(r Response, dryRun bool) {
+	if dryRun || r.Call == NoPod {
 		return
 	}
-	for _, t := range outcomes {
-		if !t.Asked && t.Code != reason.Injected {
+	denied := r.verdict == verdictDenied
+	if r.Call == FirstCall || denied {
+		m.pods.WithLabelValues(string(r.verdict), string(r.code)).Inc()
+	}
+	for _, t := range r.Templates {
+		counts := t.Asked && (r.Call == FirstCall || denied && t.Code == r.code)
+		if t.Code == reason.Injected {
+			counts = !t.Recorded && !denied // a refused pod gets nothing
+		}
+		if !counts {
 			continue
 		}
 		name := t.Name
 		if t.Code == reason.UnknownTemplate {
-			name = ""
+			name = UnknownTemplate // a tenant may write as many names as they like
 		}
 		m.injections.WithLabelValues(name, string(t.Code)).Inc()
 	}
 }
 
-// SetTemplates reports the set in force.
+// SetTemplates reports the set in force. What was counted of templates that are gone is
+// forgotten, so that templates that come and go leave nothing behind.
 func (m *Metrics) SetTemplates(set *templates.Set) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.info.Reset()
+	known := map[string]bool{}
 	for _, e := range set.All() {
+		known[e.Name] = true
 		hash := ""
 		if e.Template != nil {
 			hash = e.Template.Hash()
 		}
 		m.info.WithLabelValues(e.Name, hash, strconv.FormatBool(e.Err == nil)).Set(1)
 	}
+	for name, there := range m.known {
+		if known[name] {
+			continue
+		}
+		m.injections.DeletePartialMatch(prometheus.Labels{"template": name})
+		if there {
+			known[name] = false // once more, the next time: a review may still be under way
+		}
+	}
+	m.known = known
 }

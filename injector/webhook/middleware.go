@@ -21,7 +21,8 @@ type Recorder interface {
 	Record(effects.Event)
 }
 
-// Options are what a [Middleware] works with. All fields are required but Ready.
+// Options are what a [Middleware] works with. All fields are required but Ready
+// and Advice.
 type Options struct {
 	Effects Recorder
 	Metrics *Metrics
@@ -33,6 +34,9 @@ type Options struct {
 	// ask for less time, not for more.
 	Timeout time.Duration
 	Memory  Memory
+	// Advice: the webhooks say nothing that an object depends on. What cannot be answered now is
+	// given up: an API server that tried again would only keep somebody waiting.
+	Advice bool
 }
 
 // Middleware does for every webhook what has to do with HTTP: readiness, bounds,
@@ -72,6 +76,7 @@ func (e *exchange) isDryRun() bool { return e.dryRun || e.review != nil && e.rev
 // that cannot be answered now with 503 and Retry-After, and Pillion's own failure with
 // 500, so that the failurePolicy decides.
 func (m *Middleware) Handler(webhook Webhook) http.Handler {
+	m.options.Metrics.serves(webhook.Name())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &exchange{webhook: webhook.Name(), start: time.Now()}
 		defer func() {
@@ -133,6 +138,9 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 		if !ok {
 			return nil, err
 		}
+		if _, pods := webhook.(mutate); pods {
+			refusal.Call = FirstCall
+		}
 		e.response = refusal
 	}
 	answer, err := encodeReview(room, version, review.UID, e.response)
@@ -175,7 +183,7 @@ func (e *exchange) settle() {
 func (m *Middleware) record(e *exchange) {
 	answer := e.response
 	m.options.Metrics.observe(e.webhook, string(answer.verdict), answer.code, e.dryRun, e.took)
-	m.options.Metrics.templates(answer.Templates, e.dryRun)
+	m.options.Metrics.pod(answer, e.dryRun)
 	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", e.line...)
 	for _, event := range answer.Events {
 		m.options.Effects.Record(event)
@@ -196,22 +204,24 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 		// The API server tries again, on another connection and so perhaps at another
 		// replica.
 		m.options.Metrics.unavailable(e.webhook)
-		w.Header().Set("Retry-After", "1")
+		if !m.options.Advice {
+			w.Header().Set("Retry-After", "1")
+		}
 		w.Header().Set("Connection", "close")
 		http.Error(w, unavailable.Error(), http.StatusServiceUnavailable)
 		return
 	case errors.As(err, &malformed):
-		m.options.Metrics.observe(e.webhook, "malformed", "", e.isDryRun(), time.Since(e.start))
+		m.options.Metrics.observe(e.webhook, outcomeMalformed, "", e.isDryRun(), time.Since(e.start))
 		http.Error(w, "pillion: "+boundMessage([]string{malformed.text}), malformed.status)
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		m.options.Metrics.observe(e.webhook, "abandoned", "", e.isDryRun(), time.Since(e.start))
+		m.options.Metrics.observe(e.webhook, outcomeAbandoned, "", e.isDryRun(), time.Since(e.start))
 		m.log(e).Info("the client went away before the review was answered", "duration", time.Since(e.start))
 		http.Error(w, "pillion: the connection ended", http.StatusInternalServerError)
 		return
 	}
-	m.options.Metrics.observe(e.webhook, "error", reason.InternalError, e.isDryRun(), time.Since(e.start))
+	m.options.Metrics.observe(e.webhook, outcomeError, reason.InternalError, e.isDryRun(), time.Since(e.start))
 	log, text := m.log(e).With("error", err), boundMessage([]string{err.Error()})
 	if errors.As(err, &panicked) {
 		log, text = log.With("stack", string(panicked.stack)), "a panic while answering the review; pillion's log says where"

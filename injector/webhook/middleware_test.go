@@ -260,8 +260,8 @@ func TestAFailureIsCountedForTheWebhookThatFailed(t *testing.T) {
 				t.Errorf("%s of %s: counted %v times", name, webhook, n)
 			}
 		}
-		if n := testutil.CollectAndCount(f.registry, "pillion_admission_requests_total"); n != 2 {
-			t.Errorf("%s: %d series, want one for each webhook", name, n)
+		if n := testutil.CollectAndCount(f.registry, "pillion_admission_duration_seconds"); n != 2 {
+			t.Errorf("%s: %d histograms, want one for each webhook", name, n)
 		}
 	}
 }
@@ -273,12 +273,15 @@ func TestAnAnswerIsCountedForItsWebhook(t *testing.T) {
 	f.options.Ready = func() error { return errors.New("stopping") }
 	postTo(t, f.verify, reviewOf(v1Version, "", false))
 	want := `
-# HELP pillion_admission_requests_total Admission reviews answered, by webhook (mutate, verify, guard, namespace), outcome (injected, unchanged, allowed, denied, labelled, malformed, abandoned, error), reason code and dry run.
+# HELP pillion_admission_requests_total Admission reviews answered: calls, of which one pod may have several. Those answered with 503 are not among them.
 # TYPE pillion_admission_requests_total counter
+pillion_admission_requests_total{dry_run="false",outcome="error",reason="InternalError",webhook="mutate"} 0
+pillion_admission_requests_total{dry_run="false",outcome="error",reason="InternalError",webhook="verify"} 0
 pillion_admission_requests_total{dry_run="false",outcome="injected",reason="Injected",webhook="mutate"} 1
 pillion_admission_requests_total{dry_run="true",outcome="denied",reason="RequiredMissing",webhook="verify"} 1
-# HELP pillion_admission_unavailable_total Reviews answered with 503 because Pillion was not ready or overloaded, by webhook.
+# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, overloaded, or could not find out enough; the API server tries again.
 # TYPE pillion_admission_unavailable_total counter
+pillion_admission_unavailable_total{webhook="mutate"} 0
 pillion_admission_unavailable_total{webhook="verify"} 1
 `
 	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "pillion_admission_requests_total", "pillion_admission_unavailable_total"); err != nil {

@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
@@ -44,21 +46,62 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 	case len(out.Operations) > 0:
 		response = Patched(out.Code, out.Operations)
 	}
+	switch {
+	case out.Code == reason.NotAPodCreation:
+	case out.Recorded:
+		response.Call = LaterCall
+	default:
+		response.Call = FirstCall
+	}
 	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, events(request.Pod, out)
 	return response, nil
 }
 
-// events are about templates that somebody asked for and the pod did not get, and
-// about a refusal that no template stands for.
+// mostEvents bounds the events of one review.
+const mostEvents = 8
+
+// events are about the refusal of a pod. Where a pod is not refused, they are what its creator
+// is warned of. Who created a pod by hand was told, so of these there are then only those about
+// templates that somebody asked for and the pod did not get. Warnings without a reason code
+// are one event.
 func events(pod map[string]any, out injector.Outcome) []effects.Event {
 	var events []effects.Event
-	for _, t := range out.Templates {
-		if t.Asked && t.Code != reason.Injected && t.Code != reason.NothingToInject {
-			events = append(events, effects.Event{Pod: pod, Code: t.Code, Message: t.Name + ": " + t.Why})
+	add := func(e effects.Event) {
+		if len(events) < mostEvents {
+			e.Pod, e.Message, e.Refused = pod, printable(e.Message), !out.Allowed
+			events = append(events, e)
 		}
 	}
-	if !out.Allowed && len(out.Templates) == 0 || out.Code == reason.BadAnnotation {
-		events = append(events, effects.Event{Pod: pod, Code: out.Code, Message: out.Message})
+	for _, t := range out.Refusals {
+		add(effects.Event{Code: t.Code, Message: t.Sentence()})
+	}
+	if !out.Allowed {
+		return events
+	}
+	var said, notes []string
+	for _, t := range out.Templates {
+		if lacks(t) {
+			said = append(said, t.Warning())
+			add(effects.Event{Code: t.Code, Message: t.Sentence()})
+		}
+	}
+	for _, warning := range out.Warnings {
+		code, ok := reason.OfWarning(warning)
+		switch {
+		case slices.Contains(said, warning):
+		case ok:
+			add(effects.Event{Code: code, Message: strings.TrimPrefix(warning, code.Warning("")), Told: true})
+		default:
+			notes = append(notes, warning)
+		}
+	}
+	if len(notes) > 0 {
+		add(effects.Event{Code: effects.InjectionNote, Message: strings.Join(notes, "; "), Told: true})
 	}
 	return events
+}
+
+// lacks reports whether somebody asked for a template and the pod goes without it.
+func lacks(t injector.TemplateOutcome) bool {
+	return t.Asked && t.Code != reason.Injected && t.Code != reason.NothingToInject
 }

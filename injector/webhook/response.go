@@ -10,7 +10,7 @@ import (
 )
 
 // Response is the answer of a webhook. It is made by [Allowed], [Unchanged],
-// [Patched], [Labelled] or [Denied]; the zero Response is no answer.
+// [Patched], [Labelled], [Skipped] or [Denied]; the zero Response is no answer.
 type Response struct {
 	verdict verdict
 	code    reason.Code
@@ -21,6 +21,8 @@ type Response struct {
 	// Warnings are for the person who sent the object. Texts of any length and with
 	// any characters are fine here.
 	Warnings []string
+	// Call says whether the answer is about a new pod, which counts once.
+	Call Call
 	// Templates are counted, and those that were injected stand in the log and the
 	// audit annotation of a patch.
 	Templates []injector.TemplateOutcome
@@ -28,6 +30,19 @@ type Response struct {
 	// review's, whatever they say here.
 	Events []effects.Event
 }
+
+// Call says which call about a new pod a review is. An API server calls again when another webhook
+// has changed the pod, and while the namespace's label changes a pod may come through two entries.
+type Call int
+
+// The calls. A pod without a record looks the same on every call, so each is a FirstCall.
+const (
+	// NoPod: the review is not about a new pod.
+	NoPod Call = iota
+	FirstCall
+	// LaterCall: the pod has the record of an earlier call, or of the pod that it is a copy of.
+	LaterCall
+)
 
 // verdict is the value of the label outcome in metrics.
 type verdict string
@@ -37,6 +52,7 @@ const (
 	verdictUnchanged verdict = "unchanged"
 	verdictPatched   verdict = "injected"
 	verdictLabelled  verdict = "labelled"
+	verdictSkipped   verdict = "skipped"
 	verdictDenied    verdict = "denied"
 )
 
@@ -44,6 +60,10 @@ const (
 func Allowed(warnings ...string) Response {
 	return Response{verdict: verdictAllowed, Warnings: warnings}
 }
+
+// Skipped is the answer of a webhook whose answers are advice, and which has no time or room for
+// the object: it passes, and nothing is said.
+func Skipped() Response { return Response{verdict: verdictSkipped} }
 
 // Unchanged is the answer of a mutating webhook that leaves the object as it is. The
 // code says why.

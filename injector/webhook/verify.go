@@ -38,7 +38,9 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	if !out.Allowed {
-		return Denied(out.Code, out.Message), nil
+		response := Denied(out.Code, out.Message)
+		response.Events = events(request.Pod, out)
+		return response, nil
 	}
 	return Allowed(), nil
 }

@@ -1,0 +1,222 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/bounds"
+	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// PreviewOptions are what the preview works with. All fields are required but Refused and Rate.
+type PreviewOptions struct {
+	Pods Pods
+	// Prefix is the annotation prefix.
+	Prefix string
+	// Created returns the pod template of a workload, and the pod that the workload's controller
+	// creates of it in a namespace. Of a pod both are the pod. Both are nil for an object without
+	// a pod. The error says why the pod template cannot be read.
+	Created func(workload map[string]any, namespace string) (template, pod map[string]any, err error)
+	// Refused returns a sentence for each reason why a pod is refused after its injection that
+	// would pass without it. It ends soon, also where it cannot find out. Nil: nobody is asked.
+	Refused func(ctx context.Context, p Injection) []string
+	// Rate bounds how many are answered. Default: 100 in a second, after a burst of 200.
+	Rate *rate.Limiter
+}
+
+// Injection is a pod before and after its injection.
+type Injection struct {
+	Before, After map[string]any
+	Namespace     templates.Namespace
+	// Injected are the templates that After has something of.
+	Injected []*templates.Template
+}
+
+// Bounds of previews. They are advice, and what takes them to their bounds goes without:
+// real pods need the processor and the memory.
+const (
+	// previewsPerSecond is how many a replica answers in a second, after a burst of
+	// previewBurst. One of an ordinary Deployment takes about a millisecond.
+	previewsPerSecond = 100
+	previewBurst      = 200
+	// previewWait is how long one waits for the previews before it.
+	previewWait = 100 * time.Millisecond
+	// previewTime is how long the work on one may take. API servers wait for a second.
+	previewTime = 700 * time.Millisecond
+	// previewCopies is how many times a decoded workload is in memory, besides the pipeline's
+	// own work: the pod that its controller creates, and what is asked whether it is refused.
+	previewCopies = 3
+)
+
+type preview struct {
+	options PreviewOptions
+	through Entry
+}
+
+// NewPreview returns the webhooks that say, to whoever writes a workload, a pod or a namespace,
+// what its pods will meet: one for each entry. Nobody sees the warnings that controllers get.
+// They refuse nothing, share their bounds, and answer what is beyond these without a word.
+func NewPreview(o PreviewOptions, entries []Entry) []Webhook {
+	if o.Rate == nil {
+		o.Rate = rate.NewLimiter(previewsPerSecond, previewBurst)
+	}
+	all := make([]Webhook, len(entries))
+	for i, entry := range entries {
+		all[i] = preview{o, entry}
+	}
+	return all
+}
+
+func (preview) Name() string { return "preview" }
+
+func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
+	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
+		return Allowed(), nil
+	}
+	if isAbsent(r.Object) {
+		return Response{}, Malformed("the review's request has no object")
+	}
+	if !p.options.Rate.Allow() {
+		return Skipped(), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, previewTime)
+	defer cancel()
+	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}); r.Kind == want {
+		return p.namespace(ctx, r)
+	}
+	ns, err := p.options.Pods.Namespaces.Get(ctx, r.Namespace, p.through.Selects)
+	if err != nil {
+		return Skipped(), nil // it can be read at the next try, or Pillion has other troubles
+	}
+	if !p.hold(ctx, r) {
+		return Skipped(), nil
+	}
+	object, err := podschema.DecodeObject(r.Object, "metadata", "managedFields")
+	if err != nil {
+		return Response{}, Malformed("the review's object cannot be read: %v", err)
+	}
+	template, created, err := p.options.Created(object, r.Namespace)
+	if err != nil {
+		return Response{}, Malformed("the review's object cannot be read: %v", err)
+	}
+	if created == nil {
+		return Allowed(), nil
+	}
+	return p.workload(ctx, r, ns, written{object, template, created})
+}
+
+// hold waits for the memory to work on an object, and reports whether it has it.
+func (p preview) hold(ctx context.Context, r *Review) bool {
+	wait, cancel := context.WithTimeout(ctx, previewWait)
+	defer cancel()
+	return r.memory.holdFor(wait, r.Namespace, previewCopies*bounds.DecodedSize(r.Object), r.Object) == nil
+}
+
+// written is what somebody writes: a workload, its pod template, and the pod that is created
+// of it. Of a pod all three are the pod.
+type written struct{ object, template, created map[string]any }
+
+func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace, w written) (Response, error) {
+	request := injector.Request{Operation: "CREATE", Pod: w.created, Namespace: ns, Templates: p.options.Pods.Templates()}
+	out, err := p.options.Pods.Pipeline.Inject(ctx, request)
+	if ctx.Err() != nil {
+		return Skipped(), nil // that there was no time here says nothing of the pods
+	}
+	if err != nil {
+		return Response{}, fmt.Errorf("previewing the pods of %s %s: %w", r.Kind.Kind, r.objectName(), err)
+	}
+	said := telling{about: r.Kind.Kind + " " + nameOf(w.object), name: nameOf(w.object), review: r, prefix: p.options.Prefix}
+	if r.Kind.Kind != "Pod" {
+		said.outcome(out)
+	}
+	if injected := injectedOf(out, request.Templates); out.Allowed && len(injected) > 0 && p.options.Refused != nil {
+		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected})...)
+	}
+	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
+	pod := metadataOf(w.template)
+	if r.Kind.Kind != "Pod" {
+		own := metadataOf(w.object)
+		said.workloadKeys(keys.Check(rules, keys.Object{
+			Level: keys.Workload, Kind: r.Kind.Kind, Labels: own.labels, Annotations: own.annotations, PodLabels: pod.labels, PodAnnotations: pod.annotations,
+		}))
+	}
+	for _, f := range keys.Check(rules, keys.Object{Level: keys.Pod, Labels: pod.labels, Annotations: pod.annotations}) {
+		said.pods(f.String())
+	}
+	return Allowed(said.warnings...), nil
+}
+
+// concerned returns the templates that the outcome has something about. Where one rule has
+// decided for the whole pod, that are all.
+func concerned(out injector.Outcome) func(string) bool {
+	switch out.Code {
+	case reason.PodOptedOut, reason.NamespaceOptedOut, reason.NamespaceExcluded, reason.NamespaceDisabled, reason.MirrorPod, reason.BadAnnotation:
+		return nil
+	}
+	about := map[string]bool{}
+	for _, t := range out.Templates {
+		about[t.Name] = true
+	}
+	return func(template string) bool { return about[template] }
+}
+
+// injectedOf returns the templates that were injected.
+func injectedOf(out injector.Outcome, set *templates.Set) []*templates.Template {
+	var injected []*templates.Template
+	for _, t := range out.Templates {
+		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
+			injected = append(injected, e.Template)
+		}
+	}
+	return injected
+}
+
+// maxMistaken bounds the templates whose parameters on a namespace are looked at: a template
+// at rest has to be compiled for it.
+const maxMistaken = 20
+
+// namespace answers for a namespace: what its annotation, its parameters and its keys mean.
+func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
+	object, err := readNamespace(r.Object)
+	if err != nil {
+		return Response{}, err
+	}
+	if !p.hold(ctx, r) {
+		return Skipped(), nil
+	}
+	ns, err := object.namespace(r.Name)
+	if err != nil {
+		return Response{}, err
+	}
+	set := p.options.Pods.Templates()
+	said := telling{about: "namespace " + r.Name, name: r.Name, review: r, prefix: p.options.Prefix}
+	asked := p.options.Pods.Pipeline.Asked(ns, set)
+	asked.Command = "" // it is about a pod
+	said.outcome(asked)
+	looked := 0
+	for _, name := range namedBy(ns.Annotations, p.options.Prefix) {
+		e, ok := set.Get(name)
+		if !ok || e.Template == nil {
+			continue
+		}
+		if looked++; looked > maxMistaken || ctx.Err() != nil {
+			break
+		}
+		for _, mistake := range e.Template.Mistakes(templates.FromNamespace, ns.Annotations) {
+			said.say(fmt.Sprintf("namespace %s: pods with the template %s are refused: %v (%s)", r.Name, name, mistake, reason.BadParameter))
+		}
+	}
+	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
+		said.say("namespace " + r.Name + ": " + f.String())
+	}
+	return Allowed(said.warnings...), nil
+}

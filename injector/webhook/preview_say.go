@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/keys"
+)
+
+// telling gathers what a preview says about one object.
+type telling struct {
+	// about is the object, such as "Deployment web", and name its name.
+	about, name string
+	review      *Review
+	prefix      string
+	warnings    []string
+}
+
+// say adds a sentence, in as many warnings as it takes.
+func (t *telling) say(text string) { t.warnings = append(t.warnings, inParts(text)...) }
+
+// pods adds sentences about the object's pods.
+func (t *telling) pods(texts ...string) {
+	subject := "pods of " + t.about
+	if t.review.Kind.Kind == "Pod" {
+		subject = t.about
+	}
+	for _, text := range texts {
+		t.say(subject + ": " + text)
+	}
+}
+
+// outcome adds why the pods are refused, and the warnings that whoever creates them gets.
+func (t *telling) outcome(out injector.Outcome) {
+	for _, refusal := range out.Refusals {
+		t.say("pods of " + t.about + " are refused: " + refusal.Sentence() + " (" + string(refusal.Code) + ")")
+	}
+	if t.exists() && out.Command != "" {
+		t.say("why, rule by rule: " + out.Command)
+	}
+	t.pods(out.Warnings...)
+}
+
+// exists reports whether the object is there once the write is done, so that a command finds it.
+func (t *telling) exists() bool { return !t.review.DryRun || t.review.Operation != "CREATE" }
+
+// workloadKeys adds findings about the workload's own metadata, and the command that moves
+// what belongs to its pods.
+func (t *telling) workloadKeys(found []keys.Finding) {
+	for _, f := range found {
+		t.say(t.about + ": " + f.String())
+	}
+	if !t.exists() {
+		return
+	}
+	move := func(found ...keys.Finding) bool {
+		command := keys.Move(t.review.Kind.Kind, t.review.Namespace, t.name, found)
+		if command == "" || utf8.RuneCountInString(command) > maxWarning || command != printable(command) {
+			return false // what cannot be copied as it stands is no help
+		}
+		t.warnings = append(t.warnings, command)
+		return true
+	}
+	if move(found...) {
+		return
+	}
+	for _, f := range found {
+		move(f)
+	}
+}
+
+// maxParts bounds how many warnings one sentence takes.
+const maxParts = 6
+
+// inParts cuts a text between words into warnings that are short enough. All but the last end in
+// an ellipsis, and all but the first begin with one.
+func inParts(text string) []string {
+	const dots = "…"
+	var all []string
+	for utf8.RuneCountInString(text) > maxWarning && len(all) < maxParts-1 {
+		head := string([]rune(text)[:maxWarning-len(" "+dots)])
+		if space := strings.LastIndexByte(head, ' '); space > len(head)/2 {
+			head = head[:space]
+		}
+		all = append(all, head+" "+dots)
+		text = dots + " " + strings.TrimLeft(text[len(head):], " ")
+	}
+	return append(all, text)
+}
+
+// metadata has the labels and annotations of an object.
+type metadata struct{ labels, annotations map[string]string }
+
+func metadataOf(object map[string]any) metadata {
+	fields, _ := object["metadata"].(map[string]any)
+	return metadata{texts(fields["labels"]), texts(fields["annotations"])}
+}
+
+// texts returns the values of an object that are text.
+func texts(v any) map[string]string {
+	object, _ := v.(map[string]any)
+	all := make(map[string]string, len(object))
+	for key, value := range object {
+		if text, ok := value.(string); ok {
+			all[key] = text
+		}
+	}
+	return all
+}
+
+// nameOf returns the name of an object, or the beginning of the one that it will get.
+func nameOf(object map[string]any) string {
+	fields, _ := object["metadata"].(map[string]any)
+	name, _ := fields["name"].(string)
+	generate, _ := fields["generateName"].(string)
+	return cmp.Or(name, generate)
+}
+
+// namedBy returns the templates whose parameters the annotations have, in order.
+func namedBy(annotations map[string]string, prefix string) []string {
+	named := map[string]bool{}
+	for key := range annotations {
+		if template, _, ok := keys.Under(prefix, key); ok && template != "" {
+			named[template] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(named))
+}

@@ -1,0 +1,444 @@
+package check
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// aCA is a certificate in PEM that ends then.
+func aCA(end time.Time) []byte {
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-365 * 24 * time.Hour), NotAfter: end, IsCA: true, BasicConstraintsValid: true}
+	raw, _ := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+var lastingCA = aCA(now.Add(300 * 24 * time.Hour))
+
+// injectionIn is a selector of namespaces by the label of injection.
+func injectionIn(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+	s := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system", "pillion-system"}}}}
+	if operator != "" {
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: "pillion.dev/injection", Operator: operator, Values: values})
+	}
+	return s
+}
+
+func entry(mutating bool, name, path string, policy admissionv1.FailurePolicyType, selector *metav1.LabelSelector, resource string, operations ...admissionv1.OperationType) Webhook {
+	return Webhook{
+		Mutating: mutating, Configuration: "pillion", Name: name + ".pillion.dev", FailurePolicy: policy, MatchPolicy: admissionv1.Equivalent, NamespaceSelector: selector,
+		Client: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "pillion-system", Name: "pillion", Path: &path}, CABundle: lastingCA},
+		Rules:  []admissionv1.RuleWithOperations{{Operations: operations, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}}}},
+	}
+}
+
+// foreign is an entry of somebody else's configuration, for the pods of all namespaces.
+func foreign(configuration string, policy admissionv1.FailurePolicyType) Webhook {
+	w := entry(true, "x", "/", policy, &metav1.LabelSelector{}, "pods", admissionv1.Create)
+	w.Configuration, w.Client.Service.Name = configuration, "other"
+	return w
+}
+
+func template(t *testing.T, name string) templates.Entry {
+	t.Helper()
+	compiled, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: `+name+`}, spec: {inject: {spec: {initContainers: [{name: s, restartPolicy: Always, image: i}]}}}}`), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return templates.Entry{Name: name, Template: compiled}
+}
+
+func namespace(name, injection, inject string) kept.Namespace {
+	ns := kept.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{}}}
+	if injection != "" {
+		ns.Labels["pillion.dev/injection"] = injection
+	}
+	if inject != "" {
+		ns.Annotations["pillion.dev/inject"] = inject
+	}
+	return ns
+}
+
+// sound are the facts of an installation without any fault.
+func sound(t *testing.T) *Facts {
+	t.Helper()
+	needs := Needs{
+		Settings: Settings{
+			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
+			ClusterTemplates: true, KeepRequired: true, Uninstalls: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
+			Provider: "self-signed", Publishes: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof",
+		},
+		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
+	}
+	needs.Rights = ServerRights(needs)
+	required := func(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+		s := injectionIn(operator, values...)
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: "pillion.dev/required", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}})
+		return s
+	}
+	create, update := admissionv1.Create, admissionv1.Update
+	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
+	replica := func(name string) Replica {
+		return Replica{
+			Name: name, Answers: true, Version: "1", Templates: map[string]string{"fluent-bit": "abc"}, CacheAge: map[string]time.Duration{"namespaces": time.Second},
+			Proven: new(true), CertificateEnds: new(now.Add(5 * 24 * time.Hour)), Published: map[string]bool{"mutatingwebhookconfiguration/pillion": true},
+		}
+	}
+	return &Facts{
+		Now: now, Version: "1",
+		Kubernetes: Known[templates.KubernetesVersion]{Value: templates.NewestKubernetes()},
+		Settings:   Known[Settings]{Value: needs.Settings},
+		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: labels, Wanted: 2, Available: 2, Updated: 2}},
+		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}},
+		Replicas:   Known[[]Replica]{Value: []Replica{replica("a"), replica("b")}},
+		Webhooks: Known[[]Webhook]{Value: []Webhook{
+			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, injectionIn(""), "namespaces", create, update),
+			entry(true, "requested", "/mutate/requested", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpIn, "enabled"), "pods", create),
+			entry(true, "pods", "/mutate/pods", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpNotIn, "enabled", "enforced", "disabled"), "pods", create),
+			entry(true, "enforced", "/mutate/enforced", admissionv1.Fail, injectionIn(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
+			entry(false, "sidecartemplates", "/validate-sidecartemplates", admissionv1.Ignore, nil, "sidecartemplates", create),
+			entry(false, "required", "/verify/requested", admissionv1.Ignore, required(metav1.LabelSelectorOpNotIn, "enforced", "disabled"), "pods", create),
+			entry(false, "required-enforced", "/verify/enforced", admissionv1.Fail, required(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
+			entry(false, "uninstall", "/uninstall", admissionv1.Ignore, nil, "configmaps", create),
+		}},
+		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
+		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: labels}, 1}}},
+		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
+		Templates:  Known[*templates.Set]{Value: templates.NewSet([]templates.Entry{template(t, "fluent-bit"), template(t, "istio-proxy"), template(t, "daprd")})},
+		Namespaces: Known[[]kept.Namespace]{Value: []kept.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
+	}
+}
+
+// find returns the outcome of a check.
+func find(t *testing.T, r Report, name string) Outcome {
+	t.Helper()
+	for _, o := range r.Outcomes {
+		if o.Name == name {
+			return o
+		}
+	}
+	t.Fatalf("there is no check %s", name)
+	return Outcome{}
+}
+
+func (o Outcome) text() string {
+	var all []string
+	for _, f := range o.Findings {
+		all = append(all, fmt.Sprintf("%s: %s", f.Result, f.Says))
+		for _, command := range f.Remedy {
+			all = append(all, "  "+command)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestASoundInstallationIsFoundSound(t *testing.T) {
+	r := Run(All(), sound(t))
+	for _, o := range r.Outcomes {
+		if o.Result != OK || len(o.Findings) > 0 {
+			t.Errorf("%s: %s\n%s", o.Name, o.Result, o.text())
+		}
+	}
+	if !r.Sound(true) || len(r.Outcomes) != len(All()) {
+		t.Errorf("%d of %d checks, sound %v", len(r.Outcomes), len(All()), r.Sound(true))
+	}
+}
+
+var notFound = apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "x")
+
+// faults are what may be wrong, one at a time.
+var faults = []struct {
+	check, fault string
+	damage       func(t *testing.T, f *Facts)
+	want         Result
+	// says and remedy have to be in the finding.
+	says, remedy string
+}{
+	{"api-server", "away", func(_ *testing.T, f *Facts) { f.Kubernetes.Err = errors.New("connection refused") }, Failed, "does not answer: connection refused", "kubectl cluster-info"},
+	{"api-server", "without native sidecars", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 28} }, Failed, "no native sidecars", "kubectl version"},
+	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 30} }, Failed, "Pillion supports 1.31 and later", "kubectl version"},
+	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value.Minor++ }, OK, "leaves newer ones as they are", ""},
+	{"deployment", "not found", func(_ *testing.T, f *Facts) { f.Settings.Err = errors.New("0 in namespace pillion-system") }, Failed, "0 in namespace pillion-system", "kubectl get deployments -A"},
+	{"deployment", "scaled to nothing", func(_ *testing.T, f *Facts) { f.Deployment.Value.Wanted = 0 }, Failed, "wants no replica", "kubectl -n pillion-system scale deployment pillion --replicas=2"},
+	{"deployment", "none available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 0 }, Failed, "none of the 2 replicas", "kubectl -n pillion-system describe pods"},
+	{"deployment", "one of two available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 1 }, Warning, "1 of 2 replicas", "kubectl -n pillion-system get pods -l app.kubernetes.io/instance=pillion"},
+	{"deployment", "in the middle of an upgrade", func(_ *testing.T, f *Facts) { f.Deployment.Value.Updated = 1 }, Warning, "newest version", "kubectl -n pillion-system rollout status deployment pillion"},
+	{"deployment", "one replica", func(_ *testing.T, f *Facts) { d := &f.Deployment.Value; d.Wanted, d.Available, d.Updated = 1, 1, 1 }, Warning, "one replica", "--replicas=2"},
+	{"deployment", "other replicas are asked", func(_ *testing.T, f *Facts) { f.Deployment.Value.Given = true }, Skipped, "--replica", ""},
+	{"service", "missing", func(_ *testing.T, f *Facts) { f.Service.Err = notFound }, Failed, "no Service pillion", "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"},
+	{"service", "missing, with Helm 4", func(_ *testing.T, f *Facts) { f.Settings.Value.ServerSideHelm, f.Service.Err = true, notFound }, Failed, "no Service pillion", ") --force-conflicts"},
+	{"service", "leads elsewhere", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Selector = map[string]string{"app": "web"} }, Failed, "app=web", "helm"},
+	{"service", "another port", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Ports[0].Port = 8443 }, Failed, "no port 443", "helm"},
+	{"replicas", "none", func(_ *testing.T, f *Facts) { f.Replicas.Value = nil }, Failed, "no pod of Pillion runs", "kubectl -n pillion-system describe pods"},
+	{"replicas", "not ready", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Missing = "certificates:\nno CA" }, Failed, "replica a is not ready: certificates:; no CA", "kubectl -n pillion-system logs a"},
+	{"replicas", "no metrics", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Answers = false }, Failed, "replica b gives no metrics", "kubectl get --raw /api/v1/namespaces/pillion-system/pods/b:8080/proxy/metrics"},
+	{"versions", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Version = "2" }, Warning, "versions 1, 2", "rollout status"},
+	{"versions", "of this program", func(_ *testing.T, f *Facts) { f.Version = "2" }, Warning, "this pillion is 2", "kubectl -n pillion-system get deployments"},
+	{"versions", "unknown", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Version, f.Replicas.Value[1].Version = "", "" }, Skipped, "no replica says", ""},
+	{"caches", "old", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].CacheAge["templates"] = time.Minute }, Warning, "replica a knew templates for certain 1m0s ago", "kubectl -n pillion-system logs -l"},
+	{"disruption", "no budget", func(_ *testing.T, f *Facts) { f.Budgets.Value = nil }, Warning, "no PodDisruptionBudget", "kubectl -n pillion-system create pdb pillion --selector=app.kubernetes.io/instance=pillion --max-unavailable=1"},
+	{"disruption", "blocks drains", func(_ *testing.T, f *Facts) { f.Budgets.Value[0].Allowed = 0 }, Warning, "lets no replica go", "kubectl -n pillion-system describe pdb pillion"},
+	{"network", "closed", func(_ *testing.T, f *Facts) {
+		f.Networks.Value = []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "deny"}}}
+	}, Failed, "(deny) let nothing in", "kubectl -n pillion-system describe networkpolicy deny"},
+	{"network", "one closes, one opens", func(_ *testing.T, f *Facts) {
+		f.Networks.Value = []networkingv1.NetworkPolicy{{}, {Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("webhook"))}}}}}}}
+	}, OK, "", ""},
+	{"network", "opens another port", func(_ *testing.T, f *Facts) {
+		f.Networks.Value = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8080))}}}}}}}
+	}, Failed, "8443", "kubectl"},
+	{"server-rights", "one taken", func(_ *testing.T, f *Facts) { f.Denied.Value = []rights.Right{{Verb: "patch", Resource: "namespaces"}} }, Failed, "service account pillion-system:pillion lacks the right to patch namespaces in all namespaces;", "helm"},
+	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 34 more", "helm"},
+	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.Release, f.Denied.Value = "", []rights.Right{{Verb: "patch", Resource: "namespaces"}}
+	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},
+	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value = f.Policies.Value[1:] }, Warning, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
+	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value[0].Denies = false }, Warning, "no binding", "helm"},
+	{"policies", "none", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
+	{"configurations", "mutating one missing", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return w.Mutating })
+	}, Failed, "no mutatingwebhookconfiguration/pillion", "helm -n pillion-system rollback pillion"},
+	{"configurations", "validating one missing", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return !w.Mutating })
+	}, Failed, "no validatingwebhookconfiguration/pillion", "helm"},
+	{"configurations", "none named", func(_ *testing.T, f *Facts) { f.Settings.Value.Mutating = nil }, Failed, "told of no", "kubectl"},
+	{"entries", "one missing", func(_ *testing.T, f *Facts) { f.Webhooks.Value = f.Webhooks.Value[1:] }, Failed, "has no entry namespaces.pillion.dev", "helm"},
+	{"entries", "another Service", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Name = "x" }, Failed, "does not call the Service pillion", "helm"},
+	{"entries", "another path", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Path = new("/mutate") }, Failed, "calls the path /mutate, want /mutate/requested", "helm"},
+	{"entries", "enforced lets through", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].FailurePolicy = admissionv1.Ignore }, Failed, "failurePolicy Ignore, want Fail", "helm"},
+	{"entries", "requested refuses", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].FailurePolicy = admissionv1.Fail }, Failed, "failurePolicy Fail, want Ignore", "helm"},
+	{"entries", "matchPolicy", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].MatchPolicy = admissionv1.Exact }, Warning, "matchPolicy Exact", "helm"},
+	{"entries", "selects too much", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = injectionIn("") }, Failed, "is called for the pods of a namespace without the label", "helm"},
+	{"entries", "selects what is kept out of", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pillion.dev/injection": "enforced"}}
+	}, Failed, "kube-system, which Pillion keeps out of", "helm"},
+	{"entries", "selects nothing", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, "is not called for the pods of a namespace with the label pillion.dev/injection=enabled", "helm"},
+	{"entries", "no rule", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Rules = nil }, Failed, "is not called", "helm"},
+	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
+		f.Replicas.Value[0].Published["mutatingwebhookconfiguration/pillion"] = false
+	}, Failed, "does not verify the certificate of replica a", "pillion certs list"},
+	{"certificates", "over", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].CertificateEnds = new(now.Add(-time.Hour)) }, Failed, "ended at 2026-06-01T11:00:00Z", "pillion certs list"},
+	{"certificates", "soon", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].CertificateEnds = new(now.Add(time.Hour)) }, Warning, "ends in 1h0m0s", "pillion certs list"},
+	{"certificates", "soon, of files", func(_ *testing.T, f *Facts) { f.Settings.Value.Provider = "files" }, Warning, "ends in 120h0m0s", "pillion certs list"},
+	{"certificates", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Problems = []string{"publish: x"} }, Failed, "fails at publish: x", "logs"},
+	{"proof", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotInjected"} }, Failed, "(NotInjected)", "pillion prove"},
+	{"proof", "not yet", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Proven = new(false) }, Warning, "has not yet proven", "pillion prove"},
+	{"proof", "by hand", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "Manual", ""},
+	{"crd", "missing", func(_ *testing.T, f *Facts) { f.CRD.Err = notFound }, Failed, "no CustomResourceDefinition sidecartemplates.pillion.dev", "helm"},
+	{"crd", "not established", func(_ *testing.T, f *Facts) { f.CRD.Value.Established, f.CRD.Value.Why = false, "names clash" }, Failed, "names clash", "kubectl get crd"},
+	{"crd", "other versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Served = []string{"v1"} }, Failed, "serves v1", "helm"},
+	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Stored = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", "kubectl replace"},
+	{"crd", "not read", func(_ *testing.T, f *Facts) { f.Settings.Value.ClusterTemplates = false }, Skipped, "clusterTemplates=false", ""},
+	{"templates", "broken", func(_ *testing.T, f *Facts) {
+		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), templates.Entry{Name: "bad", Err: errors.New("line 3: x")}))
+	}, Failed, "template bad has a mistake", "pillion lint bad.yaml"},
+	{"templates", "an old version in force", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Broken = []string{"gone"} }, Warning, "older version of the template gone", "kubectl get sidecartemplate gone"},
+	{"entries", "no preview", func(_ *testing.T, f *Facts) { f.Settings.Value.Preview = true }, Failed, "has no entry preview.pillion.dev", "helm"},
+	{"policies", "mirrors not held", func(_ *testing.T, f *Facts) { f.Settings.Value.MirrorPolicy = "p-mirrors" }, Warning, "p-mirrors is missing", "helm"},
+	{"templates", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Templates["fluent-bit"] = "def" }, Warning, "different versions of fluent-bit", "pillion status"},
+	{"template-names", "misspelt", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd,fluentbit"))
+	}, Failed, "names fluentbit", "kubectl annotate namespace a pillion.dev/inject=daprd,fluent-bit --overwrite"},
+	{"template-names", "nothing like it", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "something-else"))
+	}, Failed, "names something-else", "kubectl annotate namespace a pillion.dev/inject-"},
+	{"template-names", "cannot be read", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "+fluent-bit"))
+	}, Failed, `is "+fluent-bit", so its pods are refused`, "kubectl annotate namespace a pillion.dev/inject-"},
+	{"template-names", "many", func(_ *testing.T, f *Facts) {
+		for i := range 9 {
+			f.Namespaces.Value = append(f.Namespaces.Value, namespace(fmt.Sprint("n", i), "enabled", "none-such"))
+		}
+	}, Failed, "and 4 more", ""},
+	{"labels", "taken", func(_ *testing.T, f *Facts) { delete(f.Namespaces.Value[0].Labels, "pillion.dev/injection") }, Failed, "these namespaces (shop) ask for sidecars and lack the label", "kubectl auth can-i patch namespaces --as=system:serviceaccount:pillion-system:pillion"},
+	{"labels", "excluded", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("kube-system", "", "fluent-bit"))
+	}, Warning, "kube-system asks for sidecars, and Pillion keeps out of it", "kubectl annotate namespace kube-system pillion.dev/inject-"},
+	{"labels-by-hand", "disabled", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Labels["pillion.dev/injection"] = "disabled" }, Warning, "keeps Pillion away", "kubectl label namespace shop pillion.dev/injection-"},
+	{"labels-by-hand", "enabled", func(_ *testing.T, f *Facts) {
+		ns := &f.Namespaces.Value[0]
+		ns.Labels["pillion.dev/injection"], ns.ByHand = "enabled", []string{"pillion.dev/injection"}
+	}, Warning, "never enforces", "kubectl label namespace shop pillion.dev/injection-"},
+	{"labels-by-hand", "nonsense", func(_ *testing.T, f *Facts) { f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "true" }, Warning, "means nothing", "kubectl label namespace quiet pillion.dev/injection-"},
+	{"injectors", "a mesh twice", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("istio-sidecar-injector-1-30", admissionv1.Ignore))
+		ns := namespace("mesh", "enabled", "istio-proxy")
+		ns.Labels["istio-injection"] = "enabled"
+		f.Namespaces.Value = append(f.Namespaces.Value, ns)
+	}, Failed, "asks Istio for the same", "kubectl label namespace mesh istio-injection- istio.io/rev-"},
+	{"injectors", "the label without its injector", func(_ *testing.T, f *Facts) {
+		ns := namespace("mesh", "enabled", "istio-proxy")
+		ns.Labels["istio-injection"] = "enabled"
+		f.Namespaces.Value = append(f.Namespaces.Value, ns)
+	}, OK, "", ""},
+	{"injectors", "beside each other", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("istio-sidecar-injector", admissionv1.Ignore))
+		f.Namespaces.Value[0].Labels["istio-injection"] = "enabled"
+	}, OK, "", ""},
+	{"injectors", "by pods", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("dapr-sidecar-injector", admissionv1.Ignore))
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("d", "enabled", "daprd"))
+	}, Warning, "for pods with dapr.io/enabled", "kubectl -n d get pods"},
+	{"autoscalers", "of all containers", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
+		f.Autoscalers.Value = []Autoscaler{{Namespace: "shop", Name: "web", Mode: "Auto"}, {Namespace: "quiet", Name: "x"}, {Namespace: "shop", Name: "off", Containers: map[string]string{"*": "Off"}}}
+	}, Warning, "VerticalPodAutoscaler web in namespace shop", "kubectl -n shop edit vpa web"},
+	{"order", "another one after Pillion", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("zz-registry", admissionv1.Ignore), foreign("a-registry", admissionv1.Ignore))
+	}, OK, "mutatingwebhookconfiguration/zz-registry is called after Pillion for the pods of shop:", ""},
+	{"webhooks", "another's with Fail", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("strict", admissionv1.Fail))
+	}, Warning, "Pillion's pods cannot start", "kubectl edit mutatingwebhookconfiguration strict"},
+	{"webhooks", "another's with Ignore", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("mild", admissionv1.Ignore))
+	}, OK, "", ""},
+	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = nil }, Failed, "called for Pillion's own pods", "helm"},
+}
+
+func TestEveryFaultIsFoundWithItsRemedy(t *testing.T) {
+	covered := map[string]bool{}
+	for _, c := range faults {
+		covered[c.check] = true
+		t.Run(c.check+" "+c.fault, func(t *testing.T) {
+			f := sound(t)
+			c.damage(t, f)
+			o := find(t, Run(All(), f), c.check)
+			if o.Result != c.want || !strings.Contains(o.text(), c.says) || !strings.Contains(o.text(), c.remedy) {
+				t.Errorf("%s:\n%s\nwant %s, %q and the command %q", o.Result, o.text(), c.want, c.says, c.remedy)
+			}
+		})
+	}
+	for _, c := range All() {
+		if name := c.About().Name; !covered[name] {
+			t.Errorf("no fault of the check %s is in the table", name)
+		}
+	}
+}
+
+// Whatever is wrong, no check ends other than well without a word and a command, and nothing
+// panics: facts that are not known do not stop the others.
+func TestWhatIsNotWellSaysSoAndNamesACommand(t *testing.T) {
+	for _, c := range faults {
+		f := sound(t)
+		c.damage(t, f)
+		for _, o := range Run(All(), f).Outcomes {
+			remedies := 0
+			for _, finding := range o.Findings {
+				remedies += len(finding.Remedy)
+				if finding.Says == "" || strings.Contains(finding.Says, "\n") {
+					t.Errorf("%s %s: %q", c.check, c.fault, finding.Says)
+				}
+			}
+			if (o.Result == Failed || o.Result == Warning) && remedies == 0 {
+				t.Errorf("%s %s: no command for\n%s", c.check, c.fault, o.text())
+			}
+		}
+	}
+}
+
+// A right that the user lacks fails nothing: it is named, with the commands that grant it.
+func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
+	fields := reflect.TypeFor[Facts]()
+	for i := range fields.NumField() {
+		field := fields.Field(i)
+		if field.Type.Kind() != reflect.Struct || field.Type.NumField() != 2 || field.Type.Field(1).Name != "Err" {
+			continue
+		}
+		f := sound(t)
+		if field.Name == "Autoscalers" {
+			f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
+		}
+		lacking := &rights.MissingError{Right: rights.Right{Verb: "list", Resource: "things"}, User: "jane", Err: errors.New("forbidden")}
+		reflect.ValueOf(f).Elem().Field(i).Field(1).Set(reflect.ValueOf(fmt.Errorf("reading: %w", lacking)))
+		r := Run(All(), f)
+		if r.Count(Failed) > 0 || r.Count(Skipped) == 0 || !r.Sound(false) || r.Sound(true) {
+			t.Errorf("without the right to read %s: %d failed, %d skipped", field.Name, r.Count(Failed), r.Count(Skipped))
+		}
+		for _, o := range r.Outcomes {
+			if o.Result == Skipped && !strings.Contains(o.text(), "you lack the right to list things in all namespaces") || o.Result == Skipped && !strings.Contains(o.text(), "--user=jane") {
+				t.Errorf("%s without %s: %s", o.Name, field.Name, o.text())
+			}
+		}
+	}
+}
+
+// What a server is not told to do it needs no right for.
+func TestTheRightsThatAServerNeedsFollowFromItsSettings(t *testing.T) {
+	text := func(n Needs) string {
+		n.Namespace, n.Prefix = "own", "pillion.dev"
+		var all []string
+		for _, r := range ServerRights(n) {
+			all = append(all, r.String())
+		}
+		return strings.Join(all, "\n")
+	}
+	least := text(Needs{Settings: Settings{Provider: "files"}})
+	if want := "create events.events.k8s.io in all namespaces\nget namespaces in all namespaces\nlist namespaces in all namespaces\npatch namespaces in all namespaces\nwatch namespaces in all namespaces"; least != want {
+		t.Errorf("the least rights are\n%s", least)
+	}
+	for _, c := range []struct {
+		needs Needs
+		want  string
+	}{
+		{Needs{Settings: Settings{Provider: "self-signed"}, CASecret: "ca"}, "update secrets ca in namespace own"},
+		{Needs{Settings: Settings{Provider: "self-signed"}, CreateCASecret: true}, "create secrets in namespace own"},
+		{Needs{Settings: Settings{Provider: "cert-manager"}, ServingSecret: "s"}, "watch secrets s in namespace own"},
+		{Needs{Settings: Settings{Publishes: true, Mutating: []string{"m"}}}, "patch mutatingwebhookconfigurations.admissionregistration.k8s.io m"},
+		{Needs{Settings: Settings{Validating: []string{"v"}}}, "watch validatingwebhookconfigurations.admissionregistration.k8s.io v"},
+		{Needs{Settings: Settings{ProofNamespace: "proof"}}, "create pods in namespace proof"},
+		{Needs{Settings: Settings{ClusterTemplates: true}}, "patch sidecartemplates.pillion.dev/status in all namespaces"},
+		{Needs{Settings: Settings{MirrorPolicy: "p"}}, "get validatingadmissionpolicies.admissionregistration.k8s.io p"},
+		{Needs{PreviewLimits: true}, "list resourcequotas in all namespaces"},
+		{Needs{CountPods: true}, "list pods in all namespaces"},
+		{Needs{ReadWorkloads: true}, "list cronjobs.batch in all namespaces"},
+		{Needs{OwnerEvents: true}, "get cronjobs.batch in all namespaces"},
+		{Needs{InUse: "u"}, "update configmaps u in namespace own"},
+		{Needs{UninstallMarker: "m"}, "watch configmaps m in namespace own"},
+	} {
+		if got := text(c.needs); !strings.Contains(got, c.want) || strings.Contains(least, c.want) {
+			t.Errorf("%+v needs\n%s\nwant %s", c.needs, got, c.want)
+		}
+	}
+}
+
+func TestWithoutAnAPIServerNothingElseIsJudged(t *testing.T) {
+	r := Run(All(), &Facts{Kubernetes: Known[templates.KubernetesVersion]{Err: errors.New("refused")}})
+	if len(r.Outcomes) != 1 || r.Sound(false) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
+	f := sound(t)
+	f.Settings.Err = errors.New("none")
+	if r := Run(All(), f); r.Count(Failed) != 1 || r.Count(Skipped) < 15 {
+		t.Errorf("%d failed, %d skipped", r.Count(Failed), r.Count(Skipped))
+	}
+}

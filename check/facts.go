@@ -1,0 +1,292 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Known is a fact, or why it could not be read. A [rights.MissingError] skips the checks that
+// need the fact.
+type Known[T any] struct {
+	Value T
+	Err   error
+}
+
+// Read returns the result of a function as a fact.
+func Read[T any](value T, err error) Known[T] { return Known[T]{value, err} }
+
+func (k Known[T]) get() (T, error) { return k.Value, k.Err }
+
+// Facts are what was read of a cluster.
+type Facts struct {
+	Now time.Time
+	// Version is that of the program that checks.
+	Version    string
+	Kubernetes Known[templates.KubernetesVersion]
+	Settings   Known[Settings]
+	Deployment Known[Deployment]
+	Service    Known[corev1.Service]
+	Replicas   Known[[]Replica]
+	// Webhooks are the entries of all webhook configurations, the mutating ones in the order of
+	// calls first.
+	Webhooks Known[[]Webhook]
+	// Denied are those of [Settings.Rights] that Pillion's service account has not.
+	Denied   Known[[]rights.Right]
+	Policies Known[[]Policy]
+	Budgets  Known[[]Budget]
+	Networks Known[[]networkingv1.NetworkPolicy]
+	CRD      Known[CRD]
+	// Templates are those in force, as this program compiles them.
+	Templates   Known[*templates.Set]
+	Namespaces  Known[[]kept.Namespace]
+	Autoscalers Known[[]Autoscaler]
+}
+
+// asked returns the templates in force and the namespaces, whose annotations ask for them.
+func (f *Facts) asked() (*templates.Set, []kept.Namespace, error) {
+	set, err := f.Templates.get()
+	if err != nil {
+		return nil, nil, err
+	}
+	namespaces, err := f.Namespaces.get()
+	return set, namespaces, err
+}
+
+// Settings are what the server is told, as its Deployment has it.
+type Settings struct {
+	Namespace, Service, Prefix string
+	// Release is the Helm release; "" if Helm did not install Pillion.
+	Release string
+	// ServerSideHelm: Helm wrote the objects by server-side apply, as Helm 4 does. Then it has to be
+	// told to take back fields that others changed.
+	ServerSideHelm bool
+	// Account is the service account's user, as API servers name it.
+	Account string
+	// Excluded are the namespaces that Pillion keeps out of, its own among them.
+	Excluded []string
+	// All: the pods of every namespace pass that does not opt out.
+	All                  bool
+	ClusterTemplates     bool
+	KeepRequired         bool
+	Mutating, Validating []string
+	Uninstalls           bool
+	Provider             string
+	Publishes            bool
+	LeafDuration         time.Duration
+	ProofNamespace       string
+	// Preview: workloads and namespaces are answered with what their pods will meet.
+	Preview bool
+	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""
+	// if it makes none.
+	MirrorPolicy string
+	Rights       []rights.Right
+}
+
+// restore are the commands that bring back what the release made, and somebody took away or
+// changed: a rollback to the revision that is installed.
+func (s Settings) restore() []string {
+	if s.Release == "" {
+		return []string{"kubectl apply -f MANIFESTS"}
+	}
+	helm, force := "helm -n "+s.Namespace, ""
+	if s.ServerSideHelm {
+		force = " --force-conflicts"
+	}
+	return []string{fmt.Sprintf("%s rollback %s $(%s history %s --max 1 | awk 'END {print $1}')%s", helm, s.Release, helm, s.Release, force)}
+}
+
+func (s Settings) usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Excluded: s.Excluded} }
+
+func (s Settings) inject() string { return s.Prefix + "/inject" }
+
+// logs is the command that shows what the replicas say.
+func (s Settings) logs() string {
+	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", s.Namespace, s.selector())
+}
+
+// selector selects the pods of the release.
+func (s Settings) selector() string {
+	if s.Release == "" {
+		return "app.kubernetes.io/name=pillion"
+	}
+	return "app.kubernetes.io/instance=" + s.Release
+}
+
+// Deployment is Pillion's own.
+type Deployment struct {
+	Name                       string
+	PodLabels                  map[string]string
+	Wanted, Available, Updated int32
+	// Given: other replicas were given to ask, so those of the Deployment do not count.
+	Given bool
+}
+
+// Replica is what a running Pillion says of itself.
+type Replica struct {
+	Name string
+	// Missing says why it is not ready; "" if it is.
+	Missing string
+	// Answers: it gave its metrics.
+	Answers bool
+	Version string
+	// Templates are those that it applies, with their hashes.
+	Templates map[string]string
+	// Broken are the templates whose newest version is bad: an older one is in force.
+	Broken   []string
+	CacheAge map[string]time.Duration
+	// Proven: pods came back injected; nil if it says nothing of that. ProofFailing has the
+	// outcome of the last proof, if it failed.
+	Proven       *bool
+	ProofFailing []string
+	// CertificateEnds is when the certificate that it serves ends; nil if it does not say.
+	CertificateEnds *time.Time
+	// Problems are what fails at present: OPERATION: OBJECT.
+	Problems []string
+	// Published says of webhook configurations, as KIND/NAME, whether they verify the replica.
+	Published map[string]bool
+}
+
+// Webhook is one entry of a webhook configuration.
+type Webhook struct {
+	Mutating            bool
+	Configuration, Name string
+	Client              admissionv1.WebhookClientConfig
+	Rules               []admissionv1.RuleWithOperations
+	FailurePolicy       admissionv1.FailurePolicyType
+	MatchPolicy         admissionv1.MatchPolicyType
+	NamespaceSelector   *metav1.LabelSelector
+	TimeoutSeconds      int32
+}
+
+// Kind returns the resource of the configuration, for kubectl.
+func (w Webhook) Kind() string {
+	if w.Mutating {
+		return "mutatingwebhookconfiguration"
+	}
+	return "validatingwebhookconfiguration"
+}
+
+func (w Webhook) String() string {
+	return fmt.Sprintf("entry %s of %s/%s", w.Name, w.Kind(), w.Configuration)
+}
+
+// calls reports whether API servers call the entry for what is done to a resource, in a
+// namespace with these labels.
+func (w Webhook) calls(operation admissionv1.OperationType, resource string, namespace map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
+	if w.NamespaceSelector == nil {
+		selector = labels.Everything()
+	}
+	if err != nil || !selector.Matches(labels.Set(namespace)) {
+		return false
+	}
+	return slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
+		return has(r.Operations, operation) && has(r.APIGroups, "") && (has(r.Resources, resource) || slices.Contains(r.Resources, "*/*"))
+	})
+}
+
+func has[T ~string](list []T, item T) bool {
+	return slices.Contains(list, item) || slices.Contains(list, "*")
+}
+
+// WebhooksOf returns the entries of configurations, the mutating ones in the order of calls.
+func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating []admissionv1.ValidatingWebhookConfiguration) []Webhook {
+	var all []Webhook
+	slices.SortStableFunc(mutating, func(a, b admissionv1.MutatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(validating, func(a, b admissionv1.ValidatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
+	for _, c := range mutating {
+		for _, w := range c.Webhooks {
+			all = append(all, Webhook{true, c.Name, w.Name, w.ClientConfig, w.Rules, value(w.FailurePolicy, admissionv1.Fail), value(w.MatchPolicy, admissionv1.Equivalent), w.NamespaceSelector, value(w.TimeoutSeconds, 10)})
+		}
+		if len(c.Webhooks) == 0 {
+			all = append(all, Webhook{Mutating: true, Configuration: c.Name})
+		}
+	}
+	for _, c := range validating {
+		for _, w := range c.Webhooks {
+			all = append(all, Webhook{false, c.Name, w.Name, w.ClientConfig, w.Rules, value(w.FailurePolicy, admissionv1.Fail), value(w.MatchPolicy, admissionv1.Equivalent), w.NamespaceSelector, value(w.TimeoutSeconds, 10)})
+		}
+		if len(c.Webhooks) == 0 {
+			all = append(all, Webhook{Configuration: c.Name})
+		}
+	}
+	return all
+}
+
+// value returns what a pointer points to, or the API's default.
+func value[T any](p *T, byDefault T) T {
+	if p == nil {
+		return byDefault
+	}
+	return *p
+}
+
+// Policy is a ValidatingAdmissionPolicy.
+type Policy struct {
+	Name string
+	// Denies: a binding of the policy refuses what it forbids.
+	Denies bool
+}
+
+// Budget is a PodDisruptionBudget of Pillion's namespace.
+type Budget struct {
+	Name     string
+	Selector *metav1.LabelSelector
+	// Allowed is how many pods may be taken away now.
+	Allowed int32
+}
+
+// CRD is that of SidecarTemplates.
+type CRD struct {
+	Name           string
+	Established    bool
+	Why            string
+	Served, Stored []string
+}
+
+// Autoscaler is a VerticalPodAutoscaler.
+type Autoscaler struct {
+	Namespace, Name string
+	// Containers are the policies of single containers: the mode, by the container's name or "*".
+	Containers map[string]string
+	// Mode is the update mode.
+	Mode string
+}
+
+// inForce returns the names of the templates in force in a namespace.
+func inForce(rules usage.Rules, set *templates.Set, ns kept.Namespace) []string {
+	count := rules.Count(set, slices.Values([]templates.Namespace{ns.Namespace}))
+	names := slices.Sorted(maps.Keys(count.In))
+	return slices.DeleteFunc(names, func(name string) bool { return count.In[name] == 0 })
+}
+
+// some joins the first names of a list: "a, b, c and 4 more".
+func some(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// selects reports whether a selector selects labels. A selector that cannot be read selects
+// nothing.
+func selects(s *metav1.LabelSelector, has map[string]string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(labels.Set(has))
+}

@@ -1,0 +1,173 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Needs say what a server does, as far as its rights depend on it.
+type Needs struct {
+	Settings
+	CASecret, ServingSecret string
+	CreateCASecret          bool
+	UninstallMarker, InUse  string
+	ReadWorkloads           bool
+	CountPods               bool
+	OwnerEvents             bool
+	// PreviewLimits: a preview reads what limits a namespace's pods.
+	PreviewLimits bool
+}
+
+// ServerRights returns the rights without which a server does not do what it is told.
+func ServerRights(n Needs) []rights.Right {
+	var all []rights.Right
+	may := func(r rights.Right, verbs ...string) {
+		for _, verb := range verbs {
+			r.Verb = verb
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	may(rights.Right{Resource: "namespaces"}, "get", "list", "watch", "patch")
+	may(rights.Right{Group: "events.k8s.io", Resource: "events"}, "create")
+	if n.ClusterTemplates {
+		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "list", "watch")
+		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates", Subresource: "status"}, "patch")
+		may(rights.Right{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "sidecartemplates." + n.Prefix}, "get")
+	}
+	if n.MirrorPolicy != "" {
+		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "create", "update", "delete")
+		may(rights.Right{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: n.MirrorPolicy}, "get")
+	}
+	if n.PreviewLimits {
+		may(rights.Right{Resource: "limitranges"}, "list")
+		may(rights.Right{Resource: "resourcequotas"}, "list")
+	}
+	own := func(resource, name string) rights.Right {
+		return rights.Right{Resource: resource, Namespace: n.Namespace, Name: name}
+	}
+	switch n.Provider {
+	case "self-signed":
+		may(own("secrets", n.CASecret), "get", "list", "watch", "update")
+		if n.CreateCASecret {
+			may(own("secrets", ""), "create")
+		}
+	case "cert-manager":
+		may(own("secrets", n.ServingSecret), "list", "watch")
+		if n.Publishes {
+			may(own("secrets", n.ServingSecret), "get", "update")
+		}
+	}
+	for kind, names := range map[string][]string{"mutatingwebhookconfigurations": n.Mutating, "validatingwebhookconfigurations": n.Validating} {
+		for _, name := range names {
+			r := rights.Right{Group: "admissionregistration.k8s.io", Resource: kind, Name: name}
+			may(r, "list", "watch")
+			if n.Publishes {
+				may(r, "patch")
+			}
+		}
+	}
+	if n.InUse != "" {
+		may(own("configmaps", n.InUse), "get", "update")
+	}
+	if n.UninstallMarker != "" {
+		may(own("configmaps", n.UninstallMarker), "watch")
+	}
+	if n.ReadWorkloads {
+		for _, resource := range []string{"daemonsets", "deployments", "statefulsets"} {
+			may(rights.Right{Group: "apps", Resource: resource}, "list")
+		}
+		for _, resource := range []string{"cronjobs", "jobs"} {
+			may(rights.Right{Group: "batch", Resource: resource}, "list")
+		}
+	}
+	if n.ReadWorkloads || n.CountPods {
+		may(rights.Right{Resource: "pods"}, "list")
+	}
+	if n.OwnerEvents {
+		for _, resource := range []string{"daemonsets", "deployments", "replicasets", "statefulsets"} {
+			may(rights.Right{Group: "apps", Resource: resource}, "get")
+		}
+		may(rights.Right{Group: "batch", Resource: "cronjobs"}, "get")
+		may(rights.Right{Group: "batch", Resource: "jobs"}, "get")
+		may(rights.Right{Resource: "replicationcontrollers"}, "get")
+	}
+	if n.ProofNamespace != "" {
+		may(rights.Right{Resource: "pods", Namespace: n.ProofNamespace}, "create")
+	}
+	slices.SortFunc(all, func(a, b rights.Right) int { return strings.Compare(a.String(), b.String()) })
+	return all
+}
+
+func serverRights(f *Facts, s Settings) ([]Finding, error) {
+	denied, err := f.Denied.get()
+	if err != nil {
+		return nil, err
+	}
+	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
+	if len(denied) > 0 && s.Release != "" {
+		var names []string
+		for _, r := range denied {
+			names = append(names, r.String())
+		}
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s; the chart grants it with rbac.create=true", account, some(names)), s.restore()...)}, nil
+	}
+	var found []Finding
+	for _, r := range denied {
+		found = append(found, failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s", account, r), r.Grant(s.Account)...))
+	}
+	return found, nil
+}
+
+// chartPolicy is a ValidatingAdmissionPolicy of the chart, and what follows from its absence.
+type chartPolicy struct{ name, without string }
+
+// policies returns those that the chart makes.
+func (s Settings) policies() []chartPolicy {
+	base := s.Service + "-" + s.Namespace
+	all := []chartPolicy{
+		{base + "-namespaces", "Pillion's token may change all of a namespace"},
+		{base + "-labels", "whoever may write a namespace may set its label " + templates.InjectionLabel(s.Prefix)},
+		{base + "-selectors", "a workload that selects its pods by a label of Pillion's is not refused, and creates pods without end"},
+	}
+	if s.Publishes {
+		all = append(all, chartPolicy{base + "-cabundle", "Pillion's token may change all of its webhook configurations"})
+	}
+	if s.ProofNamespace != "" {
+		all = append(all, chartPolicy{base + "-proof", "Pillion's token may run pods in namespace " + s.ProofNamespace})
+	}
+	if s.MirrorPolicy != "" {
+		all = append(all, chartPolicy{s.MirrorPolicy, "Pillion's token may write any SidecarTemplate"})
+	}
+	return all
+}
+
+func policiesThere(f *Facts, s Settings) ([]Finding, error) {
+	all, err := f.Policies.get()
+	if err != nil {
+		return nil, err
+	}
+	own := s.policies()
+	if !slices.ContainsFunc(own, func(p chartPolicy) bool {
+		return slices.ContainsFunc(all, func(there Policy) bool { return there.Name == p.name })
+	}) {
+		return []Finding{warning("none of the chart's ValidatingAdmissionPolicies is there: with rbac.admissionPolicy=false whoever steals Pillion's token is a cluster admin in effect, and whoever may write a namespace may set the label "+
+			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}, nil
+	}
+	var found []Finding
+	for _, p := range own {
+		place := slices.IndexFunc(all, func(there Policy) bool { return there.Name == p.name })
+		switch {
+		case place < 0:
+			found = append(found, warning(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing: %s", p.name, p.without), s.restore()...))
+		case !all[place].Denies:
+			found = append(found, warning(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.restore()...))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,68 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Style is what a piece of a report is: a heading, a command, or a result.
+type Style string
+
+// The styles beside the results.
+const (
+	Heading Style = "heading"
+	Command Style = "command"
+)
+
+// Results are all results, in the order in which they are counted for people.
+var Results = []Result{OK, Warning, Failed, Skipped}
+
+const (
+	lineWidth = 80
+	// indent is where sentences begin.
+	indent = 10
+)
+
+// Write prints a report. No line of words is longer than 80 columns; commands are not broken, so
+// that they can be copied. Paint may colour a piece of text, and adds no width to it.
+func Write(w io.Writer, r Report, strict bool, paint func(style Style, text string) string) error {
+	var out strings.Builder
+	section := ""
+	for _, o := range r.Outcomes {
+		if o.Section != section {
+			if section != "" {
+				out.WriteByte('\n')
+			}
+			section = o.Section
+			fmt.Fprintln(&out, paint(Heading, section))
+		}
+		findings := o.Findings
+		if len(findings) == 0 {
+			findings = []Finding{{Result: OK, Says: o.Well}}
+		}
+		for _, f := range findings {
+			lines := show.Wrap(show.Plain(f.Says), lineWidth-indent)
+			fmt.Fprintf(&out, "  %s %s\n", paint(Style(f.Result), fmt.Sprintf("%-7s", f.Result)), lines[0])
+			for _, line := range lines[1:] {
+				fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
+			}
+			for _, command := range f.Remedy {
+				fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(Command, show.Plain(command)))
+			}
+		}
+	}
+	verdict := paint(Style(OK), "sound")
+	if !r.Sound(strict) {
+		verdict = paint(Style(Failed), "not sound")
+	}
+	var counts []string
+	for _, result := range Results {
+		counts = append(counts, fmt.Sprintf("%d %s", r.Count(result), result))
+	}
+	fmt.Fprintf(&out, "\nThe installation is %s: %s.\n", verdict, strings.Join(counts, ", "))
+	_, err := io.WriteString(w, out.String())
+	return err
+}

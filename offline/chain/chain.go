@@ -1,0 +1,272 @@
+package chain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Objects are a cluster's webhook configurations and admission policies.
+type Objects struct {
+	MutatingPolicies   []admissionv1.MutatingAdmissionPolicy
+	MutatingBindings   []admissionv1.MutatingAdmissionPolicyBinding
+	Mutating           []admissionv1.MutatingWebhookConfiguration
+	ValidatingPolicies []admissionv1.ValidatingAdmissionPolicy
+	ValidatingBindings []admissionv1.ValidatingAdmissionPolicyBinding
+	Validating         []admissionv1.ValidatingWebhookConfiguration
+}
+
+// Phase is a part of the way of a pod through an API server. Phases come in this order.
+type Phase string
+
+const (
+	MutatingPolicies   Phase = "mutating policies"
+	MutatingWebhooks   Phase = "mutating webhooks"
+	ValidatingPolicies Phase = "validating policies"
+	ValidatingWebhooks Phase = "validating webhooks"
+)
+
+// Meets says whether a pod meets a webhook or a policy.
+type Meets string
+
+const (
+	Yes Meets = "yes"
+	No  Meets = "no"
+	// Depends: on something that is not known, which [Link.Why] names.
+	Depends Meets = "depends"
+)
+
+// Link is one webhook or policy.
+type Link struct {
+	Phase Phase `json:"phase"`
+	// Configuration is the object that has it, as KIND/NAME, and Name the webhook in it.
+	Configuration string `json:"configuration"`
+	Name          string `json:"name,omitempty"`
+	// Own: it is Pillion's.
+	Own   bool  `json:"own"`
+	Meets Meets `json:"meets"`
+	// Why says which rule or selector decided.
+	Why string `json:"why"`
+	// FailurePolicy is Fail or Ignore, TimeoutSeconds how long a webhook may take.
+	FailurePolicy  string `json:"failurePolicy"`
+	TimeoutSeconds int32  `json:"timeoutSeconds,omitempty"`
+	// Again says whether it is called again once a later one has changed the pod.
+	Again bool `json:"calledAgain"`
+	// Actions are what a validating policy's bindings do with a violation.
+	Actions []string `json:"actions,omitempty"`
+	// Calls is where the API server finds a webhook.
+	Calls string `json:"calls,omitempty"`
+	// Sees says what Pillion sees of it, and it of Pillion.
+	Sees string `json:"sees"`
+}
+
+// Chain is what a pod meets.
+type Chain struct {
+	// Links are in the order of the calls. Policies of one phase have no order among each
+	// other, and validating webhooks are called at the same time; both are sorted by name.
+	Links []Link `json:"links"`
+	// Notes say what cannot be known.
+	Notes []string `json:"notes"`
+}
+
+// Input is a pod that is created.
+type Input struct {
+	Objects
+	// Pod is the pod as it is created, After the pod with what Pillion puts in.
+	Pod, After map[string]any
+	Namespace  templates.Namespace
+	// Prefix is Pillion's.
+	Prefix string
+}
+
+// hidden is what the API does not show.
+const hidden = "webhooks and policies of manifests on the API servers' disks (staticManifestsDir of their admission configuration, Kubernetes 1.36 and later; their names end in .static.k8s.io) are not in the API: " +
+	"no command can list them. They come first in each phase. The metrics apiserver_admission_webhook_admission_duration_seconds and apiserver_validating_admission_policy_check_total of the API servers name those that were called"
+
+// builtIn is what no object configures.
+const builtIn = "the API server's own admission plugins (LimitRanger, ServiceAccount, Priority, DefaultTolerationSeconds and others before the first phase, PodSecurity and ResourceQuota with the validating ones) are no objects, and are not listed"
+
+// Of returns what the pod meets. An error means that the pod cannot be read.
+func Of(in Input) (Chain, error) {
+	before, err := newJudge(in.Namespace, in.Pod)
+	if err != nil {
+		return Chain{}, err
+	}
+	after := before
+	if in.After != nil {
+		if after, err = newJudge(in.Namespace, in.After); err != nil {
+			return Chain{}, err
+		}
+	}
+	b := builder{Input: in}
+	b.mutatingPolicies(before)
+	b.mutatingWebhooks(before, after)
+	b.validatingPolicies(after)
+	b.validatingWebhooks(after)
+	c := Chain{Links: append([]Link{}, b.links...), Notes: []string{}}
+	b.sees(c.Links)
+	c.Notes = append(c.Notes, b.notes(c.Links)...)
+	return c, nil
+}
+
+// builder gathers the links.
+type builder struct {
+	Input
+	links []Link
+}
+
+func (b *builder) add(l Link) { b.links = append(b.links, l) }
+
+func (b *builder) mutatingPolicies(j *judge) {
+	slices.SortFunc(b.Objects.MutatingPolicies, func(x, y admissionv1.MutatingAdmissionPolicy) int { return cmp.Compare(x.Name, y.Name) })
+	for _, p := range b.Objects.MutatingPolicies {
+		var bindings []binding
+		for _, o := range b.MutatingBindings {
+			if o.Spec.PolicyName == p.Name {
+				bindings = append(bindings, binding{name: o.Name, resources: o.Spec.MatchResources})
+			}
+		}
+		l := Link{Phase: MutatingPolicies, Configuration: "MutatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy), Again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy}
+		l.Meets, l.Why, _ = j.policy(p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, bindings)
+		b.add(l)
+	}
+}
+
+func (b *builder) validatingPolicies(j *judge) {
+	slices.SortFunc(b.Objects.ValidatingPolicies, func(x, y admissionv1.ValidatingAdmissionPolicy) int { return cmp.Compare(x.Name, y.Name) })
+	for _, p := range b.Objects.ValidatingPolicies {
+		var bindings []binding
+		for _, o := range b.ValidatingBindings {
+			if o.Spec.PolicyName == p.Name {
+				bindings = append(bindings, binding{name: o.Name, resources: o.Spec.MatchResources, actions: o.Spec.ValidationActions})
+			}
+		}
+		l := Link{Phase: ValidatingPolicies, Configuration: "ValidatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy)}
+		l.Meets, l.Why, l.Actions = j.policy(p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, bindings)
+		b.add(l)
+	}
+}
+
+// mutatingWebhooks adds the webhooks in the order of their calls. Those after Pillion's meet the
+// pod with what Pillion put in.
+func (b *builder) mutatingWebhooks(before, after *judge) {
+	slices.SortStableFunc(b.Mutating, func(x, y admissionv1.MutatingWebhookConfiguration) int { return cmp.Compare(x.Name, y.Name) })
+	j := before
+	for _, c := range b.Mutating {
+		for _, w := range c.Webhooks {
+			l := Link{
+				Phase: MutatingWebhooks, Configuration: "MutatingWebhookConfiguration/" + c.Name, Name: w.Name, FailurePolicy: failure(w.FailurePolicy), TimeoutSeconds: seconds(w.TimeoutSeconds),
+				Again: w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, Calls: where(w.ClientConfig), Own: b.own(w.Name),
+			}
+			l.Meets, l.Why = j.webhook(w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
+			b.add(l)
+			if l.Own && l.Meets == Yes {
+				j = after
+			}
+		}
+	}
+}
+
+func (b *builder) validatingWebhooks(j *judge) {
+	slices.SortStableFunc(b.Validating, func(x, y admissionv1.ValidatingWebhookConfiguration) int { return cmp.Compare(x.Name, y.Name) })
+	for _, c := range b.Validating {
+		for _, w := range c.Webhooks {
+			l := Link{
+				Phase: ValidatingWebhooks, Configuration: "ValidatingWebhookConfiguration/" + c.Name, Name: w.Name, FailurePolicy: failure(w.FailurePolicy), TimeoutSeconds: seconds(w.TimeoutSeconds),
+				Calls: where(w.ClientConfig), Own: b.own(w.Name),
+			}
+			l.Meets, l.Why = j.webhook(w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
+			b.add(l)
+		}
+	}
+}
+
+// own reports whether a webhook is Pillion's, by its name: API servers want names of webhooks to
+// be domains, and Pillion's end in its prefix.
+func (b *builder) own(name string) bool {
+	return strings.HasSuffix(name, "."+cmp.Or(b.Prefix, templates.DefaultPrefix))
+}
+
+// sees says of each link what Pillion and it see of each other.
+func (b *builder) sees(links []Link) {
+	first := slices.IndexFunc(links, func(l Link) bool { return l.Own && l.Phase == MutatingWebhooks && l.Meets != No })
+	again := first >= 0 && links[first].Again
+	for i := range links {
+		l := &links[i]
+		switch {
+		case l.Own:
+			l.Sees = "Pillion itself"
+		case l.Phase == ValidatingPolicies || l.Phase == ValidatingWebhooks:
+			l.Sees = "sees the final pod, with the sidecars; what it refuses Pillion cannot foretell"
+		case first < 0:
+			l.Sees = "Pillion is not called for this pod"
+		case i < first:
+			l.Sees = "before Pillion, which sees its changes; " + later(l.Again, "sees the sidecars only if it is called again", "never sees the sidecars: it is not called again")
+		default:
+			l.Sees = "after Pillion: sees the sidecars; " + later(again, "if it changes the pod, Pillion is called again and sees that", "Pillion never sees its changes")
+		}
+	}
+}
+
+func later(again bool, yes, no string) string {
+	if again {
+		return yes
+	}
+	return no
+}
+
+// notes say what the chain cannot.
+func (b *builder) notes(links []Link) []string {
+	notes := []string{hidden, builtIn}
+	var again []string
+	for _, l := range links {
+		if l.Meets != No && l.Again {
+			again = append(again, cmp.Or(l.Name, l.Configuration))
+		}
+	}
+	if len(again) > 0 {
+		notes = append(notes, fmt.Sprintf("called once more, if a later one or an admission plugin changes the pod after them: %s. Each is called twice at most", strings.Join(again, ", ")))
+	}
+	notes = append(notes, "labels, fields and names that another webhook or policy changes may decide otherwise about a selector or a matchCondition; only Pillion's changes are reckoned with")
+	return notes
+}
+
+func failure(p *admissionv1.FailurePolicyType) string {
+	if p == nil {
+		return string(admissionv1.Fail)
+	}
+	return string(*p)
+}
+
+func seconds(p *int32) int32 {
+	if p == nil {
+		return 10
+	}
+	return *p
+}
+
+// where says whom an API server calls.
+func where(c admissionv1.WebhookClientConfig) string {
+	switch {
+	case c.Service != nil:
+		return "service " + c.Service.Namespace + "/" + c.Service.Name
+	case c.URL != nil:
+		return *c.URL
+	}
+	return ""
+}
+
+// namespaceLabels are those that selectors see.
+func namespaceLabels(ns templates.Namespace) map[string]string {
+	all := map[string]string{corev1.LabelMetadataName: ns.Name}
+	for k, v := range ns.Labels {
+		all[k] = v
+	}
+	return all
+}

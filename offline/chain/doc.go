@@ -1,0 +1,10 @@
+// Package chain says which admission webhooks and policies a new pod meets, in the order in
+// which the API server calls them.
+//
+// In: the configurations as the API has them, a pod and its namespace. Out: a [Chain]. Rules and
+// matchConditions are judged by Kubernetes' own code (k8s.io/apiserver), so CEL means here what
+// it means there. What depends on who creates the pod, on an authorizer or on a policy's
+// parameters is not guessed.
+//
+// May import: templates, k8s.io/{api,apimachinery,apiserver}. No net/http and no client.
+package chain

@@ -1,0 +1,10 @@
+// Package explain says why a pod gets its sidecars, or does not: for people within the width
+// of a terminal, and for machines as JSON, both from one structure.
+//
+// In: the outcome of [injector.Pipeline.Inject] for a request that says Explain, and how a pod
+// that exists compares with a new one ([standing.Standing]). Out: a [Report] and its text. No
+// fact is cut: what does not fit a line goes on in the next.
+//
+// May import: injector and what it imports, injector/standing, offline/predict, templates. No
+// net/http and no client.
+package explain

@@ -1,0 +1,202 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Levels of a parameter beside those of [templates.Origin].
+const (
+	installer = "Installer"
+	// maybeInstaller: the installer's values change the template, and cannot be read.
+	maybeInstaller = "Default, unless the installer sets another"
+)
+
+// StateUnknown is the state of a template of which it is not known whether a new pod gets it.
+const StateUnknown standing.State = "unknown"
+
+// Input is one pod, and what became of it.
+type Input struct {
+	// Name is the object that holds the pod, as KIND/NAME.
+	Name, Namespace string
+	// Unknown says why the namespace's annotations are not known, "" if they are.
+	Unknown  string
+	Outcome  injector.Outcome
+	Troubles []predict.Trouble
+	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
+	// of which the comparison means nothing.
+	Standing *standing.Standing
+	// Templates are those in force.
+	Templates *templates.Set
+	// Values are the installer's. Defaults of theirs take the place of the templates'.
+	Values map[string]any
+	// Keys are the findings of [keys.Check].
+	Keys []keys.Finding
+	// Approximate are templates that were compiled without the installer's values, which
+	// change them.
+	Approximate map[string]string
+}
+
+// Of explains one pod.
+func Of(in Input) Pod {
+	p := Pod{
+		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
+		Refused: !in.Outcome.Allowed || slices.ContainsFunc(in.Troubles, func(t predict.Trouble) bool { return t.Refused }),
+		Rules:   []Rule{}, NotAsked: []string{}, Templates: []Template{}, Standings: []Standing{}, Differences: []string{},
+		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
+		Warnings: append([]string{}, in.Outcome.Warnings...), Troubles: append([]predict.Trouble{}, in.Troubles...), Notes: []string{}, Keys: Sentences(in.Keys),
+	}
+	for _, t := range in.Outcome.Templates {
+		if t.Code == reason.NotRequested {
+			p.NotAsked = append(p.NotAsked, t.Name)
+		}
+		p.Templates = append(p.Templates, Template{Name: t.Name, Hash: t.Hash, Code: t.Code, Why: t.Why, Parameters: in.parameters(t)})
+	}
+	for _, s := range in.Outcome.Steps {
+		if s.Template != "" && slices.Contains(p.NotAsked, s.Template) {
+			continue
+		}
+		if s.Level == policy.Namespace && in.Unknown != "" {
+			s.Input = in.Unknown
+		}
+		p.Rules = append(p.Rules, Rule{Rule: s.Rule, Input: s.Input, Result: s.Result})
+	}
+	if s := in.Standing; s != nil {
+		for _, t := range s.Templates {
+			if t.Has != "" || t.Gets != "" {
+				p.Standings = append(p.Standings, Standing{Template: t.Name, State: t.State, Has: t.Has, Gets: t.Gets, Code: t.Code})
+			}
+		}
+		for _, place := range s.Places {
+			text := place.String()
+			if len(place.Templates) > 0 {
+				text += " (" + strings.Join(place.Templates, ", ") + ")"
+			}
+			p.Differences = append(p.Differences, text)
+		}
+	}
+	p.Verdict = p.verdict(in)
+	return p
+}
+
+// Sentences returns findings as sentences, an empty list for none.
+func Sentences(found []keys.Finding) []string {
+	all := []string{}
+	for _, f := range found {
+		all = append(all, f.String())
+	}
+	return all
+}
+
+// Concerned reports whether a template is in an outcome for another reason than that it exists.
+func Concerned(out injector.Outcome) func(template string) bool {
+	return func(template string) bool {
+		return slices.ContainsFunc(out.Templates, func(t injector.TemplateOutcome) bool { return t.Name == template && t.Code != reason.NotRequested })
+	}
+}
+
+// parameters returns a template's, by name.
+func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
+	all := []Parameter{}
+	annotations := map[string]string{}
+	if e, ok := in.Templates.Get(t.Name); ok && e.Template != nil && len(t.Params) > 0 {
+		for _, p := range e.Template.Parameters() {
+			annotations[p.Name] = p.Annotation
+		}
+	}
+	defaults, _ := in.Values["defaults"].(map[string]any)
+	installers, _ := defaults[t.Name].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
+		from := string(t.Origins[name])
+		if _, set := installers[name]; set && t.Origins[name] == "Default" {
+			from = installer
+		}
+		if _, approximate := in.Approximate[t.Name]; approximate && from == "Default" {
+			from = maybeInstaller
+		}
+		all = append(all, Parameter{Name: name, Annotation: annotations[name], Value: t.Params[name], From: from})
+	}
+	return all
+}
+
+// verdict says whether a new pod is injected, or how a pod that exists compares with a new
+// one. It has the reason code for a pod that is created now.
+func (p Pod) verdict(in Input) string {
+	byCluster := ""
+	if in.Outcome.Allowed && p.Refused {
+		byCluster = ", and then refused by the cluster"
+	}
+	if in.Standing != nil {
+		return p.verdictOfOne(in, byCluster)
+	}
+	switch {
+	case !in.Outcome.Allowed:
+		return fmt.Sprintf("refused (%s)", in.Outcome.Code)
+	case in.Outcome.Code == reason.Injected:
+		return fmt.Sprintf("injected (%s)%s", in.Outcome.Code, byCluster)
+	}
+	return fmt.Sprintf("admitted as it is (%s)", in.Outcome.Code)
+}
+
+// verdictOfOne is the verdict of a pod that exists.
+func (p Pod) verdictOfOne(in Input, byCluster string) string {
+	behind := Behind(in.Standing)
+	has := slices.ContainsFunc(p.Standings, func(s Standing) bool { return s.Has != "" })
+	now := "not injected"
+	if has {
+		now = "injected"
+	}
+	switch {
+	case !in.Outcome.Allowed:
+		return fmt.Sprintf("%s; created now it would be refused (%s)", now, in.Outcome.Code)
+	case behind != "" && has:
+		return fmt.Sprintf("injected, and %s; created now: %s%s", behind, in.Outcome.Code, byCluster)
+	case behind != "":
+		return fmt.Sprintf("not injected; %s; created now: %s%s", behind, in.Outcome.Code, byCluster)
+	case in.Outcome.Code == reason.Injected && byCluster != "":
+		return fmt.Sprintf("injected already; created now: %s%s", in.Outcome.Code, byCluster)
+	case in.Outcome.Code == reason.Injected:
+		return fmt.Sprintf("injected already, nothing to change (%s)", in.Outcome.Code)
+	case has:
+		return fmt.Sprintf("injected; created now it would be admitted as it is (%s)", in.Outcome.Code)
+	}
+	return fmt.Sprintf("admitted as it is (%s)", in.Outcome.Code)
+}
+
+// Behind says how a pod differs from one that is created now, "" if it does not, or is none.
+func Behind(s *standing.Standing) string {
+	if s == nil {
+		return ""
+	}
+	var parts []string
+	for _, state := range []standing.State{standing.Outdated, standing.Missing} {
+		if names := standing.Named(s.Templates, state); len(names) > 0 {
+			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Value returns a parameter's value, or one of a pod, as an annotation or JSON has it.
+func Value(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	encoded, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(encoded)
+}

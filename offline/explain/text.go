@@ -1,0 +1,334 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
+)
+
+// Text writes the report for people.
+func (r Report) Text(w io.Writer, s Style) error {
+	l := newLayout(s)
+	for i, ns := range r.Namespaces {
+		if i > 0 {
+			l.blank()
+		}
+		ns.text(l)
+	}
+	for i, p := range r.Pods {
+		if i > 0 || len(r.Namespaces) > 0 {
+			l.blank()
+		}
+		p.text(l)
+	}
+	if len(r.Notes) > 0 {
+		l.blank()
+		for _, note := range r.Notes {
+			l.text(0, "note: "+note, yellow)
+		}
+	}
+	_, err := io.WriteString(w, l.b.String())
+	return err
+}
+
+func (n Namespace) text(l *layout) {
+	l.heading("Namespace/" + n.Name)
+	rows := []row{{label: "called", text: n.Called}}
+	for _, key := range slices.Sorted(maps.Keys(n.Annotations)) {
+		rows = append(rows, row{label: "annotation", text: fmt.Sprintf("%s: %q", key, n.Annotations[key])})
+	}
+	if len(n.Annotations) == 0 {
+		rows = append(rows, row{label: "annotations", text: "none under Pillion's prefix"})
+	}
+	for _, k := range n.Keys {
+		rows = append(rows, row{label: "warning", text: k, colour: yellow})
+	}
+	l.rows(2, rows)
+}
+
+func (p Pod) text(l *layout) {
+	l.text(0, fmt.Sprintf("%s in namespace %s: %s", p.Name, p.Namespace, p.Verdict), p.colour())
+	if p.Called != nil {
+		l.heading("Is Pillion called")
+		rows := []row{{label: "now", text: p.Called.Why, colour: calledColour(*p.Called)}}
+		if p.Called.Then != "" {
+			rows = append(rows, row{label: "then", text: p.Called.Then})
+		}
+		l.rows(2, rows)
+	}
+	p.standings(l)
+	p.rules(l)
+	p.parameters(l)
+	p.effects(l)
+	p.running(l)
+	p.dryRun(l)
+	p.says(l)
+	if p.Chain != nil {
+		chainText(l, *p.Chain)
+	}
+}
+
+func (p Pod) colour() colour {
+	switch {
+	case p.Refused:
+		return red
+	case Behind(&standing.Standing{Templates: p.standing()}) != "":
+		return yellow
+	case p.Code == reason.Injected:
+		return green
+	}
+	return bold
+}
+
+func (p Pod) standing() []standing.Template {
+	var all []standing.Template
+	for _, s := range p.Standings {
+		all = append(all, standing.Template{Name: s.Template, State: s.State})
+	}
+	return all
+}
+
+func calledColour(c Called) colour {
+	switch {
+	case !c.Known:
+		return yellow
+	case c.Now:
+		return green
+	}
+	return plain
+}
+
+func (p Pod) standings(l *layout) {
+	if len(p.Standings) == 0 {
+		return
+	}
+	l.heading("This pod, against one that is created now")
+	var rows []row
+	for _, s := range p.Standings {
+		rows = append(rows, s.row())
+	}
+	for _, d := range p.Differences {
+		rows = append(rows, row{label: "differs", text: d})
+	}
+	l.rows(2, rows)
+}
+
+func (s Standing) row() row {
+	r := row{label: s.Template}
+	switch s.State {
+	case standing.Current:
+		r.text, r.colour = "injected already, version "+s.Has, green
+	case standing.Outdated:
+		r.text, r.colour = fmt.Sprintf("outdated: the pod has version %s, a new one gets %s", s.Has, s.Gets), yellow
+		if s.Has == s.Gets {
+			r.text = fmt.Sprintf("outdated: version %s with other parameters, or changed since", s.Has)
+		}
+	case standing.Missing:
+		r.text, r.colour = "missing: a new pod gets version "+s.Gets, yellow
+	case StateUnknown:
+		r.text = "the pod has version " + s.Has
+	case standing.Dropped:
+		r.text = fmt.Sprintf("the pod has version %s, and a new one does not get it (%s)", s.Has, s.Code)
+	default:
+		r.text, r.colour = fmt.Sprintf("the pod has version %s, and a new one would be refused (%s)", s.Has, s.Code), red
+	}
+	return r
+}
+
+// ofTemplate begins the names of rules about one template.
+const ofTemplate = "template "
+
+func (p Pod) rules(l *layout) {
+	if len(p.Rules) > 0 {
+		l.heading("Rules")
+	}
+	var rows []row
+	for i := 0; i < len(p.Rules); i++ {
+		r := p.Rules[i]
+		// What one rule says of many templates is said once.
+		var names []string
+		for ; i < len(p.Rules) && p.Rules[i].Input == r.Input && p.Rules[i].Result == r.Result && strings.HasPrefix(p.Rules[i].Rule, ofTemplate); i++ {
+			names = append(names, strings.TrimPrefix(p.Rules[i].Rule, ofTemplate))
+		}
+		label := r.Rule
+		if len(names) > 0 {
+			i--
+		}
+		text := r.Input + " → " + r.Result
+		switch {
+		case len(names) > 1 && len(names) == len(p.Templates):
+			label = "all templates"
+		case len(names) > 1:
+			label, text = "templates", text+": "+strings.Join(names, ", ")
+		}
+		rows = append(rows, row{label: label, text: text})
+	}
+	if len(p.NotAsked) > 0 {
+		rows = append(rows, row{label: "not asked for", text: fmt.Sprintf("%s (%s)", strings.Join(p.NotAsked, ", "), reason.NotRequested), colour: dim})
+	}
+	l.rows(2, rows)
+}
+
+func (p Pod) parameters(l *layout) {
+	for _, t := range p.Templates {
+		if len(t.Parameters) == 0 {
+			continue
+		}
+		l.heading("Parameters of " + t.Name)
+		var rows []row
+		for _, parameter := range t.Parameters {
+			from := parameter.From
+			if from == "Namespace" || from == "Pod" {
+				from += ", " + parameter.Annotation
+			}
+			rows = append(rows, row{label: parameter.Name, text: fmt.Sprintf("%s (%s)", Value(parameter.Value), from)})
+		}
+		l.rows(2, rows)
+	}
+}
+
+func (p Pod) effects(l *layout) {
+	if len(p.Effects) > 0 {
+		l.heading("Merged into the pod")
+		var rows []row
+		for _, e := range p.Effects {
+			rows = append(rows, row{label: string(e.Effect), text: effectText(e)})
+		}
+		l.rows(2, rows)
+	}
+	if len(p.Kept) == 0 {
+		return
+	}
+	l.heading("Stays the pod's")
+	for _, k := range p.Kept {
+		wants := "wants nothing there"
+		if k.Wants != nil {
+			wants = "wants " + Value(k.Wants)
+		}
+		l.text(2, fmt.Sprintf("%s: %s; %s %s; %s", k.Path, Value(k.Has), k.Template, wants, keptText(k)), plain)
+	}
+}
+
+// keptText says why a value of the pod stays.
+func keptText(k merge.Kept) string {
+	switch k.Why {
+	case merge.KeptByNode:
+		return "the template says $onConflict: KeepPod there"
+	case merge.KeptByTemplate:
+		return "the template says onConflict: KeepPod"
+	case merge.KeptByOverridable:
+		return "the template is overridable, and the pod declares the container itself"
+	}
+	switch {
+	case strings.HasPrefix(k.Path, "metadata.labels"):
+		return "labels are the pod's author's"
+	case strings.HasPrefix(k.Path, "metadata.annotations"):
+		return "annotations are the pod's author's"
+	case strings.Contains(k.Path, ".env["):
+		return "variables of the pod's own containers are its author's"
+	}
+	return "mounts of the pod's own containers are its author's"
+}
+
+func effectText(e merge.PlaceEffect) string {
+	text := e.Path
+	was, now := scalar(e.Was), scalar(e.Now)
+	switch {
+	case e.Effect == merge.Same, e.Effect == merge.Removed, e.Effect == merge.Derived:
+		text += was
+	case was != "" && now != "":
+		text += was + " →" + strings.TrimPrefix(now, ":")
+	default:
+		text += now
+	}
+	if image, ok := imageOf(e.Now); ok && e.Effect == merge.Added {
+		text += ": image " + image
+	}
+	return text + " (" + strings.Join(e.Templates, ", ") + ")"
+}
+
+// scalar returns a value that is no object and no list, for behind a path.
+func scalar(v any) string {
+	switch v.(type) {
+	case nil, map[string]any, []any:
+		return ""
+	}
+	return ": " + Value(v)
+}
+
+func imageOf(v any) (string, bool) {
+	object, _ := v.(map[string]any)
+	image, ok := object["image"].(string)
+	return image, ok
+}
+
+func (p Pod) running(l *layout) {
+	r := p.Running
+	if r == nil {
+		return
+	}
+	l.heading("Its pods now")
+	if r.Unread != "" {
+		l.text(2, r.Unread, yellow)
+		return
+	}
+	l.text(2, fmt.Sprintf("%d pods, %d as they would be created now, %d not", r.Pods, r.Current, len(r.Behind)), plain)
+	var rows []row
+	for _, pod := range r.Behind {
+		rows = append(rows, row{label: pod.Name, text: pod.Says, colour: yellow})
+	}
+	l.rows(2, rows)
+	if r.Remedy != "" {
+		l.text(2, "new pods: "+r.Remedy, plain)
+	}
+}
+
+func (p Pod) dryRun(l *layout) {
+	d := p.DryRun
+	if d == nil {
+		return
+	}
+	l.heading("The API server's answer to a dry run")
+	c := green
+	if !d.Allowed {
+		c = red
+	}
+	l.text(2, d.Says, c)
+	for _, w := range d.Warnings {
+		l.text(2, "warning: "+w, yellow)
+	}
+}
+
+// says writes the sentences.
+func (p Pod) says(l *layout) {
+	for _, k := range p.Keys {
+		l.text(0, "warning: "+k, yellow)
+	}
+	for _, w := range p.Warnings {
+		// What stays has been said, with both values.
+		if !slices.ContainsFunc(p.Kept, func(k merge.Kept) bool {
+			return strings.HasPrefix(w, fmt.Sprintf("template %s: %s: ", k.Template, k.Path))
+		}) {
+			l.text(0, "warning: "+w, yellow)
+		}
+	}
+	if p.Message != "" {
+		l.text(0, "refused: "+p.Message, red)
+	}
+	for _, t := range p.Troubles {
+		if t.Refused {
+			l.text(0, "refused: "+t.String(), red)
+		} else {
+			l.text(0, "warning: "+t.String(), yellow)
+		}
+	}
+	for _, note := range p.Notes {
+		l.text(0, "note: "+note, yellow)
+	}
+}

@@ -47,9 +47,15 @@ type serveConfig struct {
 	InUseRecord           string
 	AllowMissingTemplates []string
 	ReadWorkloads         bool
-	WebhookScope          string
+	// MirrorPolicy is the ValidatingAdmissionPolicy that owns the mirrors of templates, and
+	// MirrorRevision the version of the release that this replica is of.
+	MirrorPolicy, MirrorRevision string
+	WebhookScope                 string
 	// CountEvery is the time between two looks at the pods, 0 for none.
 	CountEvery time.Duration
+	// Preview: workloads and namespaces are previewed; PreviewLimits: what limits their pods is
+	// read for it.
+	Preview, PreviewLimits bool
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
@@ -100,7 +106,11 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
 	f.Bool("read-workloads", false, "list workloads and pods when a SidecarTemplate is deleted, and refuse where they name it")
+	f.String("mirror-policy", "", "ValidatingAdmissionPolicy that holds Pillion to mirrors: the templates of --library and --templates are shown as read-only SidecarTemplates, which the policy owns (empty: they are not shown)")
+	f.String("mirror-revision", "", "what the annotation PREFIX/mirror-revision of --mirror-policy says to replicas of this version of the release; others write no mirrors")
 	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
+	f.Bool("preview", true, "answer at /preview, with warnings only, what the pods of a workload or a namespace will meet")
+	f.Bool("preview-limits", false, "list the LimitRanges and ResourceQuotas of a namespace for previews, which say then what they refuse because of a sidecar")
 	f.Duration("count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
@@ -133,9 +143,10 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
 		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), UninstallMarker: v.GetString("uninstall-marker"), enforcementConfig: readEnforcement(v),
 		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
-		ReadWorkloads: v.GetBool("read-workloads"), peersConfig: readPeersConfig(v),
+		ReadWorkloads: v.GetBool("read-workloads"), MirrorPolicy: v.GetString("mirror-policy"), MirrorRevision: v.GetString("mirror-revision"), peersConfig: readPeersConfig(v),
 		ReviewTimeout: v.GetDuration("review-timeout"), WebhookScope: v.GetString("webhook-scope"),
 		CountEvery: v.GetDuration("count-pods-every"),
+		Preview:    v.GetBool("preview"), PreviewLimits: v.GetBool("preview-limits"),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
 		c.MemoryLimit = q.Value()
@@ -210,6 +221,10 @@ func list(v *viper.Viper, key string) []string {
 	return items
 }
 
+// maxPrefix is the longest annotation prefix: TEMPLATE.PREFIX begins keys of annotations and
+// labels, which the API gives 253 characters, and a template's name has 63 at most.
+const maxPrefix = 253 - len(".") - validation.DNS1123LabelMaxLength
+
 func (c serveConfig) validate() error {
 	var problems []error
 	wrong := func(setting string, value any, allowed string) {
@@ -225,8 +240,8 @@ func (c serveConfig) validate() error {
 			wrong(setting, name, "required is a name of lower case letters, digits and dashes")
 		}
 	}
-	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 {
-		wrong("annotation-prefix", c.AnnotationPrefix, "allowed is a DNS name of lower case letters, digits, dashes and dots")
+	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 || len(c.AnnotationPrefix) > maxPrefix {
+		wrong("annotation-prefix", c.AnnotationPrefix, fmt.Sprintf("allowed is a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
 	}
 	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
 		wrong("in-use-record", c.InUseRecord, "allowed is the name of a ConfigMap, or nothing")

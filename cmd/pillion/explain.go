@@ -1,220 +1,233 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pillion-dev/pillion/injector/policy"
-	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/offline/explain"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
 )
 
+// explainCommand has the flags of the command.
+type explainCommand struct {
+	given  offline
+	where  clusterFlags
+	output string
+	colour string
+	chain  bool
+}
+
 func newExplainCommand() *cobra.Command {
-	var o offline
-	var output string
+	var c explainCommand
 	cmd := &cobra.Command{
-		Use:   "explain -f FILE",
+		Use:   "explain pod/NAME | deploy/NAME | ns/NAME | -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
-		Long: `Explain shows for each pod of a file every rule of the decision, its input and its
-result, and the outcome for each template. Give the pod's namespace with
---namespace-file: its annotations count.
+		Long: `Explain shows each rule of the decision with its input and its result, each parameter
+with the level that it came from, what is merged where, what stays the pod's, and what
+refuses the pod afterwards: the API's rules, Pod Security, LimitRanges and quotas.
 
-For a pod that exists already, explain compares its record with the templates that it
-would get if it were created now: injected already, outdated (with both hashes), or
-missing.
+  pod/NAME     a pod that exists: what it has against what it would get now (injected
+               already, outdated, missing), and whether Pillion was called for it
+  deploy/NAME  the pod that a workload creates, and how its running pods stand; also
+               sts, ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the same
+  ns/NAME      a namespace: its label and annotations, and what a plain pod gets there
+  -f FILE      the pods of a file, by files alone: --templates, --values, --namespace-file.
+               With --cluster, by the cluster's templates, values and namespaces
 
-It also says what refuses the pod after its injection: the API's rules, the namespace's
-Pod Security level, and its LimitRanges and ResourceQuotas, if --namespace-file has them.`,
-		Example: `  kubectl get ns shop -o yaml >ns.yaml
-  kubectl -n shop get pod web -o yaml | pillion explain -f - --namespace-file ns.yaml`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("output %q; allowed are text, json", output)}
-			}
-			s, err := o.open(cmd)
-			if err != nil {
-				return err
-			}
-			pods, explained := 0, []explainedPod{}
-			for _, d := range s.documents {
-				_, n, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-					out, err := s.outcome(cmd.Context(), p, true)
-					if err != nil {
-						return nil, err
-					}
-					ns, known := s.namespaces.of(p.Namespace)
-					key := o.prefix + "/status"
-					rec, _ := record.Parse(p.Object, key) // the run has warned of a record that cannot be read
-					e := explanation{pod: p, namespace: ns.Name, known: known, out: out, standings: standings(p.Object, rec, out.Outcome, s.set), statusKey: key}
-					if output == "json" {
-						explained = append(explained, e.object())
-						return p.Object, nil
-					}
-					return p.Object, e.write(cmd.OutOrStdout())
-				})
-				if err != nil {
-					return err
-				}
-				pods += n
-			}
-			s.warnOfTheRest(cmd.ErrOrStderr())
-			if pods == 0 {
-				return fmt.Errorf("reading %s: there is neither a pod nor a workload in it", o.file)
-			}
-			if output == "json" {
-				return writeExplained(cmd.OutOrStdout(), explained)
-			}
-			return nil
-		},
+With --chain, explain adds every mutating and validating webhook and policy that the pod
+meets, in the order in which API servers call them, and what Pillion sees of each.
+
+A cluster is read with your own rights. Templates, values, prefix and scope are the
+server's, from Pillion's Deployment, its ConfigMaps and the SidecarTemplates. Where you
+may not read them, explain takes the templates that the API shows, asks the API server
+for a dry run of the pod, and says what is missing and which command grants it.`,
+		Example: `  pillion explain -n shop deploy/web
+  pillion explain -n shop pod/web-5d8f7c9b6-x2x9q -o json
+  pillion explain ns/shop
+  pillion explain -n shop deploy/web --chain
+  pillion explain -f deployment.yaml --namespace-file namespace.yaml
+  pillion explain --cluster -n shop -f deployment.yaml`,
+		RunE: c.run,
 	}
-	o.podFlags(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.given.podFlags(cmd)
+	c.given.clusterFlag(cmd, &c.where)
+	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&c.chain, "chain", false, "add every admission webhook and policy that the pod meets, in the order of calls")
+	colourFlag(cmd.Flags(), &c.colour)
 	return cmd
 }
 
-// explanation has the facts that explain writes about one pod.
-type explanation struct {
-	pod       workload.Pod
-	namespace string
-	// known reports whether --namespace-file has the namespace.
-	known bool
-	out   foretold
-	// standings compare an existing pod with a new one. A new pod has none.
-	standings []standing.Template
-	statusKey string
-}
-
-func (e explanation) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s in namespace %s: %s\n", e.pod.Owner, e.namespace, e.verdict())
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "  RULE\tINPUT\tRESULT")
-	steps, others := e.steps()
-	for _, s := range steps {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", s.Rule, cell(s.Input), cell(s.Result))
+func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
+	if c.output != "text" && c.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
 	}
-	if err := table.Flush(); err != nil {
+	style, err := styleFor(cmd.OutOrStdout(), c.colour)
+	if err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		fmt.Fprintf(w, "  nothing asks for %s (%s)\n", strings.Join(others, ", "), reason.NotRequested)
+	targets, err := parseObjects(args)
+	if err != nil {
+		return err
 	}
-	now := ""
-	if len(e.standings) > 0 {
-		now = ", created now"
-		if err := writeStandings(w, e.standings); err != nil {
-			return err
-		}
-	}
-	for _, t := range e.out.Templates {
-		if len(t.Params) == 0 {
-			continue
-		}
-		var list []string
-		for _, name := range slices.Sorted(maps.Keys(t.Params)) {
-			list = append(list, fmt.Sprintf("%s=%s (%s)", name, shown(t.Params[name]), t.Origins[name]))
-		}
-		fmt.Fprintf(w, "  parameters of %s%s: %s\n", t.Name, now, strings.Join(list, ", "))
-	}
-	for _, warning := range e.out.Warnings {
-		fmt.Fprintf(w, "  warning: %s\n", warning)
-	}
-	if !e.out.Allowed {
-		fmt.Fprintf(w, "  refused: %s\n", e.out.Message)
-	}
-	for _, t := range e.out.troubles {
-		fmt.Fprintf(w, "  %s: %s\n", troubleWord(t), t)
-	}
-	for _, note := range e.notes() {
-		fmt.Fprintf(w, "  note: %s\n", note)
-	}
-	return nil
-}
-
-// verdict says whether a new pod is injected, or how an existing pod compares with a new
-// one. It ends in the reason code for a pod that is created now.
-func (e explanation) verdict() string {
-	changes := len(e.out.Operations) > 0
-	lag := behind(e.standings, changes)
+	var report explain.Report
 	switch {
-	case !e.out.Allowed:
-		return fmt.Sprintf("refused (%s)", e.out.Code)
-	case e.out.refused():
-		return fmt.Sprintf("injected (%s), and then refused by the cluster", e.out.Code)
-	case lag != "" && !slices.ContainsFunc(e.standings, func(t standing.Template) bool { return t.Has != "" }):
-		return fmt.Sprintf("not injected; %s; created now: %s", lag, e.out.Code)
-	case lag != "":
-		return fmt.Sprintf("injected, and %s; created now: %s", lag, e.out.Code)
-	case changes:
-		return fmt.Sprintf("injected (%s)", e.out.Code)
-	case e.out.Code == reason.Injected:
-		return fmt.Sprintf("injected already, nothing to change (%s)", e.out.Code)
+	case c.chain && len(targets) == 0 && !c.given.inCluster:
+		return usageError{errors.New("--chain is about a cluster: name an object of it, or add --cluster to -f")}
+	case len(targets) > 0 && c.given.file != "":
+		return usageError{fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
+	case len(targets) > 0:
+		report, err = c.live(cmd, targets)
+	case c.given.file == "":
+		return usageError{errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
+	default:
+		report, err = c.files(cmd)
 	}
-	return fmt.Sprintf("admitted as it is (%s)", e.out.Code)
+	if err != nil {
+		return err
+	}
+	if report.Notes == nil {
+		report.Notes = []string{}
+	}
+	if c.output == "json" {
+		return report.JSON(cmd.OutOrStdout())
+	}
+	return report.Text(cmd.OutOrStdout(), style)
 }
 
-// cell shortens a text for one cell of the table. The whole text is in a warning or the
-// refusal.
-func cell(text string) string {
-	text = strings.ReplaceAll(text, "\n", "; ")
-	if runes := []rune(text); len(runes) > maxCell {
-		return string(runes[:maxCell-1]) + "…"
+// files explains the pods of a file.
+func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
+	report := explain.Report{Pods: []explain.Pod{}}
+	s, err := c.given.open(cmd)
+	if err != nil {
+		return report, err
 	}
-	return text
+	if s.cluster != nil {
+		s.cluster.chain = c.chain
+	}
+	for _, d := range s.documents {
+		_, _, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
+			explained, err := s.explain(cmd.Context(), p)
+			if err == nil {
+				report.Pods = append(report.Pods, explained)
+			}
+			return p.Object, err
+		})
+		if err != nil {
+			return report, err
+		}
+	}
+	s.warnOfTheRest(cmd.ErrOrStderr())
+	if len(report.Pods) == 0 {
+		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.given.file)
+	}
+	if s.cluster != nil {
+		report.Notes = s.cluster.notes
+	}
+	return report, nil
 }
 
-// maxCell is the width of the widest cell, in characters.
-const maxCell = 120
-
-// steps returns the rules, and the templates that nothing asks for.
-func (e explanation) steps() (steps []policy.Step, others []string) {
-	for _, t := range e.out.Templates {
-		if t.Code == reason.NotRequested {
-			others = append(others, t.Name)
+// explain explains a pod of a file.
+func (s *session) explain(ctx context.Context, p workload.Pod) (explain.Pod, error) {
+	ns, known := s.namespaces.of(p.Namespace)
+	now, err := s.standing(ctx, p, ns.Name)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	created := p.Created(ns.Name)
+	if now != nil {
+		created = now.Base
+	}
+	out, err := s.outcomeOf(ctx, created, ns, injector.Request{Explain: true})
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	in := explain.Input{
+		Name: p.Owner, Namespace: ns.Name, Outcome: out.Outcome, Troubles: out.troubles, Standing: now,
+		Templates: s.set, Values: s.values,
+	}
+	if s.cluster != nil {
+		in.Approximate = s.cluster.settings.approximate
+	}
+	if !known {
+		in.Unknown = s.namespaces.unknown(ns.Name)
+	}
+	in.Keys = s.keysOf(p, ns, out.Outcome)
+	explained := explain.Of(in)
+	explained.Notes = append(explained.Notes, s.namespaces.notes[ns.Name]...)
+	if s.cluster == nil {
+		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
+	} else {
+		called := s.cluster.called(s.namespaces.live[ns.Name], created, nil)
+		explained.Called = &called
+		if err := s.cluster.link(ctx, &explained, ns, created, out.Pod); err != nil {
+			return explained, err
 		}
 	}
-	for _, s := range e.out.Steps {
-		if s.Template != "" && slices.Contains(others, s.Template) {
-			continue
-		}
-		if s.Level == policy.Namespace && !e.known {
-			s.Input = "not known: no --namespace-file has it"
-		}
-		steps = append(steps, s)
-	}
-	return steps, others
+	return explained, nil
 }
 
-// notes returns sentences about facts that the files do not have.
-func (e explanation) notes() []string {
+// keysOf finds the keys under the prefix that mean nothing, of a pod or of a workload and its
+// pod template.
+func (s *session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Outcome) []keys.Finding {
+	if s.cluster != nil && s.cluster.settings.set == nil {
+		return nil
+	}
+	rules := keys.Rules{Prefix: s.prefix, Templates: s.set, Namespace: ns.Labels, Concerned: explain.Concerned(out)}
+	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
+	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
+	var found []keys.Finding
+	if kind, _, _ := strings.Cut(p.Owner, "/"); kind != "Pod" && p.Holder() != nil {
+		of := keys.Object{Level: keys.Workload, Kind: kind, PodLabels: ofPod.Labels, PodAnnotations: ofPod.Annotations}
+		of.Labels, of.Annotations = metadataOf(p.Holder())
+		found = keys.Check(rules, of)
+	}
+	return append(found, keys.Check(rules, ofPod)...)
+}
+
+// metadataOf returns an object's labels and annotations.
+func metadataOf(object map[string]any) (labels, annotations map[string]string) {
+	u := unstructured.Unstructured{Object: object}
+	return u.GetLabels(), u.GetAnnotations()
+}
+
+// standing compares a pod of a file that exists, or has a record, with one that is created now.
+// A pod that is yet to be created has no standing.
+func (s *session) standing(ctx context.Context, p workload.Pod, namespace string) (*standing.Standing, error) {
+	metadata, _ := p.Object["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	rec, _ := record.Parse(p.Object, s.prefix+"/status") // the run warns of a record that cannot be read
+	if uid == "" && rec.Empty() {
+		return nil, nil
+	}
+	ns, _ := s.namespaces.of(namespace)
+	found, err := s.compare.Compare(ctx, p.Created(namespace), ns, s.set)
+	if err != nil || !found.Counts {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// fileNotes are about facts that the files do not have.
+func (s *session) fileNotes(namespace string, known bool, now *standing.Standing) []string {
 	var notes []string
-	if !e.known {
-		notes = append(notes, fmt.Sprintf("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", e.namespace))
+	if !known {
+		notes = append(notes, fmt.Sprintf("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace))
 	}
-	lost := standing.Named(e.standings, standing.Dropped)
-	if len(lost) > 0 {
-		notes = append(notes, fmt.Sprintf("%s was injected before (%s), and would not be injected with these files: check the namespace and --templates", strings.Join(lost, ", "), e.statusKey))
+	if now == nil {
+		return notes
+	}
+	for _, name := range standing.Named(now.Templates, standing.Dropped) {
+		notes = append(notes, fmt.Sprintf("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.prefix))
 	}
 	return notes
-}
-
-// shown returns a parameter's value as an annotation or JSON has it.
-func shown(value any) string {
-	if text, ok := value.(string); ok {
-		return text
-	}
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return string(encoded)
 }

@@ -49,19 +49,20 @@ func TestExplainSaysOfAnInjectedPodHowItDiffersFromOneThatIsCreatedNow(t *testin
 	}{
 		"the same templates": {before, before, []string{
 			`^Pod/web in namespace shop: injected already, nothing to change \(Injected\)\n`,
-			`(?m)^  side +([0-9a-f]+) +([0-9a-f]+) +injected already$`, `(?m)^  label +[0-9a-f]+ +[0-9a-f]+ +injected already$`,
+			`(?m)^  side +injected already, version [0-9a-f]+$`, `(?m)^  label +injected already, version [0-9a-f]+$`,
 		}, "outdated"},
 		"a newer version": {before, []string{"--namespace-file", "DIR/ns.yaml", "--templates", "DIR/new.yaml"}, []string{
 			`^Pod/web in namespace shop: injected, and outdated: side; created now: Injected\n`,
-			`(?m)^  side +[0-9a-f]+ +[0-9a-f]+ +outdated$`, `(?m)^  label +[0-9a-f]+ +[0-9a-f]+ +injected already$`,
-			`(?m)^  parameters of side, created now: image=registry.example.com/side:2 \(Default\)$`,
+			`(?m)^  side +outdated: the pod has version [0-9a-f]+, a new one gets\n +[0-9a-f]+$`, `(?m)^  label +injected already, version [0-9a-f]+$`,
+			`(?m)^  differs +spec.initContainers\[name=side\]`,
+			`(?m)^Parameters of side\n  image +registry.example.com/side:2 \(Default\)$`,
 		}, "injected (Injected)"},
 		"one more template": {[]string{"--namespace-file", "DIR/one.yaml", "--templates", "DIR/old.yaml"}, []string{"--namespace-file", "DIR/ns.yaml", "--templates", "DIR/new.yaml"}, []string{
-			`^Pod/web in namespace shop: injected, and outdated: side; missing: label; created now: Injected\n`,
-			`(?m)^  label +- +[0-9a-f]+ +missing$`,
+			`^Pod/web in namespace shop: injected, and outdated: side; missing: label; created\n +now: Injected\n`,
+			`(?m)^  label +missing: a new pod gets version [0-9a-f]+$`,
 		}, ""},
 		"one less template": {before, []string{"--namespace-file", "DIR/one.yaml", "--templates", "DIR/old.yaml"}, []string{
-			`(?m)^  label +[0-9a-f]+ +- +not injected now: NotRequested$`, `note: label was injected before \(pillion.dev/status\)`,
+			`(?m)^  label +the pod has version [0-9a-f]+, and a new one does not get it\n +\(NotRequested\)$`, `note: label was injected before \(pillion.dev/status\)`,
 		}, "outdated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func FuzzReplicasAnswers(f *testing.F) {
 		{"not ready:\ncertificates: missing\n", "pillion_certificate_problem{operation=\"publish\",object=\"secret a/b\"} 1\n"}, {`{"kind":"Status","message":"no endpoints"}`, "# TYPE a counter\na{b=\"\\n\"} NaN\n"},
 		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {"0", "{}"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
 		{"ok", "pillion_certificate_expiry_timestamp_seconds 1e300\npillion_certificate_rotations_total -1e300\n"}, {"ok", "pillion_certificate_published{configuration=\"a\tb\r\",kind=\"\"} 1e300\n"},
-		{"ok", "pillion_cache_age_seconds{cache=\"namespaces\"} NaN\npillion_cache_age_seconds{cache=\"templates\"} +Inf\npillion_pods_looked_at_timestamp_seconds 1e300\npillion_template_info{good=\"false\",hash=\"1\\n2\",template=\"a\"} 1\npillion_enforcement_proven 1\n"},
+		{"ok", "pillion_cache_age_seconds{cache=\"namespaces\"} NaN\npillion_cache_age_seconds{cache=\"templates\"} +Inf\npillion_survey_last_success_timestamp_seconds 1e300\npillion_template_info{good=\"false\",hash=\"1\\n2\",template=\"a\"} 1\npillion_enforcement_proven 1\n"},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), true)
 		f.Add([]byte(seed[0]), []byte(seed[1]), false)

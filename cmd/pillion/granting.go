@@ -2,44 +2,53 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/rights"
 )
-
-// denial is how API servers say who lacks which right.
-var denial = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
 
 // granting adds to an error about a right that the user lacks the commands that grant the
 // right. Other errors stay as they are.
 func granting(err error) error {
-	found := denial.FindStringSubmatch(fmt.Sprint(err))
-	if !apierrors.IsForbidden(err) || found == nil {
+	var missing *rights.MissingError
+	if errors.As(err, &missing) {
 		return err
 	}
-	user, verb, resource, group, namespace := found[1], found[2], found[3], found[4], found[5]
-	to := "--user=" + user
-	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
-		to = "--serviceaccount=" + account
+	err = rights.Named(err)
+	if errors.As(err, &missing) && missing.Resource == "pods" && missing.Namespace == "" {
+		missing.Hint = "For one namespace: pillion status ns/NAME."
 	}
-	if group != "" {
-		resource += "." + group
+	return err
+}
+
+// lackingOr returns which right is missing and who may grant it, and of another error its text.
+func lackingOr(err error) string {
+	var missing *rights.MissingError
+	if errors.As(rights.Named(err), &missing) {
+		return missing.Sentence()
 	}
-	kind, where, flags, hint := "clusterrole", "in all namespaces", "", ""
-	if namespace != "" {
-		kind, where, flags = "role", "in namespace "+namespace, " -n "+namespace
-	} else if resource == "pods" {
-		hint = "For one namespace: pillion status ns/NAME. "
+	return err.Error()
+}
+
+// deniedTo returns the flag by which kubectl's create rolebinding names the user who lacks a
+// right.
+func deniedTo(err error) string {
+	var missing *rights.MissingError
+	if errors.As(rights.Named(err), &missing) {
+		return rights.Subject(missing.User)
 	}
-	name := "pillion-" + verb + "-" + strings.ReplaceAll(found[3], "/", "-")
-	return fmt.Errorf("missing permission: the verb %s on the resource %s %s. %sWho may grant it: kubectl%s create %s %s --verb=%s --resource=%s; kubectl%s create %sbinding %s --%s=%s %s: %w",
-		verb, resource, where, hint, flags, kind, name, verb, resource, flags, kind, name, kind, name, to, err)
+	return rights.Subject("")
+}
+
+// lacksRight reports whether an error is about a right that the user lacks.
+func lacksRight(err error) bool {
+	var missing *rights.MissingError
+	return errors.As(rights.Named(err), &missing)
 }
 
 // permitted reports whether this process has a right.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -18,6 +20,7 @@ import (
 
 func newInjectCommand() *cobra.Command {
 	var o offline
+	var where clusterFlags
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
@@ -25,9 +28,14 @@ func newInjectCommand() *cobra.Command {
 		Long: `Inject does to the pods of a file what the webhook does to them in a cluster, with
 the same functions. It takes YAML or JSON with several documents: pods, anything
 with a pod template, and lists; the rest passes through. Nothing is printed on
-standard output unless every pod could be injected.`,
+standard output unless every pod could be injected.
+
+With --cluster, templates, values and prefix are the server's there, and namespaces with
+their annotations, LimitRanges and ResourceQuotas are read live, with your own rights.
+Nothing in the cluster changes.`,
 		Example: `  pillion inject -f deployment.yaml --namespace-file namespace.yaml
-  kubectl get pod web -o yaml | pillion inject -f - -o diff`,
+  kubectl get pod web -o yaml | pillion inject -f - -o diff
+  pillion inject --cluster -n shop -f deployment.yaml -o diff`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := writers[output]
@@ -38,6 +46,9 @@ standard output unless every pod could be injected.`,
 			if err != nil {
 				return err
 			}
+			if err := s.whole(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
 			results, err := s.inject(cmd)
 			if err != nil {
 				return err
@@ -46,8 +57,32 @@ standard output unless every pod could be injected.`,
 		},
 	}
 	o.podFlags(cmd)
+	o.clusterFlag(cmd, &where)
 	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json, patch (the JSON patch of each pod) or diff")
 	return cmd
+}
+
+// whole returns an error where something that decides about the pods could not be read in the
+// cluster, and writes what else could not: a manifest that lacks a sidecar must not look like
+// one that needs none.
+func (s *session) whole(w io.Writer) error {
+	if s.cluster == nil {
+		return nil
+	}
+	missing := !s.cluster.settings.whole
+	for _, note := range s.cluster.notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.namespaces.live)) {
+		missing = missing || s.namespaces.live[name].unread != nil
+		for _, note := range s.namespaces.notes[name] {
+			fmt.Fprintf(w, "note: %s\n", note)
+		}
+	}
+	if missing {
+		return errors.New("what decides about the pods cannot be read with your rights; the API server injects all the same: kubectl apply --dry-run=server -f FILE -o yaml, for pods")
+	}
+	return nil
 }
 
 // result is one document after injection.
@@ -67,7 +102,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-			out, err := s.outcome(cmd.Context(), p, false)
+			out, err := s.outcome(cmd.Context(), p)
 			if err != nil {
 				return nil, err
 			}

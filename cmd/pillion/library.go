@@ -29,8 +29,9 @@ func newLibraryCommand() *cobra.Command {
 	}
 	var output string
 	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the templates",
+		Use:     "list",
+		Short:   "List the templates",
+		Example: `  pillion library list`,
 		Long: `List the templates with their Pod Security Standard and the ports that they add.
 The standard is the strictest one that a restricted pod still meets after injection
 with only the required parameters set.`,
@@ -53,8 +54,9 @@ with only the required parameters set.`,
 	}
 	list.Flags().StringVarP(&output, "output", "o", "table", "table or markdown")
 	cmd.AddCommand(list, &cobra.Command{
-		Use:   "show NAME",
-		Short: "Print a template's manifest",
+		Use:     "show NAME",
+		Short:   "Print a template's manifest",
+		Example: `  pillion library show fluent-bit`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("library show takes one template name, got %d", len(args))}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -152,20 +153,13 @@ func (u *templateUsers) uses(ns templates.Namespace) bool {
 			return true
 		}
 		for _, t := range []*templates.Template{old.Template, e.Template} {
-			if selector, _, ok := t.Match(); ok && selector.Matches(labelSet(ns.Labels)) {
+			if selector, _, ok := t.Match(); ok && selector.Matches(labels.Set(ns.Labels)) {
 				return true
 			}
 		}
 	}
 	return false
 }
-
-// labelSet implements labels.Labels.
-type labelSet map[string]string
-
-func (s labelSet) Has(key string) bool              { _, ok := s[key]; return ok }
-func (s labelSet) Get(key string) string            { return s[key] }
-func (s labelSet) Lookup(key string) (string, bool) { v, ok := s[key]; return v, ok }
 
 // podsThatAsk marks the namespaces of pods that name a changed template themselves. Only
 // metadata are read.

@@ -111,7 +111,7 @@ func TestARightThatLintLacksIsNamed(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", fmt.Errorf(`User "ann" cannot list resource "jobs" in API group "batch" in the namespace "shop"`))
 	})
 	got := clusterFindings(t, u, 64)
-	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: missing permission: the verb list on the resource jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
+	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: you lack the right to list jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -43,7 +43,11 @@ var errRefused = errors.New("refused")
 
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand(filepath.Base(args[0]))
+	name := filepath.Base(args[0])
+	if name == kubectlCompletion {
+		args = append([]string{args[0], cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	root := newRootCommand(name)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -84,7 +88,11 @@ The commands that read files run the same functions, without a cluster.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
+	root.SetHelpFunc(writeHelp)
+	if err := registerCompletions(root); err != nil {
+		panic(err) // two completions of one flag
+	}
 	return root
 }
 
@@ -96,13 +104,19 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// kubeconfigOf returns the settings of the given file, or of where kubectl looks, with a context
+// of it, or the current one for "".
+func kubeconfigOf(file, context string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
+
 // clusterConfig returns the connection of commands that a person runs. It looks where
 // kubectl does: in the given file, $KUBECONFIG, ~/.kube/config, and the service account of
 // the pod.
 func clusterConfig(kubeconfig string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	config, err := kubeconfigOf(kubeconfig, "").ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -34,6 +36,9 @@ type offline struct {
 	kubeVersion   string
 	namespace     string
 	namespaceFile string
+	// inCluster: templates, values and namespaces are those of the cluster of where.
+	inCluster bool
+	where     *clusterFlags
 }
 
 // maxFile bounds the bytes of one file.
@@ -59,10 +64,33 @@ func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
 
 func (o *offline) podFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none")
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (with a cluster: default the context's)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
 	o.templateFlags(cmd)
 	o.kubeVersionFlag(cmd)
+}
+
+// clusterFlag adds --cluster, and the flags that say which cluster. Without it, only files are
+// read, whether or not there is a cluster.
+func (o *offline) clusterFlag(cmd *cobra.Command, where *clusterFlags) {
+	o.where = where
+	where.flags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values, prefix and namespaces from the cluster, read with your own rights")
+}
+
+// fileFlags are the flags that say what --cluster reads.
+var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "kube-version", "namespace-file"}
+
+// connect returns the cluster that the flags name. What it is read for must not be given by
+// files as well.
+func (o *offline) connect(cmd *cobra.Command) (*cluster, error) {
+	for _, name := range fileFlags {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return nil, usageError{fmt.Errorf("--%s is for files, and here the cluster is read: leave it out", name)}
+		}
+	}
+	o.where.namespace = o.namespace
+	return o.where.open(cmd, o.prefix)
 }
 
 // readFile reads a file, or standard input for "-".
@@ -266,6 +294,29 @@ type knownNamespaces struct {
 	// limits has the LimitRanges and ResourceQuotas, by namespace.
 	limits   map[string]*predict.Namespace
 	fallback string
+	// live are the cluster's, with what of them could not be read.
+	live  map[string]liveNamespace
+	notes map[string][]string
+}
+
+// unknown says why the annotations of a namespace are not known.
+func (n knownNamespaces) unknown(name string) string {
+	if ns, ok := n.live[name]; ok && ns.unread != nil {
+		return "not known: the namespace cannot be read with your rights"
+	}
+	return "not known: no --namespace-file has it"
+}
+
+// keep takes a namespace of the cluster in.
+func (n *knownNamespaces) keep(ns liveNamespace) {
+	if n.live == nil {
+		n.known, n.limits, n.live, n.notes = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]liveNamespace{}, map[string][]string{}
+	}
+	n.live[ns.Name], n.notes[ns.Name] = ns, ns.notes
+	n.limits[ns.Name] = &ns.Namespace
+	if ns.unread == nil {
+		n.known[ns.Name] = ns.Namespace.Namespace
+	}
 }
 
 func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
@@ -383,20 +434,33 @@ func (n knownNamespaces) of(name string) (ns templates.Namespace, known bool) {
 	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}, false
 }
 
-// session has the inputs of one run of a command.
+// session has the inputs of one run of a command: of files, or of a cluster.
 type session struct {
-	pipeline   *injector.Pipeline
+	pipeline *injector.Pipeline
+	// compare compares pods that exist with new ones.
+	compare    standing.Comparer
 	set        *templates.Set
+	prefix     string
+	values     map[string]any // the installer's
 	namespaces knownNamespaces
 	// file holds the documents.
 	file      string
 	documents []workload.Document
 	// told has the broken templates that a pod asked for. Its outcome told of the mistakes.
 	told map[string]bool
+	// cluster is nil for a session of files.
+	cluster *cluster
 }
 
 func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	documents, err := o.documents(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if o.inCluster {
+		return o.openCluster(cmd, documents)
+	}
+	options, err := o.compileOptions(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -408,17 +472,64 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{pipeline: injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded}), set: set, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{}}, nil
+	pipeline := injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"})
+	return &session{
+		pipeline: pipeline, compare: standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
+		set: set, prefix: o.prefix, values: options.Values, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{},
+	}, nil
 }
 
-// outcome injects into the pod that is created of p, and into p. With explain it has each
-// step and each template.
-func (s *session) outcome(ctx context.Context, p workload.Pod, explain bool) (foretold, error) {
+// openCluster returns a session with the settings of the cluster, and the namespaces there that
+// the documents are for.
+func (o *offline) openCluster(cmd *cobra.Command, documents []workload.Document) (*session, error) {
+	c, err := o.connect(cmd)
+	if err != nil {
+		return nil, err
+	}
+	s := c.session()
+	s.file, s.documents = o.file, documents
+	names := map[string]bool{}
+	for _, d := range documents {
+		// A document that cannot be read is told of when its turn comes.
+		_, _, _ = workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
+			names[cmp.Or(p.Namespace, c.namespace)] = true
+			return p.Object, nil
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		ns, err := c.namespaceOf(cmd.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		s.namespaces.keep(ns)
+	}
+	return s, nil
+}
+
+// session returns one for the cluster, without a file. Its set is empty where the templates
+// cannot be read.
+func (c *cluster) session() *session {
+	set := c.settings.set
+	if set == nil {
+		set = templates.NewSet(nil)
+	}
+	return &session{
+		pipeline: c.compare.Pipeline, compare: c.compare, set: set, prefix: c.settings.prefix, values: c.settings.compile.Values,
+		namespaces: knownNamespaces{fallback: c.namespace}, told: map[string]bool{}, cluster: c,
+	}
+}
+
+// outcome injects into the pod that is created of p, and into p.
+func (s *session) outcome(ctx context.Context, p workload.Pod) (foretold, error) {
 	ns, _ := s.namespaces.of(p.Namespace)
-	created := p.Created(ns.Name)
-	out, err := s.pipeline.Inject(ctx, injector.Request{
-		Operation: "CREATE", Pod: created, PodTemplate: p.Object, Namespace: ns, Templates: s.set, Explain: explain,
-	})
+	return s.outcomeOf(ctx, p.Created(ns.Name), ns, injector.Request{PodTemplate: p.Object})
+}
+
+// outcomeOf injects into a pod that is created now. Of the request it takes what is about the
+// answer.
+func (s *session) outcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (foretold, error) {
+	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.set
+	out, err := s.pipeline.Inject(ctx, r)
 	if err != nil {
 		return foretold{}, err
 	}

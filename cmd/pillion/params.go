@@ -1,12 +1,24 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/offline/explain"
+	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/nearest"
 )
 
 // plainJSON formats a JSON value as an annotation holds it.
@@ -27,50 +39,176 @@ func levels[T ~string](setBy []T) string {
 	return strings.Join(names, ", ")
 }
 
+// paramsCommand has the flags of the command.
+type paramsCommand struct {
+	given offline
+	where clusterFlags
+}
+
 func newParamsCommand() *cobra.Command {
-	var o offline
+	var c paramsCommand
 	cmd := &cobra.Command{
-		Use:     "params TEMPLATE",
-		Short:   "Show the parameters of a template and their annotations",
-		Example: `  pillion params fluent-bit`,
+		Use:   "params TEMPLATE [PARAMETER…]",
+		Short: "Show the parameters of a template and their annotations",
+		Long: `Params lists what may be set of a template, by which annotation, with the default and
+what is allowed, or only the parameters that are named. Without --cluster it reads
+files: the library and --templates.
+
+With --cluster the template, and the defaults of the installer's values, are those in
+force there. With -n as well, params adds the value that a plain pod of the namespace
+gets, and the level that it comes from: Default, Installer or Namespace.`,
+		Example: `  pillion params fluent-bit
+  pillion params fluent-bit log-level
+  pillion params fluent-bit --cluster -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("params takes one template name, got %d", len(args))}
+			if len(args) == 0 {
+				return usageError{errors.New("params takes the name of a template, and those of parameters if you want some only")}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			set, err := o.set(cmd)
-			if err != nil {
-				return err
-			}
-			entry, ok := set.Get(args[0])
-			if !ok {
-				var names []string
-				for _, e := range set.All() {
-					names = append(names, e.Name)
-				}
-				return fmt.Errorf("there is no template %q; the templates are: %v", args[0], names)
-			}
-			if entry.Template == nil {
-				return entry.Err
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ANNOTATION\tTYPE\tDEFAULT\tALLOWED\tSET BY\tDESCRIPTION")
-			for _, p := range entry.Template.Parameters() {
-				def := "-"
-				switch {
-				case len(p.Default) > 0:
-					def = plainJSON(p.Default)
-				case p.Required:
-					def = "(required)"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Annotation, p.Type, def, p.Allowed, levels(p.SetBy), p.Description)
-			}
-			return w.Flush()
-		},
+		RunE: c.run,
 	}
-	o.templateFlags(cmd)
-	o.kubeVersionFlag(cmd)
+	c.given.templateFlags(cmd)
+	c.given.kubeVersionFlag(cmd)
+	c.given.clusterFlag(cmd, &c.where)
+	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
 	return cmd
+}
+
+func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
+	if c.given.namespace != "" && !c.given.inCluster {
+		return usageError{errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
+	}
+	if !c.given.inCluster {
+		set, err := c.given.set(cmd)
+		if err != nil {
+			return err
+		}
+		t, err := oneTemplate(set, args[0])
+		if err != nil {
+			return err
+		}
+		return writeParameters(cmd.OutOrStdout(), t, args[1:], nil)
+	}
+	cl, err := c.given.connect(cmd)
+	if err != nil {
+		return err
+	}
+	for _, note := range cl.notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	if cl.settings.set == nil {
+		return errRefused
+	}
+	return cl.params(cmd.Context(), cmd.OutOrStdout(), args[0], args[1:], c.given.namespace)
+}
+
+// oneTemplate returns the template of that name.
+func oneTemplate(set *templates.Set, name string) (*templates.Template, error) {
+	entry, ok := set.Get(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no template %q; the templates are: %s", name, templateNames(set))
+	}
+	return entry.Template, entry.Err
+}
+
+// params writes the parameters of a template in force, with the values that a plain pod of the
+// namespace gets, if one is given.
+func (c *cluster) params(ctx context.Context, w io.Writer, name string, chosen []string, namespace string) error {
+	t, err := oneTemplate(c.settings.set, name)
+	if err != nil {
+		return err
+	}
+	if namespace == "" {
+		return writeParameters(w, t, chosen, nil)
+	}
+	ns, err := c.namespaceOf(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	if ns.unread != nil {
+		return ns.unread
+	}
+	s := c.session()
+	s.namespaces.keep(ns)
+	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
+	pod["metadata"] = map[string]any{"annotations": map[string]any{c.settings.prefix + "/inject": name}}
+	out, err := s.outcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
+		return fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
+	}
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: c.settings.set, Values: c.settings.compile.Values, Approximate: c.settings.approximate})
+	given := map[string]explain.Parameter{}
+	for _, t := range explained.Templates {
+		if t.Name == name {
+			for _, p := range t.Parameters {
+				given[p.Name] = p
+			}
+		}
+	}
+	return writeParameters(w, t, chosen, given)
+}
+
+// parametersOf returns the parameters of a template, or those that are chosen by their names or
+// annotations.
+func parametersOf(t *templates.Template, chosen []string) ([]templates.Parameter, error) {
+	all := t.Parameters()
+	if len(chosen) == 0 {
+		return all, nil
+	}
+	var some []templates.Parameter
+	for _, name := range chosen {
+		i := slices.IndexFunc(all, func(p templates.Parameter) bool {
+			return name == parameterName(p) || name == p.Name || name == p.Annotation
+		})
+		if i < 0 {
+			names := make([]string, len(all))
+			for i, p := range all {
+				names[i] = parameterName(p)
+			}
+			return nil, fmt.Errorf("the template %s has no parameter %q%s (all of them: pillion params %s)", t.Name(), name, nearest.Hint(name, names), t.Name())
+		}
+		some = append(some, all[i])
+	}
+	return some, nil
+}
+
+// parameterName is a parameter's name in its annotation.
+func parameterName(p templates.Parameter) string {
+	return p.Annotation[strings.LastIndex(p.Annotation, "/")+1:]
+}
+
+// writeParameters writes a table of the chosen parameters, of all if none is. Given are the
+// values of a namespace's pods, nil without one.
+func writeParameters(to io.Writer, t *templates.Template, chosen []string, given map[string]explain.Parameter) error {
+	all, err := parametersOf(t, chosen)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
+	values := ""
+	if given != nil {
+		values = "VALUE\tFROM\t"
+	}
+	fmt.Fprintf(w, "ANNOTATION\tTYPE\tDEFAULT\t%sALLOWED\tSET BY\tDESCRIPTION\n", values)
+	for _, p := range all {
+		def := "-"
+		switch {
+		case len(p.Default) > 0:
+			def = plainJSON(p.Default)
+		case p.Required:
+			def = "(required)"
+		}
+		if given != nil {
+			values = "-\t-\t"
+			if g, ok := given[p.Name]; ok {
+				values = fmt.Sprintf("%s\t%s\t", explain.Value(g.Value), g.From)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\t%s\t%s\n", p.Annotation, p.Type, def, values, p.Allowed, levels(p.SetBy), p.Description)
+	}
+	return w.Flush()
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/offline/explain"
 )
 
 const predictTemplate = `
@@ -85,7 +87,7 @@ func TestWhatRefusesThePodAfterItsInjectionIsForetold(t *testing.T) {
 			t.Errorf("%s: exit %d, %s\nwant %s", c.why, code, errs, c.says)
 		}
 		_, out, _ = call(t, c.pod, files, "explain", "-f", "-", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
-		if says := strings.Replace(c.says, "Pod/web: ", "", 1); !strings.Contains(out, says) || refused != strings.Contains(out, "and then refused by the cluster") {
+		if says := strings.Replace(c.says, "Pod/web: ", "", 1); !strings.Contains(flat(out), says) || refused != strings.Contains(flat(out), "and then refused by the cluster") {
 			t.Errorf("%s: explain says\n%s\nwant %s", c.why, out, says)
 		}
 	}
@@ -105,12 +107,12 @@ func TestExplainWritesTroublesAsJSON(t *testing.T) {
 	files := map[string]string{"t.yaml": predictTemplate, "ns.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: 'true'}}\n---\nkind: LimitRange\nmetadata: {name: small, namespace: shop}\nspec: {limits: [{type: Container, max: {memory: 32Mi}}]}\n"}
 	pod := "kind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: web, image: 'w:1', resources: {limits: {memory: 1Mi}}}]}\n"
 	code, out, errs := call(t, pod, files, "explain", "-f", "-", "-o", "json", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
-	var got struct{ Pods []explainedPod }
+	var got explain.Report
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone || len(got.Pods) != 1 {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
 	}
 	p := got.Pods[0]
-	if !p.Refused || p.Pod != "Pod/web" || len(p.Troubles) != 1 || len(p.Rules) == 0 {
+	if !p.Refused || p.Name != "Pod/web" || len(p.Troubles) != 1 || len(p.Rules) == 0 {
 		t.Fatalf("got\n%s", out)
 	}
 	if trouble := p.Troubles[0]; trouble.Source != "limit-range" || !trouble.Refused || trouble.AlsoWithout || !slices.Equal(trouble.Templates, []string{"proxy"}) || !slices.Equal(trouble.Parameters, []string{"proxy.pillion.dev/memory"}) {

@@ -54,8 +54,9 @@ that namespaces name and the running replicas have (--in-use-record). Until then
 /readyz names what is missing. A server whose cache of namespaces or templates the API
 server has shown to be wrong is not ready until it has read them anew; one that cannot
 reach the API server stays ready.`,
-		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion --library fluent-bit`,
-		Args:    noArgs,
+		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion \
+    --library fluent-bit`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(cmd)
 			if err != nil {
@@ -120,7 +121,7 @@ func findDeadConnections() {
 	}
 }
 
-// serve puts the parts together and runs them.
+// serve runs a replica.
 func serve(cmd *cobra.Command, c serveConfig) error {
 	start := time.Now()
 	log, err := newLogger(c)
@@ -132,29 +133,50 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
+	registry := prometheus.NewRegistry()
+	r, err := assemble(cmd, c, config, registry, log)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	limitMemory(c.MemoryLimit)
+	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
+	return runAll(cmd.Context(), r.server, start, log, r.watchNamespaces, r.watches...)
+}
+
+// servedParts are those of a running replica.
+type servedParts struct {
+	server          *webhook.Server
+	watchNamespaces func(context.Context)
+	watches         []func(context.Context) error
+	close           func()
+}
+
+// assemble puts the parts together, and registers their metrics. It asks the API server nothing.
+func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *prometheus.Registry, log *slog.Logger) (*servedParts, error) {
 	client, err := clientset.New(config)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	metadataClient, err := metadata.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for metadata: %w", err)
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
 	}
 
-	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registerSettings(registry, c)
 	metrics := webhook.NewMetrics(registry)
 
 	compile := templates.Options{Prefix: c.AnnotationPrefix, ForeignSidecars: c.ForeignSidecars}
 	if c.Values != "" {
 		if compile.Values, err = readValues(cmd, c.Values); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	ns := namespaces.New(metadataClient, log.With("component", "namespaces"), templates.InjectionLabel(c.AnnotationPrefix))
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	garbage := newGarbage()
@@ -163,37 +185,36 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
 	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
-		return fmt.Errorf("setting up certificates: %w", err)
+		return nil, fmt.Errorf("setting up certificates: %w", err)
 	}
 	registry.MustRegister(certs.NewCollector(source))
 	peers, err := c.peers()
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
+		return nil, fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
 	}
+	settings := injector.Config{Prefix: c.AnnotationPrefix, Namespace: c.Namespace, ExcludedNamespaces: c.ExcludedNamespaces}
 	events := effects.NewEvents(effects.Options{
 		Client: client, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
-		Instance: instance(), Logger: log.With("component", "events"),
+		Explain: settings.ExplainCommand, Instance: instance(), Logger: log.With("component", "events"),
 	})
-	defer events.Close()
+	registry.MustRegister(events)
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The keeper
 	// waits: it judges all of them.
 	kubernetes := newKubeVersion(client.ServerVersion, log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
-	limitMemory(c.MemoryLimit)
-	middleware := webhook.NewMiddleware(webhook.Options{
+	reviews := webhook.Options{
 		Effects: events, Metrics: metrics, Logger: log, Ready: loaded,
 		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit, runtime.GOMAXPROCS(0)),
-	})
-	pods := webhook.Pods{
-		Pipeline:   injector.NewPipeline(injector.Config{Prefix: c.AnnotationPrefix, ExcludedNamespaces: c.ExcludedNamespaces, Kubernetes: kubernetes.Version}),
-		Namespaces: ns, Templates: set.Snapshot,
 	}
+	middleware := webhook.NewMiddleware(reviews)
+	settings.Kubernetes = kubernetes.Version
+	pods := webhook.Pods{Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot}
 	var server *webhook.Server
 	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	registry.MustRegister(prover.Collector())
 	counter := newCounter(c, set, ns, current, registry)
@@ -202,14 +223,18 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	// nothing to say in a status.
 	mayWrite := func() error { return errors.Join(current(), checkAll(inUse)) }
 	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	mirrors := writeStatus
 	if status != nil {
 		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
 		writeStatus = once(mayWrite, status.Run)
+		if mirrors, err = c.mirrors(config, compile, set, status, mayWrite, log.With("component", "mirrors")); err != nil {
+			return nil, err
+		}
 	}
 	labels := keptLabels(c, c.enforcing(prover))
 	keeper, err := newKeeper(labels, config, client, set, ns, mayWrite, log.With("component", "labels"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	registry.MustRegister(keeper.Collector())
 	if prover != nil {
@@ -217,21 +242,21 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	}
 	countPods, err := newPodCounter(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	workloads, err := c.workloads(config, ns)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	unlabel, err := newUnlabeller(config, c.AnnotationPrefix, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
-	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads, Mirrors: c.mirrorsTemplates()}
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
@@ -242,6 +267,9 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	}
 	for _, entry := range webhook.VerifyingEntries(c.AnnotationPrefix) {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
+	}
+	if err := addPreview(handlers, c, config, pods, reviews, log.With("component", "preview")); err != nil {
+		return nil, err
 	}
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
@@ -254,15 +282,15 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 		}, inUse...),
 		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
-	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
+	registry.MustRegister(server.Collector())
+	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}
 	if prover != nil {
 		watches = append(watches, prover.Run)
 	}
-	return runAll(cmd.Context(), server, start, log, ns.Run, watches...)
+	return &servedParts{server: server, watchNamespaces: ns.Run, watches: watches, close: events.Close}, nil
 }
 
 // caches returns the states of the caches of the cluster's objects.

@@ -38,6 +38,15 @@ type serverSettings struct {
 	compile templates.Options
 	// set are the templates in force.
 	set *templates.Set
+	// scope is why all could not be read, nil if it was.
+	scope error
+	// inForce has the hashes of templates that another hash is in force of than set has: they
+	// were compiled without the server's settings, which could not be read.
+	inForce map[string]string
+	// approximate are those of inForce that render otherwise than the server's.
+	approximate map[string]string
+	// whole: the templates are all that are in force, as they are in force.
+	whole bool
 }
 
 // serverSettingsTimeout bounds the reading of the cluster's templates.
@@ -60,7 +69,7 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 			deployment.Name, namespace, file)
 	}
 	mounts := mounted{client: client, deployment: deployment, container: container}
-	s := serverSettings{prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace)}
+	s := serverSettings{whole: true, prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace)}
 	options := live.Options{Compile: templates.Options{Prefix: s.prefix, ForeignSidecars: foreignNames(list(v, "foreign-sidecars"))}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if file := v.GetString("values"); file != "" {
 		if options.Compile.Values, err = mounts.values(ctx, file); err != nil {
@@ -88,7 +97,7 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 	if s.set, err = readTemplates(ctx, options); err != nil {
 		return s, err
 	}
-	s.all, err = calledForAll(ctx, client, s.prefix, list(v, "webhook-configuration"))
+	s.all, s.scope, err = calledForAll(ctx, client, s.prefix, list(v, "webhook-configuration"))
 	return s, err
 }
 
@@ -96,8 +105,13 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 type deployed struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
+		Replicas *int32                 `json:"replicas"`
 		Template corev1.PodTemplateSpec `json:"template"`
 	} `json:"spec"`
+	Status struct {
+		AvailableReplicas int32 `json:"availableReplicas"`
+		UpdatedReplicas   int32 `json:"updatedReplicas"`
+	} `json:"status"`
 }
 
 // ownDeployment returns the Deployment of Pillion, and Pillion's container in it.
@@ -249,29 +263,33 @@ func readTemplates(ctx context.Context, o live.Options) (*templates.Set, error) 
 }
 
 // calledForAll reports whether a webhook for pods selects namespaces without the label of
-// injection. Without the right to read the configurations it counts as none.
-func calledForAll(ctx context.Context, client dynamic.Interface, prefix string, configurations []string) (bool, error) {
+// injection. Without the right to read the configurations it counts as none, and unread says
+// which right is missing.
+func calledForAll(ctx context.Context, client dynamic.Interface, prefix string, configurations []string) (all bool, unread, err error) {
 	resource := client.Resource(schema.GroupVersionResource{Group: admissionv1.GroupName, Version: "v1", Resource: "mutatingwebhookconfigurations"})
 	for _, name := range configurations {
 		object, err := resource.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsForbidden(err):
+			unread = err
 			continue
-		}
-		if err != nil {
-			return false, fmt.Errorf("reading the MutatingWebhookConfiguration %s: %w", name, err)
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return false, nil, fmt.Errorf("reading the MutatingWebhookConfiguration %s: %w", name, err)
 		}
 		var read admissionv1.MutatingWebhookConfiguration
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read); err != nil {
-			return false, fmt.Errorf("reading the MutatingWebhookConfiguration %s: %w", name, err)
+			return false, nil, fmt.Errorf("reading the MutatingWebhookConfiguration %s: %w", name, err)
 		}
 		for _, w := range read.Webhooks {
 			pods := slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool { return slices.Contains(r.Resources, "pods") })
 			if pods && w.NamespaceSelector != nil && selectsAll(w.NamespaceSelector, prefix) {
-				return true, nil
+				return true, nil, nil
 			}
 		}
 	}
-	return false, nil
+	return false, unread, nil
 }
 
 // selectsAll reports whether a selector of namespaces leaves the label of injection out of

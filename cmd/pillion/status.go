@@ -73,7 +73,7 @@ configurations that the replicas name, and all others that call the same Service
 		RunE: c.run,
 	}
 	c.where.flags(cmd.Flags())
-	cmd.Flags().StringVarP(&c.output, "output", "o", "", "json, or nothing for tables")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	return cmd
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"github.com/pillion-dev/pillion/injector/usage"
 )
 
 // namedMissing returns the templates that namespaces name and the replica has not, and those of
@@ -13,7 +15,7 @@ func (a answers) namedMissing() []string {
 		n, name := numberOf(m), labelsOf(m)["template"]
 		switch {
 		case n == 0:
-		case name == "":
+		case name == usage.Others:
 			list = append(list, fmt.Sprintf("other templates: %.0f namespaces name them, and they are not there", n))
 		default:
 			list = append(list, fmt.Sprintf("template %s: %.0f namespaces name it, and it is not there, so their pods are refused", name, n))
@@ -30,7 +32,7 @@ func (a answers) namedMissing() []string {
 
 // inUseProblems returns why the replica cannot record the templates in use.
 func (a answers) inUseProblems() []string {
-	if n, _ := a.value("pillion_templates_in_use_failing"); n > 0 {
+	if n, _ := a.value("pillion_in_use_record_failing"); n > 0 {
 		return []string{"the templates in use cannot be recorded, so an upgrade that drops one is not held up"}
 	}
 	return nil

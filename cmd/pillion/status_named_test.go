@@ -8,12 +8,12 @@ import (
 func TestStatusNamesTheTemplatesThatNamespacesNameInVain(t *testing.T) {
 	metrics, err := parseMetrics([]byte(`# TYPE pillion_unknown_template_namespaces gauge
 pillion_unknown_template_namespaces{template="fluent-bit"} 5
-pillion_unknown_template_namespaces{template=""} 2
+pillion_unknown_template_namespaces{template="(others)"} 2
 # TYPE pillion_template_info gauge
 pillion_template_info{template="good",hash="1",good="true"} 1
 pillion_template_info{template="lost",hash="2",good="false"} 1
-# TYPE pillion_templates_in_use_failing gauge
-pillion_templates_in_use_failing 1
+# TYPE pillion_in_use_record_failing gauge
+pillion_in_use_record_failing 1
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ pillion_templates_in_use_failing 1
 	if got := a.inUseProblems(); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
-	if metrics, err = parseMetrics([]byte("pillion_unknown_template_namespaces{template=\"\"} 0\npillion_templates_in_use_failing 0\n")); err != nil {
+	if metrics, err = parseMetrics([]byte("pillion_unknown_template_namespaces{template=\"(others)\"} 0\npillion_in_use_record_failing 0\n")); err != nil {
 		t.Fatal(err)
 	}
 	if a = (answers{metrics: metrics}); len(a.namedMissing())+len(a.inUseProblems()) != 0 {

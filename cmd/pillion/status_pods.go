@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/offline/explain"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -246,7 +247,7 @@ func says(s standing.Standing) string {
 	if s.Has(standing.Refused) {
 		return fmt.Sprintf("would be refused (%s)", s.Code)
 	}
-	return behind(s.Templates, false)
+	return explain.Behind(&s)
 }
 
 // count counts one pod, once in each column that it belongs to.
@@ -306,10 +307,10 @@ func (r podsReader) refusals(ctx context.Context, namespace string, report *pods
 		for _, e := range page.Items {
 			text := func(path ...string) string { v, _, _ := unstructured.NestedString(e.Object, path...); return v }
 			code := text("reason")
-			if !slices.Contains(refusing, reason.Code(code)) {
+			if !slices.Contains(refusing, reason.Code(code)) || text("action") == "Admit" {
 				continue
 			}
-			at, _ := time.Parse(time.RFC3339, cmp.Or(text("eventTime"), text("lastTimestamp"), text("metadata", "creationTimestamp")))
+			at, _ := time.Parse(time.RFC3339, cmp.Or(text("series", "lastObservedTime"), text("eventTime"), text("lastTimestamp"), text("metadata", "creationTimestamp")))
 			about := strings.ToLower(text("involvedObject", "kind")) + "/" + text("involvedObject", "name")
 			in := found[e.GetNamespace()]
 			if in == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/templates"
@@ -167,6 +169,7 @@ To bring the pods up to date:
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	transcript.Recorded(t, filepath.Join("../../docs", "coverage.md"), "pillion status", *update, func(string) string { return "$ pillion status\n" + want })
 	for line := range strings.Lines(out.String()) {
 		if len(line) > 90 {
 			t.Errorf("a line of %d columns: %s", len(line), line)
@@ -244,9 +247,9 @@ func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
 	for _, test := range []struct {
 		user, where, want string
 	}{
-		{"jane", "at the cluster scope", "the verb list on the resource pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
+		{"jane", "at the cluster scope", "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
 			"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: "},
-		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "the verb list on the resource pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
+		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "you lack the right to list pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
 			"kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --serviceaccount=ci:bot: "},
 	} {
 		reader, _ := statusCluster(t)
@@ -262,7 +265,7 @@ func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
 		return true, nil, forbiddenTo("jane", "events", "at the cluster scope")
 	})
 	r, err := reader.read(t.Context(), target{})
-	if err != nil || !strings.Contains(r.EventsUnknown, "the verb list on the resource events in all namespaces") || len(r.Namespaces) != 4 {
+	if err != nil || !strings.Contains(r.EventsUnknown, "you lack the right to list events in all namespaces") || len(r.Namespaces) != 4 {
 		t.Errorf("without events: %v, %+v", err, r)
 	}
 	if other := errors.New("away"); granting(other) != other {

@@ -138,6 +138,18 @@ func writeRefusals(w io.Writer, rows []namespaceReport) {
 	}
 }
 
+// cell shortens a text for one cell of the table.
+func cell(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if runes := []rune(text); len(runes) > maxCell {
+		return string(runes[:maxCell-1]) + "…"
+	}
+	return text
+}
+
+// maxCell is the width of the widest cell, in characters.
+const maxCell = 120
+
 // mostNext is how many commands are shown.
 const mostNext = 3
 

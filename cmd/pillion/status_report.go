@@ -76,8 +76,8 @@ type configurationReport struct {
 }
 
 func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
-	if c.output != "" && c.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed is json", c.output)}
+	if c.output != "text" && c.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
 	}
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	var notRunning bytes.Buffer
@@ -249,7 +249,7 @@ func (a answers) report() replicaReport {
 		r.EnforcementProven = new(proven > 0)
 	}
 	r.CertificateEnds, r.AuthorityEnds = a.moment("pillion_certificate_expiry_timestamp_seconds"), a.moment("pillion_certificate_authority_expiry_timestamp_seconds")
-	r.PodsLastLookedAt = a.moment("pillion_pods_looked_at_timestamp_seconds")
+	r.PodsLastLookedAt = a.moment("pillion_survey_last_success_timestamp_seconds")
 	return r
 }
 

@@ -97,7 +97,7 @@ func TestStatusNamesALabelThatCannotBeKept(t *testing.T) {
 		r := replica{name: "one", get: func(ctx context.Context, path string) ([]byte, error) {
 			body, err := ready.get(ctx, path)
 			if path == "/metrics" {
-				body = append(body, "\npillion_namespace_label_failing{label=\"pillion.dev/required\"} "+failing+"\n"...)
+				body = append(body, "\npillion_namespaces_failing_label{label=\"pillion.dev/required\"} "+failing+"\n"...)
 			}
 			return body, err
 		}}

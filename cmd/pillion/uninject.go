@@ -19,8 +19,8 @@ func newUninjectCommand() *cobra.Command {
 		Long: `Uninject gives the pods of a file back as they were before Pillion changed them. It
 needs no templates: the status annotation has the record of the changes. Values that
 somebody changed since stay, with a warning; a sidecar goes with all changes that
-others made to it. It takes the same files as 'pillion inject'. Pods without a record
-pass through. Nothing is printed on standard output unless it works for every pod.`,
+others made to it. Pillion's labels go, too. It takes the same files as 'pillion inject'.
+Pods without a record pass through. Nothing is printed on standard output unless it works for every pod.`,
 		Example: `  kubectl get pod web -o yaml | pillion uninject -f -
   pillion inject -f deployment.yaml | pillion uninject -f - -o diff`,
 		Args: noArgs,
@@ -61,6 +61,10 @@ func uninject(cmd *cobra.Command, file string, documents []workload.Document, st
 				fmt.Fprintf(cmd.ErrOrStderr(), "failed: %s: the record of what was injected cannot be read: %v\n", p.Owner, err)
 				failed = true
 				return p.Object, nil
+			case rec.Empty() && len(rec.Untrue(p.Object)) > 0:
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: it has no annotation %s, so it was not injected: only Pillion's labels are taken off\n", p.Owner, statusKey)
+				r.changed = true
+				return rec.Base(p.Object), nil
 			case rec.Empty():
 				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: it has no annotation %s, so it was not injected and stays as it is\n", p.Owner, statusKey)
 				return p.Object, nil

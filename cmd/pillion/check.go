@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pillion-dev/pillion/check"
+)
+
+// checkCommand are the flags of check.
+type checkCommand struct {
+	where  installation
+	output string
+	color  string
+	strict bool
+}
+
+func newCheckCommand() *cobra.Command {
+	var c checkCommand
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check whether the installation in a cluster is sound, and say what to do where it is not",
+		Long: `Check looks at the installation with your own rights, and changes nothing: the API
+server, Pillion's Deployment and replicas, the rights of its service account, the
+webhook configurations and their certificates, the templates, the labels of namespaces,
+and other programs that change the same pods. Each check has a result:
+
+  ok       all is well
+  warning  no harm is done now
+  failed   pods are not injected, are refused, or soon will be
+  skipped  there is nothing to look at, or you lack the right to look
+
+Below what is not ok stand the commands that help, as you can run them; replace the
+words in capitals. A right that you lack is named with the commands that grant it.
+
+The exit code is 0 if no check failed, 1 if one did, and 2 for a wrong command line.
+With --strict warnings and skipped checks count as failed.
+
+The replicas are asked through the API server, by its proxy of pods.`,
+		Example: `  pillion check
+  pillion check -n sidecars -o json
+  pillion check --strict && helm test pillion -n pillion-system`,
+		Args: noArgs,
+		RunE: c.run,
+	}
+	c.where.flags(cmd.Flags())
+	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
+	colourFlag(cmd.Flags(), &c.color)
+	return cmd
+}
+
+func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.output != "text" && c.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
+	}
+	colors, err := newPalette(c.color, cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	facts, err := readFacts(cmd.Context(), c.where, time.Now())
+	if err != nil {
+		return err
+	}
+	report := check.Run(check.All(), facts)
+	if c.output == "json" {
+		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
+	} else {
+		err = writeCheck(cmd.OutOrStdout(), report, c.strict, colors)
+	}
+	if err == nil && !report.Sound(c.strict) {
+		err = errRefused
+	}
+	return err
+}
+
+// checkReport is what -o json prints.
+type checkReport struct {
+	// Sound reports whether nothing failed; with --strict also no warning, nothing skipped.
+	Sound  bool                 `json:"sound"`
+	Counts map[check.Result]int `json:"counts"`
+	Checks []check.Outcome      `json:"checks"`
+}
+
+func writeCheckJSON(w io.Writer, r check.Report, strict bool) error {
+	report := checkReport{Sound: r.Sound(strict), Counts: map[check.Result]int{}, Checks: r.Outcomes}
+	for _, result := range check.Results {
+		report.Counts[result] = r.Count(result)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(report)
+}
+
+// writeCheck prints the report for people.
+func writeCheck(w io.Writer, r check.Report, strict bool, colors palette) error {
+	codes := map[check.Style]string{
+		check.Heading: bold, check.Command: bold, check.Style(check.OK): green, check.Style(check.Warning): yellow, check.Style(check.Failed): red, check.Style(check.Skipped): grey,
+	}
+	return check.Write(w, r, strict, func(style check.Style, text string) string { return colors.paint(codes[style], text) })
+}

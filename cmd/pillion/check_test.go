@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/check"
+	"github.com/pillion-dev/pillion/clientset/clientsettest"
+)
+
+const checkedDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: pillion, namespace: own, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: release}}
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {app: pillion}}
+    spec:
+      serviceAccountName: account
+      containers: [{name: pillion, args: [serve, --library=fluent-bit, --cluster-templates=false, --webhook-configuration=pillion, --proof-namespace=own-proof, --in-use-record=used]}]
+status: {availableReplicas: 1, updatedReplicas: 2}
+`
+
+// checkReaderOf returns a reader of a fake cluster, in which the service account has no right
+// on Secrets.
+func checkReaderOf(t *testing.T, manifests ...string) checkReader {
+	t.Helper()
+	var objects []runtime.Object
+	for _, m := range manifests {
+		var o map[string]any
+		if err := yaml.Unmarshal([]byte(m), &o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: o})
+	}
+	lists := map[schema.GroupVersionResource]string{}
+	for _, of := range []struct{ group, resource, kind string }{
+		{"apps", "deployments", "Deployment"}, {"networking.k8s.io", "networkpolicies", "NetworkPolicy"}, {"policy", "poddisruptionbudgets", "PodDisruptionBudget"},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"}, {"admissionregistration.k8s.io", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"},
+		{"autoscaling.k8s.io", "verticalpodautoscalers", "VerticalPodAutoscaler"},
+	} {
+		lists[resourceOf(of.group, "v1", of.resource)] = of.kind + "List"
+	}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+		var asked authorizationv1.SubjectAccessReview
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(review.Object, &asked); err != nil {
+			t.Error(err)
+		}
+		if asked.Spec.User != "system:serviceaccount:own:account" {
+			t.Errorf("asked for the rights of %s", asked.Spec.User)
+		}
+		review.Object["status"] = map[string]any{"allowed": asked.Spec.ResourceAttributes.Resource != "secrets"}
+		return true, review, nil
+	})
+	scheme := metadatafake.NewTestScheme()
+	_ = metav1.AddMetaToScheme(scheme)
+	byHand := metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`)
+	names := metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{
+		Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}, Annotations: map[string]string{"pillion.dev/inject": "fluent-bit"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: byHand}},
+	}})
+	one := replica{name: "one", get: func(_ context.Context, path string) ([]byte, error) {
+		if path == "/readyz" {
+			return []byte("not ready:\ncertificates: no CA"), errors.New("503")
+		}
+		return []byte("pillion_build_info{version=\"7\"} 1\npillion_enforcement_proven 1\npillion_proof_failing{outcome=\"NotInjected\"} 1\npillion_cache_age_seconds{cache=\"namespaces\"} 90\n" +
+			"pillion_certificate_published{configuration=\"pillion\",kind=\"MutatingWebhookConfiguration\"} 0\n"), nil
+	}}
+	return checkReader{
+		where: installation{namespace: "own"}, client: clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), objects: client, names: names,
+		version:  func(context.Context) ([]byte, error) { return []byte(`{"major":"1","minor":"36+"}`), nil },
+		replicas: func(context.Context) ([]replica, error) { return []replica{one}, nil },
+	}
+}
+
+func TestCheckReadsWhatItJudges(t *testing.T) {
+	r := checkReaderOf(t, checkedDeployment, `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: b, namespace: own}
+spec: {selector: {matchLabels: {app: pillion}}}
+status: {disruptionsAllowed: 0}
+`, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: pillion-own-labels}
+`, `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: x}
+spec: {policyName: pillion-own-labels, validationActions: [Deny]}
+`)
+	f := r.read(t.Context(), time.Now())
+	report := check.Run(check.All(), f)
+	var out bytes.Buffer
+	if err := writeCheck(&out, report, false, palette{}); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"ok the API server answers", "warning 1 of 2 replicas of Deployment pillion are available kubectl -n own get pods -l app.kubernetes.io/instance=release",
+		"failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
+		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
+		"ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
+		"skipped not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(got, "pillion-own-labels") {
+		t.Errorf("the policy with its binding is missed:\n%s", &out)
+	}
+	out.Reset()
+	if err := writeCheckJSON(&out, report, false); err != nil {
+		t.Fatal(err)
+	}
+	var back checkReport
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Sound || back.Counts[check.Failed] != report.Count(check.Failed) || len(back.Checks) != len(check.All()) {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+func TestCheckSaysThatTheAPIServerIsAway(t *testing.T) {
+	r := checkReaderOf(t)
+	r.version = func(context.Context) ([]byte, error) { return nil, errors.New("connection refused") }
+	report := check.Run(check.All(), r.read(t.Context(), time.Now()))
+	if len(report.Outcomes) != 1 || report.Outcomes[0].Result != check.Failed {
+		t.Errorf("%+v", report)
+	}
+}
+
+func TestCheckWithoutADeploymentSaysWhereToLook(t *testing.T) {
+	r := checkReaderOf(t)
+	report := check.Run(check.All(), r.read(t.Context(), time.Now()))
+	if o := report.Outcomes[1]; o.Result != check.Failed || !strings.Contains(o.Findings[0].Says, "0 in namespace own") || o.Findings[0].Remedy[0] != "kubectl get deployments -A -l app.kubernetes.io/name=pillion" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestWrongFlagsOfCheckAreWrongUsage(t *testing.T) {
+	for _, args := range [][]string{{"-o", "yaml"}, {"--color", "pink"}, {"shop"}} {
+		var out bytes.Buffer
+		if code := run(t.Context(), append([]string{"pillion", "check"}, args...), strings.NewReader(""), &out, &out); code != exitUsage {
+			t.Errorf("%v: exit code %d\n%s", args, code, &out)
+		}
+	}
+}
+
+func TestColoursAreForTerminalsOnly(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	var out bytes.Buffer
+	auto, err := newPalette("auto", &out)
+	if err != nil || auto.on {
+		t.Errorf("a buffer gets colours: %v", err)
+	}
+	always, _ := newPalette("always", &out)
+	never, _ := newPalette("never", &out)
+	if got := always.paint(red, "x") + never.paint(red, "x"); got != "\x1b[31mx\x1b[0mx" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/offline/chain"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// clusterFlags say which cluster a command reads, and where Pillion is there. As in kubectl,
+// -n is the workload's namespace.
+type clusterFlags struct {
+	kubeconfig, context string
+	// namespace is the workload's, "" for the context's.
+	namespace string
+	// pillion is Pillion's own namespace, selector tells two releases there apart.
+	pillion, selector string
+}
+
+func (c *clusterFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(&c.context, "context", "", "context of the kubeconfig (default: the current one)")
+	f.StringVar(&c.pillion, "pillion-namespace", "pillion-system", "Pillion's own namespace")
+	f.StringVar(&c.selector, "pillion-selector", "", "label selector of Pillion's Deployment, where its namespace has two")
+}
+
+// cluster is a cluster that a command reads with the user's own rights, and what decides about
+// pods there.
+type cluster struct {
+	list    survey.List
+	objects dynamic.Interface
+	// trial creates pods by dry run; its warnings go to heard.
+	trial dynamic.Interface
+	heard *heardWarnings
+	// namespace is the one of -n, of the kubeconfig's context, or default.
+	namespace string
+	settings  serverSettings
+	compare   standing.Comparer
+	// complete: the server's settings were read. Otherwise they are what a team may know.
+	complete bool
+	// notes say what could not be read, and what would let the user.
+	notes []string
+
+	// chain: the webhooks and policies that a pod meets are asked for. Links are the cluster's,
+	// nil until they are read.
+	chain     bool
+	links     *chain.Objects
+	linkNotes []string
+}
+
+// open connects, and reads the settings of the server there.
+func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error) {
+	loader := kubeconfigOf(c.kubeconfig, c.context)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	config.UserAgent = "pillion/" + version
+	config.QPS, config.Burst = 50, 100
+	namespace := c.namespace
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, fmt.Errorf("finding the namespace: %w", err)
+		}
+	}
+	client, err := clientset.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	heard := &heardWarnings{}
+	trying := rest.CopyConfig(config)
+	trying.WarningHandler = heard
+	trial, err := dynamic.NewForConfig(trying)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for dry runs: %w", err)
+	}
+	kubernetes, err := readKubeVersion(cmd.Context(), client.ServerVersion)
+	if err != nil {
+		kubernetes = templates.NewestKubernetes()
+	}
+	found := &cluster{list: client.PodList, objects: objects, trial: trial, heard: heard, namespace: namespace}
+	if err := found.read(cmd.Context(), c, prefix, kubernetes); err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// read reads the settings of the server, or what a team may know of them.
+func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, kubernetes templates.KubernetesVersion) error {
+	settings, err := readServerSettings(ctx, c.objects, where.pillion, where.selector)
+	c.complete = err == nil
+	switch {
+	case apierrors.IsForbidden(err):
+		c.notes = append(c.notes, fmt.Sprintf("Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. "+
+			"Who may grant more: kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps; kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", where.pillion, where.pillion, deniedTo(err)))
+		if settings, err = c.teamSettings(ctx, where, prefix); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	c.settings = settings
+	c.compare = standing.Comparer{
+		Pipeline: injector.NewPipeline(injector.Config{
+			Prefix: settings.prefix, Namespace: where.pillion, ExcludedNamespaces: settings.excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
+		}),
+		Registration: standing.Registration{Prefix: settings.prefix, All: settings.all, Excluded: settings.excluded},
+	}
+	return nil
+}
+
+// teamSettings are the settings as far as a team may know them: the templates that the API
+// shows, and the defaults of the rest. Its templates are nil if not even they can be read.
+func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix string) (serverSettings, error) {
+	s := serverSettings{
+		prefix: prefix, excluded: append(slices.Clone(defaultExcluded), where.pillion), inForce: map[string]string{}, approximate: map[string]string{},
+		compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
+	}
+	all, unread, err := calledForAll(ctx, c.objects, prefix, []string{"pillion"})
+	if err != nil {
+		return s, err
+	}
+	s.all, s.scope = all, unread
+	resource := schema.GroupVersionResource{Group: prefix, Version: v1alpha1.Version, Resource: "sidecartemplates"}
+	found, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		c.notes = append(c.notes, "the templates in force cannot be read: "+lackingOr(err))
+		return s, nil
+	case apierrors.IsNotFound(err):
+		c.notes = append(c.notes, fmt.Sprintf("the API has no SidecarTemplates of the group %s: Pillion is not installed with its CRD, or with another --annotation-prefix", prefix))
+		return s, nil
+	case err != nil:
+		return s, fmt.Errorf("reading the SidecarTemplates: %w", err)
+	}
+	var entries []templates.Entry
+	var differ []string
+	mirrored, hashed := false, true
+	for _, item := range found.Items {
+		isMirror := templates.IsMirror(prefix, item.GetLabels())
+		mirrored = mirrored || isMirror
+		entry, hash, err := s.compiled(item)
+		if err != nil {
+			return s, err
+		}
+		entries = append(entries, entry)
+		hashed = hashed && hash != ""
+		if hash != "" && (entry.Template == nil || entry.Template.Hash() != hash) {
+			s.inForce[entry.Name] = hash
+			// A mirror has the installer's defaults. What else of the values it reads is not known.
+			if !isMirror || readsValues(item) {
+				s.approximate[entry.Name] = hash
+				differ = append(differ, entry.Name)
+			}
+		}
+	}
+	if len(differ) > 0 {
+		slices.Sort(differ)
+		c.notes = append(c.notes, fmt.Sprintf("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", ")))
+	}
+	if !mirrored {
+		c.notes = append(c.notes, "templates of the library and of the chart's values may be in force beside those that the API shows here")
+	}
+	s.set, s.whole = templates.NewSet(entries), mirrored && hashed && len(differ) == 0
+	return s, nil
+}
+
+// readsValues reports whether expressions of a SidecarTemplate may read the installer's values.
+func readsValues(item unstructured.Unstructured) bool {
+	data, err := json.Marshal(item.Object["spec"])
+	return err != nil || strings.Contains(string(data), "values")
+}
+
+// compiled compiles a SidecarTemplate of the cluster. Hash is the one that its status says is
+// in force, "" for none.
+func (s serverSettings) compiled(item unstructured.Unstructured) (entry templates.Entry, hash string, err error) {
+	name := item.GetName()
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": name}, "spec": item.Object["spec"],
+	})
+	if err != nil {
+		return entry, "", fmt.Errorf("reading SidecarTemplate %s: %w", name, err)
+	}
+	options := s.compile
+	options.Source = templates.ClusterSource + name
+	entry = templates.Entry{Name: name, Source: options.Source}
+	for _, d := range templates.ParseFile(data) {
+		if entry.Template, _, err = templates.Compile(d.Manifest, options); err != nil {
+			entry.Template, entry.Err = nil, err
+		}
+	}
+	hash, _, _ = unstructured.NestedString(item.Object, "status", "hash")
+	return entry, hash, nil
+}
+
+// heardWarnings are the warnings of API servers.
+type heardWarnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements [rest.WarningHandler].
+func (h *heardWarnings) HandleWarningHeader(_ int, _, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.texts = append(h.texts, text)
+}
+
+// take returns the warnings that were heard since the last call.
+func (h *heardWarnings) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	texts := h.texts
+	h.texts = nil
+	return texts
+}
+
+// liveNamespace is a namespace of the cluster, with what limits its pods.
+type liveNamespace struct {
+	predict.Namespace
+	// object has its metadata.
+	object map[string]any
+	// unread says why its metadata are not known.
+	unread error
+	notes  []string
+}
+
+var (
+	namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
+	podsResource       = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// namespaceOf reads a namespace, as far as the user may. A namespace that does not exist is an
+// error.
+func (c *cluster) namespaceOf(ctx context.Context, name string) (liveNamespace, error) {
+	ns := liveNamespace{Namespace: predict.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}}
+	object, err := c.objects.Resource(namespacesResource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		ns.unread = granting(err)
+		ns.notes = append(ns.notes, fmt.Sprintf("the label and the annotations of namespace %s cannot be read: %s", name, lackingOr(err)))
+	case err != nil:
+		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
+	default:
+		ns.object, ns.Namespace.Namespace = object.Object, injector.NamespaceOf(object.Object)
+	}
+	for kind, keep := range map[string]func([]byte) error{
+		"limitranges": func(data []byte) error {
+			var all corev1.LimitRangeList
+			err := json.Unmarshal(data, &all)
+			ns.LimitRanges = all.Items
+			return err
+		},
+		"resourcequotas": func(data []byte) error {
+			var all corev1.ResourceQuotaList
+			err := json.Unmarshal(data, &all)
+			ns.Quotas = all.Items
+			return err
+		},
+	} {
+		found, err := c.objects.Resource(corev1.SchemeGroupVersion.WithResource(kind)).Namespace(name).List(ctx, metav1.ListOptions{})
+		if apierrors.IsForbidden(err) {
+			ns.notes = append(ns.notes, fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not foretold: %s", kind, name, lackingOr(err)))
+			continue
+		}
+		if err != nil {
+			return ns, fmt.Errorf("reading the %s of namespace %s: %w", kind, name, err)
+		}
+		data, err := found.MarshalJSON()
+		if err == nil {
+			err = keep(data)
+		}
+		if err != nil {
+			return ns, fmt.Errorf("reading the %s of namespace %s: %w", kind, name, err)
+		}
+	}
+	slices.Sort(ns.notes)
+	return ns, nil
+}
+
+// exactPod returns a pod as the pipeline wants it, with its numbers as json.Number.
+func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", u.GetName(), err)
+	}
+	return injector.DecodePod(data)
+}
+
+// create creates the pod by dry run, under another name.
+func (c *cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
+	pod = maps.Clone(pod)
+	pod["apiVersion"], pod["kind"] = "v1", "Pod"
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return nil, nil, fmt.Errorf("writing the pod: %w", err)
+	}
+	var u unstructured.Unstructured
+	if err := u.UnmarshalJSON(data); err != nil {
+		return nil, nil, fmt.Errorf("writing the pod: %w", err)
+	}
+	if u.GetGenerateName() == "" {
+		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
+	}
+	u.SetName("")
+	u.SetResourceVersion("")
+	u.SetUID("")
+	c.heard.take()
+	made, err := c.trial.Resource(podsResource).Namespace(namespace).Create(ctx, &u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	warnings = c.heard.take()
+	if err != nil {
+		return nil, warnings, err
+	}
+	created, err = exactPod(made)
+	return created, warnings, err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pillion-dev/pillion/offline/workload"
+)
+
+// Where the tests run decides about no golden text.
+func init() { os.Unsetenv("COLUMNS") }
+
+func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
+	c := openFake(t, liveCluster, nil)
+	for namespace, wants := range map[string][]string{
+		"":     {"side.pillion.dev/level string low text", "side.pillion.dev/size quantity 1Mi"},
+		"shop": {"ANNOTATION TYPE DEFAULT VALUE FROM", "side.pillion.dev/level string low low Installer", "side.pillion.dev/size quantity 1Mi 2Mi Namespace", "registry.example.com/side:2 Default"},
+	} {
+		var out bytes.Buffer
+		if err := c.params(t.Context(), &out, "side", nil, namespace); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(flat(out.String()), want) {
+				t.Errorf("namespace %q: no %q in\n%s", namespace, want, out.String())
+			}
+		}
+	}
+	bad := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
+	if err := bad.params(t.Context(), &bytes.Buffer{}, "side", nil, "shop"); err == nil || !strings.Contains(err.Error(), "9Gi") {
+		t.Errorf("a bad value on the namespace: %v", err)
+	}
+	if err := c.params(t.Context(), &bytes.Buffer{}, "nope", nil, ""); err == nil || !strings.Contains(err.Error(), `there is no template "nope"; the templates are: other, side`) {
+		t.Errorf("no such template: %v", err)
+	}
+	unread := openFake(t, liveCluster, nil, "get namespaces")
+	if err := unread.params(t.Context(), &bytes.Buffer{}, "side", nil, "shop"); err == nil || !strings.Contains(err.Error(), "you lack the right to get namespaces") {
+		t.Errorf("a namespace that cannot be read: %v", err)
+	}
+}
+
+// What inject writes is applied. So it writes nothing where a sidecar may be missing because a
+// right is.
+func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
+	const file = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, namespace: shop}\nspec: {template: {spec: {containers: [{name: api, image: 'api:1'}]}}}\n"
+	for name, c := range map[string]struct {
+		forbidden []string
+		manifests string
+		says      string
+	}{
+		"all can be read":           {says: ""},
+		"no limits":                 {forbidden: []string{"list limitranges shop"}, says: ""},
+		"not the server's settings": {forbidden: teamsRights, says: "cannot be read with your rights"},
+		"not the namespace":         {forbidden: []string{"get namespaces"}, says: "cannot be read with your rights"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := openFake(t, strings.Replace(liveCluster, "max: {memory: 1Mi}", "max: {memory: 1Gi}", 1), nil, c.forbidden...)
+			s := cl.session()
+			documents, err := workload.Parse([]byte(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.documents = documents
+			ns, err := cl.namespaceOf(t.Context(), "shop")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.namespaces.keep(ns)
+			var errs bytes.Buffer
+			err = s.whole(&errs)
+			if (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("%v\n%s", err, errs.String())
+			}
+			if len(c.forbidden) > 0 && !strings.Contains(errs.String(), "you lack the right to") && !strings.Contains(errs.String(), "Who may grant more") {
+				t.Errorf("no right is named: %s", errs.String())
+			}
+			if err != nil {
+				return
+			}
+			cmd := &cobra.Command{}
+			cmd.SetContext(t.Context())
+			cmd.SetErr(&errs)
+			results, err := s.inject(cmd)
+			if err != nil || len(results) != 1 || !results[0].changed {
+				t.Fatalf("%v %+v %s", err, results, errs.String())
+			}
+			var out bytes.Buffer
+			if err := writeYAML(&out, results); err != nil || !strings.Contains(out.String(), "memory: 2Mi") || !strings.Contains(out.String(), "value: low") {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+		})
+	}
+}
+
+func TestWhatIsForFilesIsRefusedBesideACluster(t *testing.T) {
+	for _, args := range [][]string{
+		{"explain", "pod/web", "--templates", "x"}, {"explain", "--cluster", "-f", "-", "--namespace-file", "x"}, {"inject", "--cluster", "-f", "-", "--values", "x"},
+		{"params", "side", "--cluster", "--library", "x"}, {"params", "side", "-n", "shop"}, {"explain", "-f", "-", "--chain"}, {"explain"}, {"explain", "pod/web", "-f", "-"},
+		{"explain", "-f", "-", "--color", "sometimes"},
+	} {
+		if code, out, errs := call(t, pod(""), nil, args...); code != exitUsage || out != "" {
+			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
+		}
+	}
+}
+
+func TestColoursAreForTerminalsAndColumnsForAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		env    map[string]string
+		colour string
+		width  int
+		paint  bool
+	}{
+		"a pipe":                  {nil, "auto", 80, false},
+		"asked for":               {nil, "always", 80, true},
+		"asked for, all the same": {map[string]string{"NO_COLOR": "1"}, "always", 80, true},
+		"not wanted":              {map[string]string{"TERM": "xterm"}, "never", 80, false},
+		"wide":                    {map[string]string{"COLUMNS": "132"}, "auto", 132, false},
+		"no number":               {map[string]string{"COLUMNS": "wide"}, "auto", 80, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("COLUMNS", "")
+			for k, v := range c.env {
+				t.Setenv(k, v)
+			}
+			s, err := styleFor(&bytes.Buffer{}, c.colour)
+			if err != nil || s.Width != c.width || s.Colour != c.paint {
+				t.Errorf("%+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestParamsShowsTheParametersThatAreNamed(t *testing.T) {
+	show := func(args ...string) (int, string) {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"pillion", "params", "fluent-bit"}, args...), strings.NewReader(""), &out, &errs)
+		return code, out.String() + errs.String()
+	}
+	for _, name := range []string{"log-level", "logLevel", "fluent-bit.pillion.dev/log-level"} {
+		if code, text := show(name); code != exitDone || strings.Count(text, "\n") != 2 || !strings.Contains(text, "fluent-bit.pillion.dev/log-level ") {
+			t.Errorf("%s: exit code %d\n%s", name, code, text)
+		}
+	}
+	if code, text := show("loglevle"); code != exitError || !strings.Contains(text, `the template fluent-bit has no parameter "loglevle"; did you mean log-level? (all of them: pillion params fluent-bit)`) {
+		t.Errorf("exit code %d\n%s", code, text)
+	}
+}

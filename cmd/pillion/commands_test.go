@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+//go:generate go test . -run TestTheReferenceOfCommandsIsUpToDate -update
+
+const commandsPage = "../../docs/commands.md"
+
+// TestTheReferenceOfCommandsIsUpToDate holds docs/commands.md to the commands.
+func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
+	want := commandReference()
+	if *update {
+		if err := os.WriteFile(commandsPage, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(commandsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("docs/commands.md is not what the commands say; go generate ./cmd/pillion writes it")
+	}
+}
+
+// commands returns all commands in the order of the help, without those of cobra's own.
+func commands() []*cobra.Command {
+	var all []*cobra.Command
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() && sub.Name() != "completion" {
+				all = append(all, sub)
+				add(sub)
+			}
+		}
+	}
+	add(newRootCommand("pillion"))
+	return all
+}
+
+func commandReference() string {
+	var out strings.Builder
+	out.WriteString(`# Commands
+
+Generated from the commands themselves by ` + "`go generate ./cmd/pillion`" + `: what ` + "`pillion COMMAND --help`" + ` says. Exit codes: 0 done, 2 a wrong command line, 1 all else. The same program works as ` + "`kubectl pillion`" + `
+where a link to it is called ` + "`kubectl-pillion`" + `.
+
+`)
+	all := commands()
+	for _, cmd := range all {
+		path := cmd.CommandPath()
+		fmt.Fprintf(&out, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), cmd.Short)
+	}
+	out.WriteString("- `pillion completion bash|zsh|fish|powershell`: what a shell needs to complete commands, flags, templates, namespaces and workloads\n")
+	for _, cmd := range all {
+		fmt.Fprintf(&out, "\n## %s\n\n%s.\n", cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."))
+		if cmd.Runnable() && !cmd.HasSubCommands() {
+			fmt.Fprintf(&out, "\n    %s\n", cmd.UseLine())
+		}
+		if cmd.Long != "" {
+			fmt.Fprintf(&out, "\n```text\n%s\n```\n", strings.TrimSpace(reflow(cmd.Long)))
+		}
+		if cmd.Example != "" {
+			fmt.Fprintf(&out, "\nFor example:\n\n```sh\n%s\n```\n", unindent(cmd.Example))
+		}
+		writeFlags(&out, cmd.NonInheritedFlags())
+	}
+	return out.String()
+}
+
+func unindent(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimPrefix(strings.TrimRight(line, "\n"), "  "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// writeFlags writes a table of flags.
+func writeFlags(out *strings.Builder, flags *pflag.FlagSet) {
+	began := false
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		if !began {
+			out.WriteString("\n| flag | takes | default | meaning |\n| --- | --- | --- | --- |\n")
+			began = true
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, meaning[f.Value.Type()], defaultOf(f), strings.ReplaceAll(f.Usage, "|", `\|`))
+	})
+}
+
+// meaning says what a flag takes, for people.
+var meaning = map[string]string{
+	"bool": "", "string": "text", "stringSlice": "list: repeat it, or separate by commas", "duration": "duration: `30s`, `5m`, `1h30m`",
+}
+
+func defaultOf(f *pflag.Flag) string {
+	value := strings.Trim(f.DefValue, "[]")
+	if f.Value.Type() == "duration" {
+		value = plainDuration(value)
+	}
+	if value == "" || value == "false" {
+		return ""
+	}
+	return "`" + value + "`"
+}
+
+// Help is read in terminals of 80 columns.
+func TestHelpIsReadableInAnOrdinaryTerminal(t *testing.T) {
+	for _, cmd := range append(commands(), newRootCommand("pillion")) {
+		var out bytes.Buffer
+		args := append(strings.Fields(cmd.CommandPath()), "--help")
+		if code := run(t.Context(), args, strings.NewReader(""), &out, &out); code != exitDone {
+			t.Fatalf("%v: exit code %d\n%s", args, code, &out)
+		}
+		for line := range strings.Lines(out.String()) {
+			if len([]rune(strings.TrimRight(line, "\n"))) > 80 {
+				t.Errorf("%s: %q", cmd.CommandPath(), line)
+			}
+		}
+	}
+}
+
+// The same flag means the same everywhere, in the same words.
+func TestAFlagSaysTheSameWhereverItIs(t *testing.T) {
+	said := map[string]map[string][]string{}
+	for _, cmd := range commands() {
+		if cmd.Name() == "serve" {
+			continue // its flags are settings, which no person types
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if _, known := meaning[f.Value.Type()]; !known {
+				t.Errorf("%s --%s: the reference has no word for the type %s", cmd.CommandPath(), f.Name, f.Value.Type())
+			}
+			if said[f.Name] == nil {
+				said[f.Name] = map[string][]string{}
+			}
+			key := f.Shorthand + " " + f.Value.Type()
+			said[f.Name][key] = append(said[f.Name][key], cmd.CommandPath())
+		})
+	}
+	for name, kinds := range said {
+		if len(kinds) > 1 {
+			t.Errorf("--%s has several shorthands or types: %v", name, kinds)
+		}
+	}
+}
+
+func TestTextIsBrokenAtTheWidthAndKeepsItsLists(t *testing.T) {
+	long := strings.Repeat("word ", 30)
+	got := reflow(long + "\nmore\n\n  --flag  " + long + "\n          and on\n\n  verbatim line\n  and another")
+	for line := range strings.Lines(got) {
+		if len(strings.TrimRight(line, "\n")) > helpWidth {
+			t.Errorf("%q", line)
+		}
+	}
+	for _, want := range []string{"word more\n\n  --flag  word", "\n          word", " and on\n\n", "\n\n  verbatim line\n  and another\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+	if got := plainDuration("0s") + " " + plainDuration("5m0s") + " " + plainDuration("168h0m0s") + " " + plainDuration("10s") + " " + plainDuration("1h30m0s"); got != "0 5m 168h 10s 1h30m" {
+		t.Error(got)
+	}
+}
+
+// Every command says what it does, with an example that it accepts the flags of.
+func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
+	for _, cmd := range commands() {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: short help %q", cmd.CommandPath(), cmd.Short)
+		}
+		if cmd.HasSubCommands() || cmd.Name() == "version" {
+			continue
+		}
+		if cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			for _, word := range strings.Fields(line) {
+				if name, ok := strings.CutPrefix(word, "--"); ok && strings.Contains(line, cmd.CommandPath()+" ") {
+					name, _, _ = strings.Cut(name, "=")
+					if cmd.Flags().Lookup(name) == nil {
+						t.Errorf("%s: its example has --%s, which it does not know", cmd.CommandPath(), name)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// kubectlCompletion is the name under which kubectl looks for the completions of its plugin
+// pillion: a link to this program.
+const kubectlCompletion = "kubectl_complete-pillion"
+
+const (
+	// completeTimeout bounds what a completion asks of a cluster: a person waits.
+	completeTimeout = time.Second
+	// mostCompletions is how many objects of a kind are read.
+	mostCompletions = 500
+)
+
+// noFiles: the shell offers no files beside what it is given.
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// registerCompletions adds what the shell offers for arguments and flags, beside the names of
+// commands and flags.
+func registerCompletions(root *cobra.Command) error {
+	arguments := map[string]cobra.CompletionFunc{
+		"params":       completeParams,
+		"library show": first(completeLibrary),
+		"status":       first(completeTargets),
+		"rollout":      first(completeTargets),
+		"explain":      first(completeObjects),
+		"lint":         nil, // files
+	}
+	var add func(cmd *cobra.Command) error
+	add = func(cmd *cobra.Command) error {
+		name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()), " ")
+		complete, known := arguments[name]
+		if !known || name == "explain" && !strings.Contains(cmd.Use, "/") { // it takes no arguments
+			complete = cobra.NoFileCompletions
+		}
+		if complete != nil && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = complete
+		}
+		for flag, complete := range flagCompletions(name) {
+			if cmd.Flags().Lookup(flag) == nil {
+				continue
+			}
+			if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+				return fmt.Errorf("adding the completion of --%s to %s: %w", flag, name, err)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			if err := add(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return add(root)
+}
+
+// outputs are the values of -o, by command.
+var outputs = map[string][]string{
+	"inject": {"yaml", "json", "patch", "diff"}, "uninject": {"yaml", "json", "diff"}, "library list": {"table", "markdown"},
+	"explain": {"text", "json"}, "lint": {"text", "json"}, "status": {"text", "json"}, "check": {"text", "json"},
+}
+
+// flagCompletions are the completions of flags, for a command.
+func flagCompletions(command string) map[string]cobra.CompletionFunc {
+	manifests := filesWith("yaml", "yml", "json")
+	return map[string]cobra.CompletionFunc{ // --templates takes files and folders, which shells offer by themselves
+		"output":              cobra.FixedCompletions(outputs[command], noFiles),
+		"color":               cobra.FixedCompletions(colours, noFiles),
+		"namespace":           completeNamespaces,
+		"pillion-namespace":   completeNamespaces,
+		"context":             completeContexts,
+		"only-in":             eachOf(completeNamespaces),
+		"excluded-namespaces": eachOf(completeNamespaces),
+		"library":             eachOf(completeLibrary),
+		"filename":            manifests,
+		"namespace-file":      manifests,
+		"pod":                 manifests,
+		"values":              manifests,
+		"kube-version":        cobra.FixedCompletions(kubeVersions(), noFiles),
+		"certs-provider":      cobra.FixedCompletions(providers, noFiles),
+		"key-algorithm":       cobra.FixedCompletions(keyAlgorithms, noFiles),
+		"enforcement":         cobra.FixedCompletions([]string{enforcementAuto, enforcementManual}, noFiles),
+		"webhook-scope":       cobra.FixedCompletions([]string{scopeRequested, scopeAll}, noFiles),
+		"log-level":           cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, noFiles),
+		"log-format":          cobra.FixedCompletions([]string{"text", "json"}, noFiles),
+	}
+}
+
+// filesWith offers files with these endings.
+func filesWith(endings ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return endings, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+// first offers something for the first argument, and nothing for others.
+func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, noFiles
+		}
+		return complete(cmd, args, begun)
+	}
+}
+
+// eachOf offers the items of a list: those that are not in it yet.
+func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := ""
+		if at := strings.LastIndex(begun, ","); at >= 0 {
+			before, begun = begun[:at+1], begun[at+1:]
+		}
+		taken := strings.Split(before, ",")
+		offered, directive := complete(cmd, args, begun)
+		var items []cobra.Completion
+		for _, item := range offered {
+			if name, _, _ := strings.Cut(item, "\t"); !slices.Contains(taken, name) {
+				items = append(items, before+item)
+			}
+		}
+		return items, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// kubeVersions are the versions that the chart installs on, the newest first.
+func kubeVersions() []string {
+	var all []string
+	for v := templates.NewestKubernetes(); v.Minor >= oldestMinor; v.Minor-- {
+		all = append(all, v.String())
+	}
+	return all
+}
+
+// oldestMinor is that of the oldest Kubernetes that the chart installs on.
+const oldestMinor = 31
+
+func completeLibrary(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return library.Names(), noFiles
+}
+
+// completeTemplates offers the templates that a command would find: those of --library (all
+// without it), of the files of --templates, and of the cluster, if it answers soon.
+func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, _ := cmd.Flags().GetStringSlice("library")
+	if len(names) == 0 {
+		names = library.Names()
+	}
+	paths, _ := cmd.Flags().GetStringSlice("templates")
+	for _, path := range paths {
+		names = slices.AppendSeq(names, maps.Keys(templatesIn(path)))
+	}
+	names = append(names, clusterNames(cmd, templatesResource(cmd), "")...)
+	slices.Sort(names)
+	return slices.Compact(names), noFiles
+}
+
+func templatesResource(cmd *cobra.Command) schema.GroupVersionResource {
+	prefix, err := cmd.Flags().GetString("annotation-prefix")
+	if err != nil || prefix == "" {
+		prefix = templates.DefaultPrefix
+	}
+	return schema.GroupVersionResource{Group: prefix, Version: v1alpha1.Version, Resource: "sidecartemplates"}
+}
+
+// templatesIn returns the SidecarTemplates in a file, or in the files of a folder, by name. What
+// cannot be read has none.
+func templatesIn(path string) map[string]map[string]any {
+	found := []string{path}
+	if entries, err := os.ReadDir(path); err == nil {
+		found = nil
+		for _, e := range entries {
+			if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+				found = append(found, filepath.Join(path, e.Name()))
+			}
+		}
+	}
+	manifests := map[string]map[string]any{}
+	for _, file := range found {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		documents, err := workload.Parse(data)
+		if err != nil {
+			continue
+		}
+		for _, d := range documents {
+			metadata, _ := d.Object["metadata"].(map[string]any)
+			if name, _ := metadata["name"].(string); d.Object["kind"] == "SidecarTemplate" && name != "" {
+				manifests[name] = d.Object
+			}
+		}
+	}
+	return manifests
+}
+
+// completeParams offers templates, and then the parameters of the one that is named.
+func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return completeTemplates(cmd, args, begun)
+	}
+	resource := templatesResource(cmd)
+	t, _, err := templates.Compile(manifestOf(cmd, resource, args[0]), templates.Options{Prefix: resource.Group})
+	if err != nil {
+		return nil, noFiles
+	}
+	var offered []cobra.Completion
+	for _, p := range t.Parameters() {
+		if name := parameterName(p); !slices.Contains(args[1:], name) {
+			offered = append(offered, cobra.CompletionWithDesc(name, p.Description))
+		}
+	}
+	return offered, noFiles
+}
+
+// manifestOf returns the manifest of a template that a command would find: of --templates, of
+// the library, or of the cluster, if it answers soon. It is empty where there is none.
+func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name string) []byte {
+	paths, _ := cmd.Flags().GetStringSlice("templates")
+	for _, path := range paths {
+		if object, ok := templatesIn(path)[name]; ok {
+			manifest, _ := json.Marshal(object) // of YAML or JSON that was read
+			return manifest
+		}
+	}
+	if manifest, err := library.Get(name); err == nil {
+		return manifest
+	}
+	config, err := completionConfig(cmd)
+	if err != nil {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := completionContext(cmd)
+	defer cancel()
+	object, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	manifest, _ := object.MarshalJSON() // of JSON that was read
+	return manifest
+}
+
+func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return clusterNames(cmd, corev1.SchemeGroupVersion.WithResource("namespaces"), ""), noFiles
+}
+
+// completeTargets offers what status and rollout take: templates and namespaces, with ns/ or
+// sct/ before it only these.
+func completeTargets(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	kind, _, qualified := strings.Cut(begun, "/")
+	of := func(isNamespace bool) []cobra.Completion {
+		complete := completeTemplates
+		if isNamespace {
+			complete = completeNamespaces
+		}
+		names, _ := complete(cmd, args, begun)
+		return names
+	}
+	if !qualified {
+		all := append(of(false), of(true)...)
+		slices.Sort(all)
+		return slices.Compact(all), noFiles
+	}
+	isNamespace, known := targetPrefixes[kind]
+	if !known {
+		return nil, noFiles
+	}
+	return withKind(kind, of(isNamespace)), noFiles
+}
+
+// completedKinds are the kinds that a command takes as KIND/NAME, with their short names.
+var completedKinds = []struct {
+	names    []string
+	resource schema.GroupVersionResource
+}{
+	{[]string{"pod", "po", "pods"}, corev1.SchemeGroupVersion.WithResource("pods")},
+	{[]string{"deploy", "deployment", "deployments"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}},
+	{[]string{"sts", "statefulset", "statefulsets"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}},
+	{[]string{"ds", "daemonset", "daemonsets"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}},
+	{[]string{"job", "jobs"}, schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}},
+	{[]string{"cronjob", "cj", "cronjobs"}, schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}},
+	{[]string{"ns", "namespace", "namespaces"}, corev1.SchemeGroupVersion.WithResource("namespaces")},
+}
+
+// completeObjects offers kinds, and after KIND/ the names of the namespace's objects.
+func completeObjects(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	kind, _, qualified := strings.Cut(begun, "/")
+	if !qualified {
+		var kinds []cobra.Completion
+		for _, o := range completedKinds {
+			kinds = append(kinds, o.names[0]+"/")
+		}
+		return kinds, noFiles | cobra.ShellCompDirectiveNoSpace
+	}
+	for _, o := range completedKinds {
+		if !slices.Contains(o.names, kind) {
+			continue
+		}
+		namespace := ""
+		if o.resource.Resource != "namespaces" {
+			if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
+				namespace = kubectlNamespace(cmd)
+			}
+		}
+		return withKind(kind, clusterNames(cmd, o.resource, namespace)), noFiles
+	}
+	return nil, noFiles
+}
+
+func withKind(kind string, names []cobra.Completion) []cobra.Completion {
+	all := make([]cobra.Completion, len(names))
+	for i, name := range names {
+		all[i] = kind + "/" + name
+	}
+	return all
+}
+
+// kubectlNamespace returns the namespace that the kubeconfig chooses.
+func kubectlNamespace(cmd *cobra.Command) string {
+	namespace, _, err := kubeconfigFor(cmd).Namespace()
+	if err != nil || namespace == "" {
+		return metav1.NamespaceDefault
+	}
+	return namespace
+}
+
+// kubeconfigFor returns the settings that the command's flags choose.
+func kubeconfigFor(cmd *cobra.Command) clientcmd.ClientConfig {
+	file, _ := cmd.Flags().GetString("kubeconfig")
+	context, _ := cmd.Flags().GetString("context")
+	return kubeconfigOf(file, context)
+}
+
+// completeContexts offers the contexts of the kubeconfig.
+func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	config, err := kubeconfigFor(cmd).RawConfig()
+	if err != nil {
+		return nil, noFiles
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), noFiles
+}
+
+// clusterNames returns the names of objects, none if the cluster does not answer soon or the
+// user may not list them: a completion says nothing.
+func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) []string {
+	config, err := completionConfig(cmd)
+	if err != nil {
+		return nil
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := completionContext(cmd)
+	defer cancel()
+	list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, o := range list.Items {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+// completionConfig is the connection of a completion: a person waits for its answer.
+func completionConfig(cmd *cobra.Command) (*rest.Config, error) {
+	config, err := kubeconfigFor(cmd).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = completeTimeout
+	return config, nil
+}
+
+// completionContext bounds what a completion does.
+func completionContext(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithTimeout(ctx, completeTimeout)
+}

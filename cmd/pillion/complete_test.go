@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// completing runs a completion as a shell does, and returns what is offered.
+func completing(t *testing.T, args ...string) []string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), append([]string{kubectlCompletion}, args...), strings.NewReader(""), &out, &errs); code != exitDone {
+		t.Fatalf("%v: exit code %d\n%s", args, code, &errs)
+	}
+	var offered []string
+	for line := range strings.Lines(out.String()) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if name != "" && !strings.HasPrefix(name, ":") {
+			offered = append(offered, name)
+		}
+	}
+	return offered
+}
+
+// completionCluster is an API server with namespaces, SidecarTemplates and pods. $KUBECONFIG
+// leads to it.
+func completionCluster(t *testing.T) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names := map[string][]string{
+			"/api/v1/namespaces":                           {"shop", "stock"},
+			"/apis/pillion.dev/v1alpha1/sidecartemplates":  {"own"},
+			"/api/v1/namespaces/shop/pods":                 {"web-1"},
+			"/apis/apps/v1/namespaces/default/deployments": {"api"},
+		}[r.URL.Path]
+		if r.URL.Path == "/apis/pillion.dev/v1alpha1/sidecartemplates/own" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(templateWith("own", "ofTheCluster")))
+			return
+		}
+		if names == nil {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		items := []any{}
+		for _, name := range names {
+			items = append(items, map[string]any{"metadata": map[string]any{"name": name}})
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": map[string]any{}, "items": items})
+	}))
+	t.Cleanup(server.Close)
+	setKubeconfig(t, server.URL)
+}
+
+// templateWith is a template with one parameter.
+func templateWith(name, parameter string) string {
+	return fmt.Sprintf(`{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": {"name": %q}, "spec": {"parameters": [{"name": %q, "type": "string", "default": "x"}], `+
+		`"inject": {"metadata": {"annotations": {"x": "${params.%s}"}}}}}`, name, parameter, parameter)
+}
+
+func setKubeconfig(t *testing.T, url string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, clusters: [{name: c, cluster: {server: %q}}], users: [{name: u, user: {}}], contexts: [{name: x, context: {cluster: c, user: u}}]}`, url)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", file)
+}
+
+func TestShellsAreOfferedWhatThereIs(t *testing.T) {
+	completionCluster(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("{kind: SidecarTemplate, metadata: {name: of-a-file}}\n---\n{kind: Pod, metadata: {name: no-template}}\n---\n"+templateWith("with-one", "theSize")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		line      []string
+		want, not string // names, with commas
+	}{
+		{[]string{"ch"}, "check", "status"},
+		{[]string{"params", ""}, "fluent-bit,own", "shop"},
+		{[]string{"params", "--templates", dir, ""}, "of-a-file,own,fluent-bit", "no-template"},
+		{[]string{"params", "--library", "vault-agent", "--templates", filepath.Join(dir, "a.yaml"), ""}, "of-a-file,vault-agent", "fluent-bit"},
+		{[]string{"params", "fluent-bit", ""}, "log-level,memory", "own"},
+		{[]string{"params", "fluent-bit", "log-level", ""}, "memory", "log-level"},
+		{[]string{"params", "--templates", dir, "with-one", ""}, "the-size", "log-level"},
+		{[]string{"params", "own", ""}, "of-the-cluster", "log-level"},
+		{[]string{"params", "there-is-none", ""}, "", "log-level"},
+		{[]string{"library", "show", "flu"}, "fluent-bit", "own"},
+		{[]string{"status", ""}, "shop,stock,own,fluent-bit", ""},
+		{[]string{"status", "ns/"}, "ns/shop,ns/stock", "own"},
+		{[]string{"rollout", "sct/"}, "sct/own,sct/fluent-bit", "sct/shop"},
+		{[]string{"rollout", "--only-in", ""}, "shop,stock", ""},
+		{[]string{"rollout", "--only-in", "shop,"}, `shop\,stock`, "shop"},
+		{[]string{"status", "-n", ""}, "shop", ""},
+		{[]string{"inject", "--library", "fluent-bit,vault"}, `fluent-bit\,vault-agent`, "fluent-bit"},
+		{[]string{"inject", "-o", ""}, "yaml,json,patch,diff", ""},
+		{[]string{"check", "--color", "a"}, "auto,always,never", ""},
+		{[]string{"inject", "-f", ""}, "yaml", ""},
+		{[]string{"serve", "--certs-provider", ""}, "self-signed,cert-manager,files", ""},
+		{[]string{"explain", "--kube-version", ""}, "1.37,1.31", "1.30"},
+		{[]string{"check", ""}, "", "fluent-bit"},
+		{[]string{"explain", ""}, "pod/,deploy/,ns/", ""},
+		{[]string{"explain", "-n", "shop", "pod/"}, "pod/web-1", ""},
+		{[]string{"explain", "--context", ""}, "x", ""},
+		{[]string{"explain", "--pillion-namespace", ""}, "shop", ""},
+	} {
+		got := completing(t, c.line...)
+		for _, want := range strings.Split(strings.ReplaceAll(c.want, `\,`, "\x00"), ",") {
+			if want = strings.ReplaceAll(want, "\x00", ","); want != "" && !slices.Contains(got, want) {
+				t.Errorf("%v offers %q, want %s", c.line, got, want)
+			}
+		}
+		if slices.Contains(got, c.not) || c.want == "" && len(got) > 0 {
+			t.Errorf("%v offers %q, not %s", c.line, got, c.not)
+		}
+	}
+}
+
+// explain takes objects of the cluster where its usage says so.
+func TestObjectsAreOfferedByKind(t *testing.T) {
+	completionCluster(t)
+	cmd := &cobra.Command{Use: "explain pod/NAME"}
+	cmd.Flags().StringP("namespace", "n", "", "")
+	for _, c := range []struct{ namespace, begun, want string }{
+		{"shop", "", "pod/"}, {"shop", "pod/", "pod/web-1"}, {"", "deploy/", "deploy/api"}, {"", "ns/", "ns/stock"},
+	} {
+		if err := cmd.Flags().Set("namespace", c.namespace); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := completeObjects(cmd, nil, c.begun); !slices.Contains(got, c.want) {
+			t.Errorf("%q offers %q, want %s", c.begun, got, c.want)
+		}
+	}
+	if got, _ := completeObjects(cmd, nil, "nonsense/"); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A person waits for a completion: a cluster that does not answer costs a second, and no word.
+func TestACompletionDoesNotWaitForACluster(t *testing.T) {
+	done := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
+	t.Cleanup(func() { close(done); server.Close() })
+	setKubeconfig(t, server.URL)
+	began := time.Now()
+	if got := completing(t, "params", ""); !slices.Contains(got, "fluent-bit") {
+		t.Errorf("%q", got)
+	}
+	if took := time.Since(began); took > 3*completeTimeout {
+		t.Errorf("it took %s", took)
+	}
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	if got := completing(t, "status", "ns/"); len(got) > 0 {
+		t.Errorf("%q", got)
+	}
+}
+
+// What a flag is said to take is what shells offer: a value is added in one place only.
+func TestTheValuesOfFlagsAreThoseOfTheirUsage(t *testing.T) {
+	var each func(cmd *cobra.Command)
+	each = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			complete, ok := cmd.GetFlagCompletionFunc(f.Name)
+			if f.Name == "output" && !ok {
+				t.Errorf("%s offers no values of -o", cmd.CommandPath())
+			}
+			if !ok || !slices.Contains([]string{"output", "color", "certs-provider", "key-algorithm", "enforcement", "webhook-scope", "log-level", "log-format"}, f.Name) {
+				return
+			}
+			values, _ := complete(cmd, nil, "")
+			if len(values) < 2 {
+				t.Errorf("%s --%s offers %q", cmd.CommandPath(), f.Name, values)
+			}
+			for _, value := range values {
+				if !strings.Contains(f.Usage, value) {
+					t.Errorf("%s --%s offers %s, which %q does not say", cmd.CommandPath(), f.Name, value, f.Usage)
+				}
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			each(sub)
+		}
+	}
+	each(newRootCommand("pillion"))
+}
+
+func TestEveryShellHasAScript(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		var out bytes.Buffer
+		if code := run(t.Context(), []string{"pillion", "completion", shell}, strings.NewReader(""), &out, &out); code != exitDone || !strings.Contains(out.String(), "__complete") {
+			t.Errorf("%s: exit code %d\n%.200s", shell, code, &out)
+		}
+	}
+}

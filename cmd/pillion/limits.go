@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/offline/predict"
+)
+
+// Bounds of the reads of what limits the pods of a namespace. They are for previews: what is
+// not read in time is not foretold.
+const (
+	// limitReads is how many namespaces are read at the same time.
+	limitReads = 2
+	// limitTime bounds a read, limitBytes the answer to it.
+	limitTime  = 250 * time.Millisecond
+	limitBytes = 256 << 10
+	// limitFresh is how long an answer counts: a release has many workloads in one namespace.
+	limitFresh = time.Second
+	// limitForbidden is how long nothing is read after the right to do so was missing.
+	limitForbidden = time.Minute
+	// limitNamespaces bounds the answers that are kept.
+	limitNamespaces = 32
+)
+
+// limitReader reads the LimitRanges and ResourceQuotas of namespaces.
+type limitReader struct {
+	// list answers a list request with JSON.
+	list  func(ctx context.Context, namespace, resource string) (io.ReadCloser, error)
+	now   func() time.Time
+	log   *slog.Logger
+	slots chan struct{}
+
+	mu sync.Mutex
+	// known are the answers of a moment ago.
+	known map[string]knownLimits
+	// not is until when nothing is read.
+	not time.Time
+}
+
+type knownLimits struct {
+	predict.Namespace
+	at time.Time
+}
+
+// newLimitReader returns a reader with a connection and a rate of its own. It needs the verb
+// list on limitranges and resourcequotas.
+func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.QPS, config.Burst, config.RateLimiter = 20, 40, nil
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the limits of namespaces: %w", err)
+	}
+	list := func(ctx context.Context, namespace, resource string) (io.ReadCloser, error) {
+		return client.Get().AbsPath("/api/v1/namespaces", namespace, resource).SetHeader("Accept", "application/json").Stream(ctx)
+	}
+	return &limitReader{list: list, now: time.Now, log: log, slots: make(chan struct{}, limitReads), known: map[string]knownLimits{}}, nil
+}
+
+// read returns what limits the pods of a namespace, and nothing where it is not found out in
+// time: previews are advice.
+func (l *limitReader) read(ctx context.Context, namespace string) predict.Namespace {
+	if known, ok := l.remembered(namespace); ok {
+		return known
+	}
+	select {
+	case l.slots <- struct{}{}:
+		defer func() { <-l.slots }()
+	default:
+		l.log.Debug("not reading the limits of a namespace for a preview: others are being read", "namespace", namespace)
+		return predict.Namespace{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limitTime)
+	defer cancel()
+	var ranges corev1.LimitRangeList
+	var quotas corev1.ResourceQuotaList
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.decode(ctx, namespace, "limitranges", &ranges) })
+	group.Go(func() error { return l.decode(ctx, namespace, "resourcequotas", &quotas) })
+	err := group.Wait()
+	if err != nil {
+		l.log.Debug("the limits of a namespace could not be read for a preview", "namespace", namespace, "error", err)
+		if apierrors.IsForbidden(err) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.not = l.now().Add(limitForbidden)
+		}
+		return predict.Namespace{}
+	}
+	found := predict.Namespace{LimitRanges: ranges.Items, Quotas: quotas.Items}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.known) >= limitNamespaces {
+		clear(l.known)
+	}
+	l.known[namespace] = knownLimits{found, l.now()}
+	return found
+}
+
+// remembered returns the answer of a moment ago, or that nothing is to be read.
+func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now.Before(l.not) {
+		return predict.Namespace{}, true
+	}
+	known, ok := l.known[namespace]
+	return known.Namespace, ok && now.Sub(known.at) < limitFresh
+}
+
+// decode reads one list.
+func (l *limitReader) decode(ctx context.Context, namespace, resource string, into any) error {
+	body, err := l.list(ctx, namespace, resource)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	text, err := io.ReadAll(io.LimitReader(body, limitBytes+1))
+	if err == nil && len(text) > limitBytes {
+		err = fmt.Errorf("they take more than %d bytes", limitBytes)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the %s of namespace %s: %w", resource, namespace, err)
+	}
+	return nil
+}

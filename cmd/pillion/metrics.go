@@ -1,0 +1,26 @@
+package main
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// buildInfoMetric has the label version.
+const buildInfoMetric = "pillion_build_info"
+
+// registerSettings registers what tells one replica from another in a dashboard: its version, its
+// settings, and the bounds that alerts compare with.
+func registerSettings(registry prometheus.Registerer, c serveConfig) {
+	constant := func(name, help string, value float64, labels prometheus.Labels) {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+		g.Set(value)
+		registry.MustRegister(g)
+	}
+	constant(buildInfoMetric, "1, with the version of Pillion and of Go.", 1, prometheus.Labels{"version": version, "goversion": runtime.Version()})
+	constant("pillion_config_info", "1, with the settings that decide how pods are treated.", 1, prometheus.Labels{
+		"annotation_prefix": c.AnnotationPrefix, "enforcement": c.Enforcement, "webhook_scope": c.WebhookScope, "certs_provider": c.Provider,
+	})
+	constant("pillion_memory_limit_bytes", "How much memory the container may use (--memory-limit).", float64(c.MemoryLimit), nil)
+	constant("pillion_review_timeout_seconds", "The longest time that an API server waits for an answer (--review-timeout).", c.ReviewTimeout.Seconds(), nil)
+}

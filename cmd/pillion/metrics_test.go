@@ -1,0 +1,338 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/webhook"
+)
+
+// replicaMetrics returns the registry of a replica with everything switched on. It is the one
+// that 'pillion serve' makes, of a replica that has not begun to run.
+func replicaMetrics(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	var c serveConfig
+	cmd := newServeCommand()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) { c, err = loadConfig(cmd); return err }
+	cmd.SetArgs([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
+		"--cluster-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	replica, err := assemble(cmd, c, &rest.Config{Host: "https://127.0.0.1:1"}, registry, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(replica.close)
+	return registry
+}
+
+// described is a metric as its collector describes it.
+type described struct {
+	name, help string
+	labels     []string
+}
+
+var descPattern = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), unit: "[^"]*", constLabels: \{(.*)\}, variableLabels: \{([^}]*)\}\}$`)
+
+// ownMetrics returns the metrics of a registry that are Pillion's own, by name.
+func ownMetrics(t *testing.T, registry *prometheus.Registry) []described {
+	t.Helper()
+	descs := make(chan *prometheus.Desc)
+	go func() { registry.Describe(descs); close(descs) }()
+	var all []described
+	for desc := range descs {
+		parts := descPattern.FindStringSubmatch(desc.String())
+		if parts == nil {
+			t.Fatalf("the description %s cannot be read", desc)
+		}
+		d := described{name: unquoted(t, parts[1]), help: unquoted(t, parts[2])}
+		if strings.HasPrefix(d.name, "go_") || strings.HasPrefix(d.name, "process_") {
+			continue
+		}
+		for label := range strings.SplitSeq(parts[3]+","+parts[4], ",") {
+			if name, _, _ := strings.Cut(label, "="); name != "" {
+				d.labels = append(d.labels, name)
+			}
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b described) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+func unquoted(t *testing.T, text string) string {
+	t.Helper()
+	var s string
+	if _, err := fmt.Sscanf(text, "%q", &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// metricUses says of each metric its type and what it is for. Alerts and the dashboard of the chart
+// use most of them.
+var metricUses = map[string]struct {
+	kind dto.MetricType
+	use  string
+}{
+	"pillion_admission_requests_total":                       {dto.MetricType_COUNTER, "Calls, errors and refusals; `dry_run=\"false\"` are those of real objects."},
+	"pillion_admission_duration_seconds":                     {dto.MetricType_HISTOGRAM, "Latency. Classic buckets in the steps 1, 2, 5 from 50 µs to 10 s: a pod that nobody asked for takes less than 100 µs, an injected one less than 2 ms, and 10 s is the longest that API servers wait. Native histograms are not served: they need a Prometheus that has them switched on."},
+	"pillion_admission_unavailable_total":                    {dto.MetricType_COUNTER, "A few while replicas start and stop. A steady rate: too few replicas, or too little memory."},
+	"pillion_pods_total":                                     {dto.MetricType_COUNTER, "How many pods are injected and refused. A pod that carries the record of an earlier call is not counted again; a pod that gets nothing has no record, and counts for each call (one, but where another webhook asks to be called again). A pod that another webhook refuses later has been counted."},
+	"pillion_injections_total":                               {dto.MetricType_COUNTER, "Which template is used, and which one refuses pods. The series of a template end when it is deleted."},
+	"pillion_template_info":                                  {dto.MetricType_GAUGE, "Whether all replicas apply the same, and which template is broken."},
+	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
+	"pillion_unknown_template_namespaces":                    {dto.MetricType_GAUGE, "Misspelt names, and templates that went away too early."},
+	"pillion_in_use_record_failing":                          {dto.MetricType_GAUGE, "Whether an upgrade that drops a template in use would be held up."},
+	"pillion_pods_missing_injection":                         {dto.MetricType_GAUGE, "Pods that were created while Pillion was away, or before their namespace asked. All replicas count the same pods: take the maximum, not the sum."},
+	"pillion_pods_outdated":                                  {dto.MetricType_GAUGE, "What `pillion rollout` would bring up to date. All replicas count the same pods: take the maximum."},
+	"pillion_survey_last_success_timestamp_seconds":          {dto.MetricType_GAUGE, "Whether anybody looks at pods at all."},
+	"pillion_survey_skipped_pods":                            {dto.MetricType_GAUGE, "How far the two counts can be wrong."},
+	"pillion_events_total":                                   {dto.MetricType_COUNTER, "Whether teams learn of refusals from `kubectl describe`."},
+	"pillion_ready":                                          {dto.MetricType_GAUGE, "Which check keeps a replica out of the endpoints."},
+	"pillion_cache_age_seconds":                              {dto.MetricType_GAUGE, "How old the knowledge of a replica is: up to four seconds while all is well."},
+	"pillion_cache_state":                                    {dto.MetricType_GAUGE, "Why it is old. One of the states has the value 1."},
+	"pillion_cache_wrong_total":                              {dto.MetricType_COUNTER, "Watches that fall silent again and again."},
+	"pillion_enforcement_proven":                             {dto.MetricType_GAUGE, "Whether namespaces that ask may be enforced. Needs `enforcement: Auto`; each replica proves for itself."},
+	"pillion_proofs_total":                                   {dto.MetricType_COUNTER, "How proofs end. They are dry runs: no other metric counts their pods but those of requests."},
+	"pillion_proof_failing":                                  {dto.MetricType_GAUGE, "Why the last proof failed; absent while it succeeded."},
+	"pillion_namespaces_missing_label":                       {dto.MetricType_GAUGE, "Namespaces on their way to being injected or verified: 0 within seconds."},
+	"pillion_namespaces_failing_label":                       {dto.MetricType_GAUGE, "Namespaces that stay without: a right is missing, or a policy refuses the write."},
+	"pillion_namespace_label_writes_total":                   {dto.MetricType_COUNTER, "Replicas that fight with somebody over a label."},
+	"pillion_certificate_expiry_timestamp_seconds":           {dto.MetricType_GAUGE, "How long reviews can still be served."},
+	"pillion_certificate_authority_expiry_timestamp_seconds": {dto.MetricType_GAUGE, "How long the CA lasts."},
+	"pillion_certificate_authority_until_timestamp_seconds":  {dto.MetricType_GAUGE, "Which CAs are trusted now, one series each; a handful."},
+	"pillion_certificate_provider_info":                      {dto.MetricType_GAUGE, "Where the certificate comes from."},
+	"pillion_certificate_published":                          {dto.MetricType_GAUGE, "0: API servers cannot verify this replica, so each of its calls fails."},
+	"pillion_certificate_problem":                            {dto.MetricType_GAUGE, "What to read in the log; absent while nothing fails."},
+	"pillion_certificate_rotations_total":                    {dto.MetricType_COUNTER, "Renewals."},
+	"pillion_certificate_handovers_total":                    {dto.MetricType_COUNTER, "Renewals that came with another CA."},
+	"pillion_certificate_authorities_made_total":             {dto.MetricType_COUNTER, "More than one in a CA's life: replicas do not see each other's Secret."},
+	"pillion_certificate_failures_total":                     {dto.MetricType_COUNTER, "Failures that have passed."},
+	"pillion_build_info":                                     {dto.MetricType_GAUGE, "Which versions run during an upgrade."},
+	"pillion_config_info":                                    {dto.MetricType_GAUGE, "Which settings a replica has."},
+	"pillion_memory_limit_bytes":                             {dto.MetricType_GAUGE, "What `process_resident_memory_bytes` is compared with."},
+	"pillion_review_timeout_seconds":                         {dto.MetricType_GAUGE, "What latencies are compared with."},
+}
+
+// Every metric that a replica registers keeps Prometheus' conventions. The linter is that of
+// 'promtool check metrics', which sees only what a scrape has: here it sees all of them.
+func TestEveryMetricKeepsPrometheusConventions(t *testing.T) {
+	registry := replicaMetrics(t)
+	var families []*dto.MetricFamily
+	seen := map[string]bool{}
+	for _, d := range ownMetrics(t, registry) {
+		u, ok := metricUses[d.name]
+		if !ok {
+			t.Errorf("metricUses says nothing about %s", d.name)
+			continue
+		}
+		seen[d.name] = true
+		if !strings.HasPrefix(d.name, "pillion_") || !strings.HasSuffix(d.help, ".") {
+			t.Errorf("%s: the name has no prefix pillion_, or the help no full stop: %q", d.name, d.help)
+		}
+		metric := &dto.Metric{}
+		for _, label := range d.labels {
+			metric.Label = append(metric.Label, &dto.LabelPair{Name: new(label), Value: new("x")})
+		}
+		families = append(families, &dto.MetricFamily{Name: new(d.name), Help: new(d.help), Type: u.kind.Enum(), Metric: []*dto.Metric{metric}})
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for name := range metricUses {
+		if !seen[name] {
+			t.Errorf("no replica has %s, which metricUses names", name)
+		}
+	}
+	// What is there before the first review has the type that the reference says.
+	for _, f := range gathered(t, registry) {
+		if u, ok := metricUses[f.GetName()]; ok && f.GetType() != u.kind {
+			t.Errorf("%s is a %s, and metricUses says %s", f.GetName(), f.GetType(), u.kind)
+		}
+	}
+}
+
+func gathered(t *testing.T, registry *prometheus.Registry) []*dto.MetricFamily {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// valuesOf returns the values that a label has in a family of metrics.
+func valuesOf(families []*dto.MetricFamily, name, label string) []string {
+	values := map[string]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == name && l.GetName() == label {
+					values[l.GetValue()] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(values))
+}
+
+// labelValues says what the values of a label can be. The key is the label, or the metric, a dot and
+// the label where they differ.
+func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
+	t.Helper()
+	code := func(values []string) string { return "`" + strings.Join(values, "`, `") + "`" }
+	var codes []string
+	for _, c := range reason.Codes() {
+		codes = append(codes, string(c))
+	}
+	slices.Sort(codes)
+	var proofs []string
+	for _, o := range proof.Outcomes() {
+		proofs = append(proofs, string(o))
+	}
+	outcomes := func(name string) string { return name + ".outcome" }
+	return map[string]string{
+		"webhook": code(valuesOf(families, "pillion_admission_unavailable_total", "webhook")),
+		"check":   code(valuesOf(families, "pillion_ready", "check")),
+		"cache":   code(valuesOf(families, "pillion_cache_age_seconds", "cache")),
+		"state":   code([]string{follow.StateCurrent, follow.StateUnreadable, follow.StateWrong}),
+		"reason":  "a reason code of [events.md](events.md), or empty for an answer without one",
+		"dry_run": code([]string{"true", "false"}),
+		"good":    code([]string{"true", "false"}),
+		"label":   "the keys of Pillion's labels of namespaces: " + code(valuesOf(families, "pillion_namespaces_missing_label", "label")),
+
+		outcomes("pillion_admission_requests_total"):     code(webhook.Outcomes()),
+		outcomes("pillion_admission_duration_seconds"):   code(webhook.Outcomes()),
+		outcomes("pillion_pods_total"):                   code([]string{"injected", "unchanged", "denied"}),
+		outcomes("pillion_injections_total"):             "a reason code of [events.md](events.md); `Injected` is the good one",
+		outcomes("pillion_events_total"):                 code(effects.Outcomes()) + ": `withheld` repeats an event, whose count is raised later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
+		outcomes("pillion_proofs_total"):                 code(proofs),
+		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
+		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "left"}) + "; `left`: somebody set it by hand",
+
+		"template":                                     "the name of a template in force",
+		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's",
+		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
+		"pod_namespace":                                "one of the 20 namespaces with the most such pods, or `(others)`",
+		"hash":                                         "of the template's manifest and the installer's values",
+		"version":                                      "of Pillion",
+		"goversion":                                    "of Go",
+		"annotation_prefix":                            "`annotationPrefix` of the values",
+		"enforcement":                                  code([]string{enforcementAuto, enforcementManual}),
+		"webhook_scope":                                code([]string{scopeRequested, scopeAll}),
+		"certs_provider":                               code(providers),
+		"provider":                                     code(providers),
+		"secret":                                       "the name of the certificate's Secret, if there is one",
+		"publishes":                                    code([]string{"true", "false"}) + ": whether Pillion writes the caBundles",
+		"fingerprint":                                  "the SHA-256 of a CA that is trusted or was",
+		"pillion_certificate_authority_until_timestamp_seconds.state": code([]string{"signing", "next", "trusted", "revoked"}),
+		"kind":          code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
+		"configuration": "the name of one of the release's webhook configurations",
+		"object":        "the Secret, the configuration or the file that it is about",
+		"operation":     code([]string{"permission", "secret", "sign", "publish", "files"}),
+	}
+}
+
+const metricsPage = "../../docs/metrics.md"
+
+// docs/metrics.md is made of the registry of a replica:
+//
+//	go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update
+func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
+	registry := replicaMetrics(t)
+	values := labelValues(t, gathered(t, registry))
+	used := map[string]bool{}
+	var b strings.Builder
+	b.WriteString(metricsIntroduction)
+	all := ownMetrics(t, registry)
+	for _, part := range metricParts {
+		fmt.Fprintf(&b, "\n## %s\n", part.title)
+		for _, d := range all {
+			if !part.has(d.name) {
+				continue
+			}
+			used[d.name] = true
+			fmt.Fprintf(&b, "\n### %s\n\n%s. %s\n\n%s\n", d.name, strings.ToLower(metricUses[d.name].kind.String()), d.help, metricUses[d.name].use)
+			if len(d.labels) > 0 {
+				b.WriteString("\n| label | values |\n| --- | --- |\n")
+			}
+			for _, label := range d.labels {
+				text := cmp.Or(values[d.name+"."+label], values[label])
+				if text == "" {
+					t.Errorf("nothing says what the values of the label %s of %s can be", label, d.name)
+				}
+				fmt.Fprintf(&b, "| `%s` | %s |\n", label, text)
+			}
+		}
+	}
+	for _, d := range all {
+		if !used[d.name] {
+			t.Errorf("%s stands in no part of the reference", d.name)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(metricsPage, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written, err := os.ReadFile(metricsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(written) != b.String() {
+		t.Error("docs/metrics.md is not current: go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update")
+	}
+}
+
+type metricPart struct {
+	title    string
+	prefixes []string
+}
+
+func (p metricPart) has(name string) bool {
+	return slices.ContainsFunc(p.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+var metricParts = []metricPart{
+	{"Admission", []string{"pillion_admission_", "pillion_pods_total", "pillion_injections_"}},
+	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_"}},
+	{"Running pods", []string{"pillion_pods_missing", "pillion_pods_outdated", "pillion_survey_"}},
+	{"Events", []string{"pillion_events_"}},
+	{"A replica's state", []string{"pillion_ready", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
+	{"Enforcement and labels", []string{"pillion_enforcement_", "pillion_proof", "pillion_namespace"}},
+	{"Certificates", []string{"pillion_certificate_"}},
+}
+
+const metricsIntroduction = "# Metrics\n\n" +
+	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update`. Do not edit. -->\n\n" +
+	"Each replica serves its metrics on port 8080 at `/metrics`, whether it is ready or not. `metrics.serviceMonitor.enabled` has the Prometheus operator scrape them;\n" +
+	"`metrics.service.enabled` is for a Prometheus that finds Services. `metrics.rules.enabled` brings alerts, which [runbook.md](runbook.md#alerts) explains one by one,\n" +
+	"`metrics.dashboard.enabled` a Grafana dashboard.\n\n" +
+	"Calls and pods are counted apart. The API server may ask about one pod several times: another webhook has changed it, or the label of its namespace changes.\n" +
+	"`pillion_admission_*` are about calls. `pillion_pods_total` and `pillion_injections_total` count a pod once: it counts when it gets its record, the annotation `pillion.dev/status`.\n\n" +
+	"No label has a value that grows with what tenants do. Names of namespaces and of templates that do not exist are told for the 20 worst only.\n\n" +
+	"Beside these are the metrics of every Go program, `go_*` and `process_*`: `process_resident_memory_bytes` and `process_cpu_seconds_total` are the useful ones.\n"

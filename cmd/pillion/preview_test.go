@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+type noEvents struct{}
+
+func (noEvents) Record(effects.Event) {}
+
+// oneNamespace is every namespace.
+type oneNamespace struct{ templates.Namespace }
+
+func (n oneNamespace) Get(context.Context, string, func(templates.Namespace) bool) (templates.Namespace, error) {
+	return n.Namespace, nil
+}
+
+// previewTemplates are those of the tests: one with parameters, one with a port, one that
+// needs a role, one that some may have, and the broken one.
+var previewTemplates = map[string]string{
+	"shipper": `{parameters: [{name: logLevel, type: string, enum: [info, debug], default: info}, {name: memory, type: quantity, default: 64Mi, maximum: 128Mi}],
+		inject: {spec: {containers: [{$each: App, env: [{name: A, value: b}]}, {name: shipper, image: 'x:1', env: [{name: LOG_LEVEL, value: '${params.logLevel}'}], resources: {limits: {memory: '${params.memory}'}}}]}}}`,
+	"proxy": `{inject: {spec: {containers: [{name: proxy, image: 'x:1', ports: [{containerPort: 8080}], volumeMounts: [{name: tls, mountPath: /tls}]}], volumes: [{name: tls, emptyDir: {}}]}}}`,
+	"vault": `{parameters: [{name: role, type: string, required: true, setBy: [Pod], example: a}], inject: {metadata: {labels: {role: '${params.role}'}}}}`,
+	"payed": `{availableTo: {namespaceSelector: {matchLabels: {team: pay}}}, inject: {metadata: {labels: {a: b}}}}`,
+	"bad":   `{inject: {spec: {nonsense: 1}}}`,
+}
+
+// newPreview returns the handler of previews in a namespace with these annotations, and what
+// limits its pods.
+func newPreview(t testing.TB, annotations map[string]string, limits predict.Namespace) http.Handler {
+	t.Helper()
+	var entries []templates.Entry
+	for name, spec := range previewTemplates {
+		manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec: " + spec
+		template, _, err := templates.Compile([]byte(manifest), templates.Options{})
+		if (err != nil) != (name == "bad") {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: template, Err: err})
+	}
+	set := templates.NewSet(entries)
+	ns := templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled", "pod-security.kubernetes.io/enforce": limits.Labels["enforce"]}, Annotations: annotations}
+	pods := webhook.Pods{
+		Pipeline:   injector.NewPipeline(injector.Config{Prefix: templates.DefaultPrefix}),
+		Namespaces: oneNamespace{ns}, Templates: func() *templates.Set { return set },
+	}
+	handlers := webhook.NewPreview(webhook.PreviewOptions{
+		Pods: pods, Prefix: templates.DefaultPrefix, Created: created,
+		Refused: refusedBy(func(context.Context, string) predict.Namespace { return limits }), Rate: rate.NewLimiter(rate.Inf, 0),
+	}, webhook.PreviewEntries(templates.DefaultPrefix, false))
+	middleware := webhook.NewMiddleware(webhook.Options{
+		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
+		Timeout: time.Hour, Memory: webhook.AdviceMemoryFor(256 << 20), Advice: true,
+	})
+	return middleware.Handler(handlers[0])
+}
+
+// previewReview is the review of an object as YAML.
+func previewReview(t testing.TB, manifest string) []byte {
+	t.Helper()
+	documents, err := workload.Parse([]byte(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := documents[0].Object
+	group, version, ok := strings.Cut(fmt.Sprint(object["apiVersion"]), "/")
+	if !ok {
+		group, version = "", group
+	}
+	metadata := object["metadata"].(map[string]any)
+	review, err := json.Marshal(map[string]any{
+		"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+		"request": map[string]any{
+			"uid": "42", "kind": map[string]any{"group": group, "version": version, "kind": object["kind"]}, "operation": "CREATE",
+			"namespace": "shop", "name": metadata["name"], "object": object,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review
+}
+
+// preview returns the warnings about a review.
+func preview(t testing.TB, to http.Handler, review []byte) []string {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/preview?timeout=1h", bytes.NewReader(review))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	to.ServeHTTP(w, r)
+	var answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || !answer.Response.Allowed || answer.Response.UID != "42" {
+		t.Fatalf("HTTP %d, %v: %s", w.Code, err, w.Body)
+	}
+	for _, warning := range answer.Response.Warnings {
+		if n := len([]rune(warning)); n > 255 {
+			t.Errorf("a warning of %d characters: %s", n, warning)
+		}
+	}
+	return answer.Response.Warnings
+}
+
+const (
+	webManifest = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web%s}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web%s}%s}, spec: {%scontainers: [{name: web, image: nginx%s}]}}}}"
+	podSpec     = "{containers: [{name: web, image: nginx}]}"
+	badTemplate = "{metadata: {annotations: {pillion.dev/inject: shiper}}, spec: " + podSpec + "}"
+)
+
+func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
+	asks := func(names string) map[string]string { return map[string]string{"pillion.dev/inject": names} }
+	deployment := func(own, labels, annotations, spec, container string) string {
+		if annotations != "" {
+			annotations = ", annotations: {" + annotations + "}"
+		}
+		return fmt.Sprintf(webManifest, own, labels, annotations, spec, container)
+	}
+	quota, err := limitsOf(`[{kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 32Mi}}]}}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := predict.Namespace{}
+	for _, test := range []struct {
+		title     string
+		namespace map[string]string
+		limits    predict.Namespace
+		manifest  string
+		// want has the parts of each warning, separated by |.
+		want []string
+	}{
+		{"nothing is wrong", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-level: debug", "", ""), nil},
+		{"nobody asks", nil, none, deployment("", "", "", "", ""), nil},
+		{"an object without pods", asks("shiper"), none, "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}", nil},
+		{"a misspelt template", nil, none, deployment("", "", "pillion.dev/inject: shiper", "", ""),
+			[]string{"pods of Deployment web are refused|no template \"shiper\"|there are: bad, proxy, shipper, vault|did you mean \"shipper\"?|(UnknownTemplate)"}},
+		{"a wrong key", nil, none, deployment("", "", "pillion.dev/injcet: shipper", "", ""),
+			[]string{"pods of Deployment web: annotation pillion.dev/injcet means nothing|did you mean the annotation pillion.dev/inject?"}},
+		{"a label in place of the annotation", nil, none, deployment("", ", pillion.dev/inject: shipper", "", "", ""),
+			[]string{"pods of Deployment web: label pillion.dev/inject means nothing|is an annotation"}},
+		{"the annotation on the Deployment", nil, none, deployment(", annotations: {pillion.dev/inject: shipper}", "", "", "", ""), []string{
+			"Deployment web: annotation pillion.dev/inject means nothing on the Deployment itself|spec.template.metadata.annotations",
+			`kubectl -n shop patch deployment web --type=merge -p '{"metadata":{"annotations":{"pillion.dev/inject":null}},"spec":{"template":{"metadata":{"annotations":{"pillion.dev/inject":"shipper"}}}}}'`,
+		}},
+		{"two annotations on the Deployment", nil, none, deployment(", annotations: {pillion.dev/inject: shipper, shipper.pillion.dev/log-level: debug}", "", "", "", ""), []string{
+			"pillion.dev/inject means nothing on the Deployment itself", "shipper.pillion.dev/log-level means nothing on the Deployment itself",
+			"kubectl|pillion.dev/inject\":\"shipper", "kubectl|shipper.pillion.dev/log-level\":\"debug",
+		}},
+		{"a wrong value", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-level: loud", "", ""),
+			[]string{"pods of Deployment web are refused|shipper.pillion.dev/log-level on the pod has the value \"loud\"|info, debug|(BadParameter)"}},
+		{"a value out of bounds", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/memory: 1Gi", "", ""), []string{"are refused|\"1Gi\"|128Mi"}},
+		{"a bad value of inject", nil, none, deployment("", "", "pillion.dev/inject: 'a,+b'", "", ""), []string{"are refused|(BadAnnotation)"}},
+		{"another template's parameter", asks("shipper"), none, deployment("", "", "vault.pillion.dev/role: web", "", ""),
+			[]string{"pods of Deployment web: annotation vault.pillion.dev/role means nothing: nothing asks for the template vault"}},
+		{"a parameter of no template", asks("shipper"), none, deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault.pillion.dev/role?"}},
+		{"an unknown parameter", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-levle: debug", "", ""), []string{"pods of Deployment web|shipper.pillion.dev/log-levle|log-level"}},
+		{"a missing parameter", asks("vault"), none, deployment("", "", "", "", ""), []string{"are refused|vault.pillion.dev/role|is required"}},
+		{"a template for others", asks("payed"), none, deployment("", "", "", "", ""), []string{"are refused|payed|not available to namespace"}},
+		{"a broken template", asks("bad"), none, deployment("", "", "", "", ""), []string{"are refused|bad|no good version"}},
+		{"a container of the name", asks("shipper"), none, deployment("", "", "", "", "}, {name: shipper, image: y"), []string{"are refused|shipper|(Conflict)"}},
+		{"a clash of ports", asks("proxy"), none, deployment("", "", "", "", ", ports: [{containerPort: 8080}]"), []string{"are refused|8080|(Conflict)"}},
+		{"a clash of mounts", asks("proxy"), none, deployment("", "", "", "volumes: [{name: tls, secret: {secretName: tls}}], ", ""), []string{"are refused|tls|(Conflict)"}},
+		{"what the pod keeps", asks("shipper"), none, deployment("", "", "", "", ", env: [{name: A, value: mine}]"), []string{"pods of Deployment web: |A|stays"}},
+		{"pod security", asks("shipper"), predict.Namespace{Namespace: templates.Namespace{Labels: map[string]string{"enforce": "restricted"}}},
+			deployment("", "", "", "securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, ", ", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}"),
+			[]string{"pods of Deployment web: Pod Security refuses the pod|restricted", "the template shipper"}},
+		{"pod security of the app's own", asks("shipper"), predict.Namespace{Namespace: templates.Namespace{Labels: map[string]string{"enforce": "restricted"}}}, deployment("", "", "", "", ""), nil},
+		{"a limit range", asks("shipper"), quota, deployment("", "", "", "", ", resources: {limits: {memory: 1Mi}}"), []string{"the LimitRange small refuses the pod|shipper|32Mi", "shipper.pillion.dev/memory"}},
+		{"a limit range for the app itself", asks("shipper"), quota, deployment("", "", "", "", ", resources: {limits: {memory: 1Gi}}"), nil},
+
+		{"a StatefulSet", nil, none, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {template: " + badTemplate + "}}", []string{"pods of StatefulSet db are refused|shiper"}},
+		{"a DaemonSet", nil, none, "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: node}, spec: {template: " + badTemplate + "}}", []string{"pods of DaemonSet node are refused|shiper"}},
+		{"a ReplicaSet", nil, none, "{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: web}, spec: {template: " + badTemplate + "}}", []string{"pods of ReplicaSet web are refused|shiper"}},
+		{"a Job", nil, none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: " + badTemplate + "}}", []string{"pods of Job once are refused|shiper"}},
+		{"a Job that a sidecar keeps from finishing", asks("proxy"), none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: web, image: nginx}]}}}}",
+			[]string{"pods of Job once: the Job finishes only when the container proxy ends, too"}},
+		{"a CronJob", nil, none, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy}, spec: {jobTemplate: {spec: {template: " + badTemplate + "}}}}", []string{"pods of CronJob tidy are refused|shiper"}},
+		{"a CronJob with the annotation on itself", nil, none, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy, annotations: {pillion.dev/inject: shipper}}, spec: {jobTemplate: {spec: {template: {spec: " + podSpec + "}}}}}",
+			[]string{"CronJob tidy: |spec.jobTemplate.spec.template.metadata.annotations", "kubectl -n shop patch cronjob tidy|jobTemplate"}},
+		{"a Job with the annotation on itself", nil, none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once, annotations: {pillion.dev/inject: shipper}}, spec: {template: {spec: " + podSpec + "}}}",
+			[]string{"Job once: |spec.template.metadata.annotations"}},
+		// The mutating webhook has said it in its answer to the same request.
+		{"a pod with a misspelt template", nil, none, "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {pillion.dev/inject: shiper}}, spec: " + podSpec + "}", nil},
+		{"a pod with a wrong key", nil, none, "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {pillion.dev/inject: shipper}}, spec: " + podSpec + "}", []string{"Pod web: label pillion.dev/inject means nothing"}},
+	} {
+		t.Run(test.title, func(t *testing.T) {
+			said := preview(t, newPreview(t, test.namespace, test.limits), previewReview(t, test.manifest))
+			compareWarnings(t, said, test.want)
+		})
+	}
+}
+
+// compareWarnings wants a warning with all parts for each.
+func compareWarnings(t *testing.T, said, want []string) {
+	t.Helper()
+	all := strings.Join(said, "\n")
+	if len(want) == 0 && len(said) > 0 {
+		t.Fatalf("%s", all)
+	}
+	if len(said) < len(want) {
+		t.Fatalf("%d warnings, want %d:\n%s", len(said), len(want), all)
+	}
+	for _, parts := range want {
+		for _, part := range strings.Split(parts, "|") {
+			if !strings.Contains(strings.ReplaceAll(all, " …\n… ", " "), part) {
+				t.Errorf("they lack %q:\n%s", part, all)
+			}
+		}
+	}
+}
+
+// limitsOf returns what a YAML list has.
+func limitsOf(list string) (predict.Namespace, error) {
+	documents, err := workload.Parse([]byte("{items: " + list + "}"))
+	if err != nil {
+		return predict.Namespace{}, err
+	}
+	n := knownNamespaces{limits: map[string]*predict.Namespace{}}
+	objects, err := flatten(documents)
+	for _, o := range objects {
+		err = errors.Join(err, n.limit(o["kind"].(string), o))
+	}
+	return n.limited(templates.Namespace{}), err
+}
+
+func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
+	to := newPreview(t, nil, predict.Namespace{})
+	for _, test := range []struct {
+		title, metadata string
+		want            []string
+	}{
+		{"nothing is wrong", "labels: {pillion.dev/injection: enabled}, annotations: {pillion.dev/inject: 'shipper,vault', shipper.pillion.dev/log-level: debug}", nil},
+		{"a parameter that only pods may set is missing", "annotations: {pillion.dev/inject: vault}", nil},
+		{"a bad value", "annotations: {pillion.dev/inject: '+shipper'}", []string{"pods of namespace shop are refused|+shipper|(BadAnnotation)"}},
+		{"a misspelt template", "annotations: {pillion.dev/inject: shiper}", []string{"pods of namespace shop are refused|no template \"shiper\"|did you mean \"shipper\"?"}},
+		{"a template for others", "annotations: {pillion.dev/inject: payed}", []string{"not available to namespace"}},
+		{"a template for this one", "labels: {team: pay}, annotations: {pillion.dev/inject: payed}", nil},
+		{"a bad parameter", "annotations: {shipper.pillion.dev/log-level: loud}", []string{"namespace shop: pods with the template shipper are refused|\"loud\"|(BadParameter)"}},
+		{"a parameter of pods", "annotations: {vault.pillion.dev/role: web}", []string{"vault.pillion.dev/role|may be set by the pod"}},
+		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is no parameter of the template shipper, so pods that get the template are refused|shipper.pillion.dev/log-level?"}},
+		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection means nothing|pillion.dev/inject?"}},
+		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject means nothing"}},
+		{"a wrong value of the label", "labels: {pillion.dev/injection: 'on'}", []string{"enabled, enforced, disabled"}},
+	} {
+		t.Run(test.title, func(t *testing.T) {
+			said := preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}"))
+			compareWarnings(t, said, test.want)
+		})
+	}
+}
+
+func TestALongRefusalIsCutBetweenWordsIntoSeveralWarnings(t *testing.T) {
+	annotations := "pillion.dev/inject: '" + strings.Repeat("nosuch-template,", 1) + strings.Repeat("another-unknown-one,", 12) + "third'"
+	said := preview(t, newPreview(t, nil, predict.Namespace{}), previewReview(t, fmt.Sprintf(webManifest, "", "", ", annotations: {"+annotations+"}", "", "")))
+	if len(said) < 3 {
+		t.Errorf("%q", said)
+	}
+}
+
+// FuzzPreview holds: whatever stands in a review, the object is not refused, and what is said
+// is fit to print.
+func FuzzPreview(f *testing.F) {
+	to := newPreview(f, map[string]string{"pillion.dev/inject": "shipper,proxy"}, predict.Namespace{})
+	for _, manifest := range []string{
+		fmt.Sprintf(webManifest, "", "", "", "", ""), fmt.Sprintf(webManifest, ", annotations: {pillion.dev/inject: x}", ", pillion.dev/inject: x", ", annotations: {pillion.dev/status: '{}'}", "", ", ports: [{containerPort: 8080}]"),
+		"{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {pillion.dev/injection: x}, annotations: {pillion.dev/inject: a}}}",
+		"{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy}, spec: {jobTemplate: {spec: {template: " + badTemplate + "}}}}",
+		"{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: " + podSpec + "}",
+	} {
+		f.Add(previewReview(f, manifest))
+	}
+	f.Fuzz(func(t *testing.T, review []byte) {
+		r := httptest.NewRequest(http.MethodPost, "/preview?timeout=1h", bytes.NewReader(review))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		to.ServeHTTP(w, r)
+		if w.Code == http.StatusBadRequest {
+			return // the API server goes on: failurePolicy Ignore
+		}
+		var answer admissionv1.AdmissionReview
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || !answer.Response.Allowed || answer.Response.Patch != nil {
+			t.Fatalf("HTTP %d, %v: %s", w.Code, err, w.Body)
+		}
+		total := 0
+		for _, warning := range answer.Response.Warnings {
+			n := len([]rune(warning))
+			if total += n; n > 255 || strings.ContainsAny(warning, "\n\r\x00\x1b") {
+				t.Fatalf("%q is not fit to print", warning)
+			}
+		}
+		if total > 4095 {
+			t.Fatalf("warnings of %d characters", total)
+		}
+	})
+}
+
+func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testing.T) {
+	now, reads := time.Unix(1000, 0), 0
+	var fails error
+	text := `{"items":[{"metadata":{"name":"small"}}]}`
+	l := &limitReader{
+		now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
+		list: func(_ context.Context, _, resource string) (io.ReadCloser, error) {
+			if resource == "resourcequotas" {
+				return io.NopCloser(strings.NewReader(`{"items":null}`)), nil
+			}
+			reads++
+			return io.NopCloser(strings.NewReader(text)), fails
+		},
+	}
+	want := func(why string, ranges, wantReads int) {
+		t.Helper()
+		if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != ranges || reads != wantReads {
+			t.Errorf("%s: %d LimitRanges, %d reads; want %d and %d", why, len(got.LimitRanges), reads, ranges, wantReads)
+		}
+	}
+	want("the first", 1, 1)
+	want("a moment later", 1, 1)
+	now = now.Add(limitFresh)
+	want("later", 1, 2)
+	now, text = now.Add(limitFresh), `{"items":[{"metadata":{"name":"`+strings.Repeat("x", limitBytes)+`"}}]}`
+	want("more than is read", 0, 3)
+	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "limitranges"}, "", errors.New("no right"))
+	want("without the right", 0, 4)
+	want("again", 0, 4)
+	now, fails, text = now.Add(limitForbidden), nil, `{"items":[{}]}`
+	want("a minute later", 1, 5)
+	l.slots <- struct{}{}
+	l.slots <- struct{}{}
+	now = now.Add(limitFresh)
+	want("while others are read", 0, 5)
+}

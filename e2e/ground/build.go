@@ -25,6 +25,7 @@ type programs struct {
 	dir      string   // of the module, below e2e
 	versions string   // the module path whose version names the build
 	packages []string // the last element of each is the name of its binary
+	tags     string   // of the build
 	// variables are what the project's own build links in, from the versions that go.mod
 	// requires: a build from modules has none of it, and charts ask for a cluster's version.
 	variables func(required map[string]string) []string
@@ -253,7 +254,11 @@ func (p programs) arguments(required map[string]string) []string {
 	for _, variable := range p.variables(required) {
 		ldflags += " -X " + variable
 	}
-	return []string{"-trimpath", "-ldflags=" + ldflags}
+	args := []string{"-trimpath", "-ldflags=" + ldflags}
+	if p.tags != "" {
+		args = append(args, "-tags="+p.tags)
+	}
+	return args
 }
 
 // key tells builds from different sources, flags or toolchains apart.

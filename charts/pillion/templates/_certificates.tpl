@@ -12,7 +12,7 @@ and annotations follow from this one list.
 
 {{/* Whether the chart has validating webhooks: text if so. */}}
 {{- define "pillion.validates" -}}
-{{- if or .Values.clusterTemplates .Values.webhook.required.enabled }}yes{{ end -}}
+{{- if or .Values.clusterTemplates .Values.webhook.required.enabled .Values.preview.enabled }}yes{{ end -}}
 {{- end -}}
 
 {{/*

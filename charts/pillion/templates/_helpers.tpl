@@ -66,6 +66,26 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 {{- if and .Values.clusterTemplates .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
 {{- end -}}
 
+{{/* Whether previews read what limits the pods of a namespace: text if so. */}}
+{{- define "pillion.readsLimits" -}}
+{{- if and .Values.preview.enabled (not .Values.rbac.hardened) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Whether Pillion shows the templates of files as SidecarTemplates: text if so. */}}
+{{- define "pillion.mirrors" -}}
+{{- if and .Values.clusterTemplates .Values.mirrorTemplates .Values.rbac.admissionPolicy (not .Values.rbac.hardened) }}yes{{ end -}}
+{{- end -}}
+
+{{/* The policy that holds Pillion to mirrors, and that owns them. */}}
+{{- define "pillion.mirrorPolicy" -}}
+{{ include "pillion.clusterName" . }}-mirrors
+{{- end -}}
+
+{{/* Another text for each set of templates that a version of the release shows. */}}
+{{- define "pillion.mirrorRevision" -}}
+{{- list (include "pillion.image" .) (default list .Values.library) (default dict .Values.templates) (default dict .Values.values) | toJson | sha256sum | trunc 16 -}}
+{{- end -}}
+
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
 {{- define "pillion.excludedNamespaces" -}}
 {{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
@@ -117,6 +137,10 @@ yes
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
 - --foreign-sidecars={{ join "," (default list .Values.foreignSidecars) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
+{{- if include "pillion.mirrors" . }}
+- --mirror-policy={{ include "pillion.mirrorPolicy" . }}
+- --mirror-revision={{ include "pillion.mirrorRevision" . }}
+{{- end }}
 - --webhook-scope={{ .Values.webhook.scope }}
 - --owner-events={{ not .Values.rbac.hardened }}
 - --keep-required-label={{ .Values.webhook.required.enabled }}
@@ -152,6 +176,8 @@ yes
 {{- if .Values.values }}
 - --values=/etc/pillion/values/values.yaml
 {{- end }}
+- --preview={{ .Values.preview.enabled }}
+- --preview-limits={{ if include "pillion.readsLimits" . }}true{{ else }}false{{ end }}
 - --count-pods-every={{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
@@ -193,6 +219,18 @@ yes
 {{ toYaml $template | indent 4 }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* In CEL: whether the key k is Pillion's. */}}
+{{- define "pillion.ownKey" -}}
+(k.startsWith('{{ . }}/') || k.contains('.{{ . }}/'))
+{{- end -}}
+
+{{/* In CEL: the labels and annotations of an object and of its pod template, as optionals. */}}
+{{- define "pillion.previewedMaps" -}}
+[{{ . }}.metadata.?labels, {{ . }}.metadata.?annotations,
+      {{ . }}.?spec.template.metadata.labels, {{ . }}.?spec.template.metadata.annotations,
+      {{ . }}.?spec.jobTemplate.spec.template.metadata.labels, {{ . }}.?spec.jobTemplate.spec.template.metadata.annotations]
 {{- end -}}
 
 {{/* The schema of a label selector. */}}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,12 +127,12 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		})
 		return fmt.Sprint(said)
 	}
-	post := func(ctx context.Context, clients int, body func() string) string {
+	send := func(ctx context.Context, clients int, path string, body func() string) string {
 		var mu sync.Mutex
 		said := map[int]int{}
 		many(clients, func(int) {
 			for ctx.Err() == nil {
-				request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"?timeout=30s", strings.NewReader(body()))
+				request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.Replace(r.url, "/mutate/requested", path, 1)+"?timeout=30s", strings.NewReader(body()))
 				if err != nil {
 					return
 				}
@@ -149,6 +150,9 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		})
 		return fmt.Sprint("HTTP ", said)
 	}
+	post := func(ctx context.Context, clients int, body func() string) string {
+		return send(ctx, clients, "/mutate/requested", body)
+	}
 	manyContainers := newPod("containers", nil)
 	for i := range 8000 {
 		manyContainers.Spec.Containers = append(manyContainers.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: "x"})
@@ -159,6 +163,12 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		{fmt.Sprint(clients, " dry runs of 230,000 variables"), func(ctx context.Context) string { return create(ctx, n, clients, withVariables(230_000)) }},
 		{"7.3 MB of small objects, 4 clients", func(ctx context.Context) string {
 			return post(ctx, 4, func() string { return reviewIn(n.name, objects) })
+		}},
+		{"previews of 7.3 MB, 50 KB and 400 bytes, 32 clients", func(ctx context.Context) string {
+			var turn atomic.Int64
+			return send(ctx, 32, "/preview", func() string {
+				return reviewIn(n.name, []string{objects, objects[:50_010] + "]", ""}[turn.Add(1)%3])
+			})
 		}},
 		{"2,000 connections of 65,000 bytes", func(ctx context.Context) string {
 			hold(ctx, t, 2000, replica.Serve.String(), unfinished(65_000), config)

@@ -114,6 +114,12 @@ func unique(prefix string) string { return prefix + "-" + rand.String(6) }
 // newNamespace makes a namespace in which pods can be created.
 func newNamespace(t *testing.T, annotations, labels map[string]string) *namespace {
 	t.Helper()
+	return newNamespaceCalled(t, unique("e2e"), annotations, labels)
+}
+
+// newNamespaceCalled is newNamespace with a given name.
+func newNamespaceCalled(t *testing.T, name string, annotations, labels map[string]string) *namespace {
+	t.Helper()
 	w := &warnings{}
 	own := rest.CopyConfig(config)
 	own.WarningHandler = w
@@ -121,7 +127,6 @@ func newNamespace(t *testing.T, annotations, labels map[string]string) *namespac
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := unique("e2e")
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
 	if _, err := c.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -135,6 +140,7 @@ func newNamespace(t *testing.T, annotations, labels map[string]string) *namespac
 		_, err := c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err
 	})
+	w.take() // a test of the namespace's own annotation has its own client
 	return &namespace{name: name, client: c, warnings: w}
 }
 

@@ -22,6 +22,7 @@ func TestARefusedPodsMessageCanBeActedOn(t *testing.T) {
 		{"a mix of lists", asking(name + ",-" + name), []string{injectAnnotation, "BadAnnotation"}},
 		{"no such template", asking(name + "x"), []string{name + "x", "UnknownTemplate"}},
 		{"a value outside of the enum", map[string]string{name + ".pillion.dev/log-level": "loud"}, []string{name + ".pillion.dev/log-level", "loud", "error", "info", "debug", "BadParameter"}},
+		{"a misspelt parameter", map[string]string{name + ".pillion.dev/log-levle": "debug"}, []string{name + ".pillion.dev/log-levle", "did you mean log-level?", "pillion params " + name, "BadParameter"}},
 		{"a quantity over the maximum", map[string]string{name + ".pillion.dev/memory": "1Gi"}, []string{name + ".pillion.dev/memory", "1Gi", "128Mi", "BadParameter"}},
 		{"a value that tries to be YAML", map[string]string{name + ".pillion.dev/log-level": "info\"}\n- {name: evil"}, []string{name + ".pillion.dev/log-level", "BadParameter"}},
 	}

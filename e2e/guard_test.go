@@ -158,10 +158,10 @@ func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	}
 	table := must(t, "", "kubectl", "get", "sidecartemplate", m.name)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT ORDER NAMESPACES HASH AGE" {
+	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT ORDER NAMESPACES SOURCE HASH AGE" {
 		t.Errorf("kubectl get shows the columns %s", got)
 	}
-	if fields := strings.Fields(lines[1]); len(fields) != 7 || !slices.Equal(slices.Delete(slices.Clone(fields[1:6]), 3, 4), []string{"True", "false", "0", object.Status.Hash}) {
+	if fields := strings.Fields(lines[1]); len(fields) != 8 || !slices.Equal(slices.Delete(slices.Clone(fields[1:7]), 3, 4), []string{"True", "false", "0", "cluster", object.Status.Hash}) {
 		t.Errorf("kubectl get shows\n%s", table)
 	}
 	t.Attr("kubectl-apply-of-a-template-to-served", served.Round(time.Millisecond).String())

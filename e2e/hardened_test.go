@@ -106,7 +106,7 @@ func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) 
 				t.Errorf("%s with %q: %d rules were looked at", provider, more, seen)
 			}
 			for policy := range policies(t, objects) {
-				if !slices.Contains([]string{"namespaces", "labels", "proof"}, policy) {
+				if !slices.Contains([]string{"namespaces", "labels", "proof", "selectors"}, policy) {
 					t.Errorf("%s with %q: a policy that nothing needs: %s", provider, more, policy)
 				}
 			}
@@ -222,7 +222,9 @@ func hardenedDenies(namespace, webhooks string) []right {
 		{verb: "get", group: "apps", resource: "replicasets", namespace: "default", name: "any"},
 		{verb: "get", group: "batch", resource: "jobs", namespace: "default", name: "any"},
 		{verb: "create", resource: "events", namespace: "default"},
-		{verb: "patch", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
+		{verb: "patch", resource: "events", namespace: "default", name: "any"},
+		{verb: "update", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
+		{verb: "delete", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
 		{verb: "list", group: "events.k8s.io", resource: "events"},
 	}
 	for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {

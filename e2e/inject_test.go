@@ -167,9 +167,15 @@ func TestWarningsReachWhoeverCreatesThePod(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
 	n := newNamespace(t, asking(name), nil)
-	n.mustCreate(t, newPod("typo", map[string]string{name + ".pillion.dev/log-levle": "debug"}))
-	if w := n.warnings.take(); !strings.Contains(w, "log-levle") || !strings.Contains(w, "log-level") {
-		t.Errorf("a mistyped parameter gives the warnings %q, want one with it and the nearest name", w)
+	copied := newPod("copied", nil)
+	copied.Labels = map[string]string{"vault.pillion.dev/hash": "0123456789"}
+	pod := n.mustCreate(t, copied)
+	if w := n.warnings.take(); !strings.Contains(w, "UntrueLabel") || !strings.Contains(w, "vault.pillion.dev/hash") {
+		t.Errorf("a label that says what is not so gives the warnings %q", w)
+	}
+	if found := must(t, "", "kubectl", "-n", n.name, "get", "pods", "-l", "pillion.dev/injected", "-L", name+".pillion.dev/hash", "--no-headers"); !strings.HasPrefix(found, "copied ") ||
+		!strings.HasSuffix(strings.TrimSpace(found), " "+pod.Labels[name+".pillion.dev/hash"]) || len(pod.Labels[name+".pillion.dev/hash"]) != 10 {
+		t.Errorf("kubectl finds the injected pods\n%s\nwant the one with the labels %v", found, pod.Labels)
 	}
 	other := unique("side")
 	manifest{name: other, spec: "\nsuspend: true" + sidecarSpec}.apply(t)

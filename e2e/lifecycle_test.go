@@ -296,6 +296,17 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		}
 		return err
 	})
+	shown := func(want bool) {
+		t.Helper()
+		eventually(t, soon, func() error {
+			rows := mirrors(t, "sidecartemplates.pillion.dev")
+			if row, ok := rows["extra"]; ok != want || ok && (row[columnReady] != "True" || row[columnSource] != "values") || len(rows["fluent-bit"]) == 0 {
+				return fmt.Errorf("kubectl get sct says %q of extra, and %q of fluent-bit; want extra there: %t", row, rows["fluent-bit"], want)
+			}
+			return nil
+		})
+	}
+	shown(true)
 
 	// The namespace names the template that the rollback drops, so the replica that has it
 	// goes on until the annotation is off.
@@ -308,6 +319,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
+	shown(false)
 	if got := arguments(); got != before {
 		t.Errorf("after the rollback Pillion's arguments are\n%s\nwant\n%s", got, before)
 	}
@@ -391,6 +403,14 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	if left != "" {
 		t.Errorf("helm uninstall leaves\n%s", left)
 	}
+	// The garbage collector takes them with the policy that owns them. It looks for new kinds every
+	// half a minute.
+	eventually(t, time.Minute, func() error {
+		if rows := mirrors(t, "sidecartemplates.pillion.dev"); len(rows) > 0 {
+			return fmt.Errorf("helm uninstall leaves %d mirrors of templates", len(rows))
+		}
+		return nil
+	})
 	eventually(t, soon, func() error {
 		_, err := strict.preview(t, newPod("free", nil))
 		return err

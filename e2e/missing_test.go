@@ -153,8 +153,8 @@ func TestAMetricCountsThePodsThatLackTheirSidecar(t *testing.T) {
 	eventually(t, time.Minute, func() error {
 		err := errors.New("there is no replica")
 		for _, r := range shared.Replicas(ground.Namespace) {
-			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{namespace=%q} %d\n", n.name, bare)); err == nil {
-				return metric(r, "pillion_pods_looked_at_timestamp_seconds ")
+			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{pod_namespace=%q} %d\n", n.name, bare)); err == nil {
+				return metric(r, "pillion_survey_last_success_timestamp_seconds ")
 			}
 		}
 		return err

@@ -182,7 +182,7 @@ func TestTheStatusTellsInHowManyNamespacesATemplateIsInForce(t *testing.T) {
 	}
 	shows(2)
 	fields := strings.Fields(strings.Split(must(t, "", "kubectl", "get", "sidecartemplate", m.name), "\n")[1])
-	if len(fields) != 7 || fields[4] != strconv.Itoa(2) {
+	if len(fields) != 8 || fields[4] != strconv.Itoa(2) {
 		t.Errorf("kubectl get shows %q", fields)
 	}
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")

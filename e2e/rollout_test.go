@@ -264,7 +264,7 @@ func TestARolloutNamesTheRightThatIsMissing(t *testing.T) {
 		_ = client.RbacV1().ClusterRoles().Delete(ctx, n.name, metav1.DeleteOptions{})
 	})
 	for mode, want := range map[string]string{
-		"--evict":   "you lack the right to create pods/eviction in namespace " + n.name + " (kubectl -n " + n.name + " create role pillion-rollout --verb=create --resource=pods/eviction, and a RoleBinding to it)",
+		"--evict":   "you lack the right to create pods/eviction in namespace " + n.name + ". Who may grant it: kubectl -n " + n.name + " create role pillion-create-pods-eviction --verb=create --resource=pods/eviction",
 		"--restart": "you lack the right to patch deployments.apps in namespace " + n.name,
 	} {
 		out, stderr, err := run(t, "", "pillion", "rollout", n.name, mode, "--kubeconfig", kubeconfig)

@@ -17,7 +17,8 @@ var update = flag.Bool("update", false, "write the lists of rights in docs/secur
 // reasons say why Pillion has the rights on a resource.
 var reasons = map[string]string{
 	"namespaces":                      "labels and annotations of namespaces decide what is injected; `get` for one that is newer than the cache; `patch` for the labels `pillion.dev/injection` and `pillion.dev/required`, held to these by a policy",
-	"sidecartemplates":                "the templates of the cluster (`clusterTemplates`)",
+	"sidecartemplates":                "the templates of the cluster (`clusterTemplates`); `create`, `update`, `delete` for read-only copies of the other templates, from which nothing is injected, held to these by a policy (`mirrorTemplates`)",
+	"validatingadmissionpolicies":     "that policy owns the copies, and says which version of the release writes them (`mirrorTemplates`)",
 	"sidecartemplates/status":         "says in a template's status whether it compiles, and in how many namespaces it is in force (`clusterTemplates`)",
 	"customresourcedefinitions":       "templates that are gone were deleted, or went with their CRD and stay in force (`clusterTemplates`)",
 	"configmaps":                      "the templates in use: a replica that starts without one of them is not ready",
@@ -26,15 +27,17 @@ var reasons = map[string]string{
 	"secrets pillion-serving":         "the serving certificate that cert-manager issues",
 	"mutatingwebhookconfigurations":   "the caBundle: to see that API servers verify Pillion; `patch` to write it, held to that field by a policy",
 	"validatingwebhookconfigurations": "the same",
-	"events":                          "tell a workload's owner why a pod was not injected",
+	"events":                          "tell a workload's owner why a pod was refused or lacks a sidecar; `patch` counts an event that comes again",
 	"daemonsets":                      "`get`: an event is on a pod's owner only if a read confirms that the owner exists. `list`: deleting a template that workloads name is refused (`rbac.readWorkloads`)",
 	"replicasets":                     "it is read whether a pod's owner exists, for an event",
 	"statefulsets":                    "the same as daemonsets",
 	"jobs":                            "the same as daemonsets",
-	"deployments":                     "deleting a template that workloads name is refused (`rbac.readWorkloads`)",
-	"cronjobs":                        "the same as deployments",
+	"deployments":                     "the same as daemonsets, for the Deployment of a ReplicaSet",
+	"cronjobs":                        "the same as daemonsets, for the CronJob of a Job",
 	"pods":                            "`list`: running pods that lack a sidecar are counted (`coverage.enabled`); deleting a template that pods name is refused (`rbac.readWorkloads`). `create`, in the proof namespace: the proof that API servers have pods injected, by dry run, held to that by a policy (`enforcement.mode=Auto`)",
 	"configmaps pillion-uninstall":    "whether the release is being removed: the labels of namespaces are taken off then",
+	"limitranges":                     "what they refuse because of a sidecar is said when a workload is written (`preview.enabled`)",
+	"resourcequotas":                  "the same as limitranges",
 	"replicationcontrollers":          "it is read whether a pod's owner exists, for an event",
 }
 

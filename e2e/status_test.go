@@ -175,3 +175,19 @@ func TestOnANodeStatusSaysWhyAReplicaIsNotReady(t *testing.T) {
 	again()
 	eventually(t, running, func() error { return status("2 of 2 replicas") })
 }
+
+// Through the API server, as an admin asks.
+func TestOnANodeCheckFindsAHealthyInstallation(t *testing.T) {
+	backToOne(t)
+	scale(t, 1)
+	eventually(t, running, func() error {
+		out, stderr, err := run(t, "", "pillion", "check")
+		if err == nil && (!strings.Contains(out, "The installation is sound: ") || !strings.Contains(out, "warning Deployment pillion has one replica") || !strings.Contains(out, " 1 warning, 0 failed, 0 skipped.")) {
+			err = errors.New("it is not as it should be")
+		}
+		if err != nil {
+			return fmt.Errorf("%w\n%s%s", err, out, stderr)
+		}
+		return nil
+	})
+}

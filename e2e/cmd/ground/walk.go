@@ -58,7 +58,7 @@ func notWalked(c readme.Command) bool {
 }
 
 // needsReplicas are commands that ask running pods, which a control plane has none of.
-var needsReplicas = []string{"pillion status"}
+var needsReplicas = []string{"pillion status", "pillion check"}
 
 func (s stage) walk(c readme.Command) error {
 	command := c.Text

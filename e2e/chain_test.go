@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// called has the names of the webhooks that an API server called, in the order of the calls.
+type called struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (c *called) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = append(c.names, name)
+}
+
+func (c *called) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := c.names
+	c.names = nil
+	return names
+}
+
+// The order of calls and who meets the pod are those of a real API server: webhooks before and
+// after Pillion's, with selectors, conditions and rules of all kinds, and policies.
+func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
+	t.Parallel()
+	template := newTemplate(t)
+	n := newNamespace(t, asking(template), open())
+	var calls called
+	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.add(path.Base(r.URL.Path))
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
+	}))
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
+	effects, fail, ignore := registrationv1.SideEffectClassNone, registrationv1.Fail, registrationv1.Ignore
+	pods := []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}}
+	webhook := func(name string, change func(*registrationv1.MutatingWebhook)) registrationv1.MutatingWebhook {
+		url := server.URL + "/" + name
+		w := registrationv1.MutatingWebhook{
+			Name: name + ".example.com", ClientConfig: registrationv1.WebhookClientConfig{URL: &url, CABundle: ca}, Rules: pods, NamespaceSelector: here,
+			FailurePolicy: &fail, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
+		}
+		if change != nil {
+			change(&w)
+		}
+		return w
+	}
+	condition := func(expression string, policy *registrationv1.FailurePolicyType) func(*registrationv1.MutatingWebhook) {
+		return func(w *registrationv1.MutatingWebhook) {
+			w.MatchConditions, w.FailurePolicy = []registrationv1.MatchCondition{{Name: "c", Expression: expression}}, policy
+		}
+	}
+	before, after := unique("aa-chain"), unique("zz-chain")
+	api := client.AdmissionregistrationV1()
+	for name, webhooks := range map[string][]registrationv1.MutatingWebhook{
+		before: {
+			webhook("second", nil), webhook("first", nil),
+			webhook("other-label", func(w *registrationv1.MutatingWebhook) {
+				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+			}),
+			webhook("no-sidecar-yet", condition("!has(object.spec.initContainers)", &fail)),
+			webhook("condition-fails", condition("object.spec.hostname == 'x'", &ignore)),
+		},
+		after: {
+			webhook("sees-sidecar", condition("object.spec.initContainers.exists(c, c.name == '"+template+"')", &fail)),
+			webhook("updates", func(w *registrationv1.MutatingWebhook) {
+				w.Rules = slices.Clone(pods)
+				w.Rules[0].Operations = []registrationv1.OperationType{registrationv1.Update}
+			}),
+			webhook("everything", func(w *registrationv1.MutatingWebhook) {
+				w.Rules = []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{"*"}, Rule: registrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
+				w.MatchConditions = []registrationv1.MatchCondition{{Name: "pods", Expression: "request.resource.resource == 'pods'"}}
+			}),
+		},
+	} {
+		if _, err := api.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+	policies := map[string]bool{} // by name: whether the pod meets it
+	for kind, constraints := range map[string]registrationv1.MatchResources{
+		"meets":     {NamespaceSelector: here},
+		"elsewhere": {NamespaceSelector: here, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
+		"excluded":  {NamespaceSelector: here, ExcludeResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}},
+	} {
+		name := unique("chain-" + kind)
+		policies[name] = kind == "meets"
+		constraints.ResourceRules = []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}
+		_, err := api.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       registrationv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail, MatchConstraints: &constraints, Validations: []registrationv1.Validation{{Expression: "false", Message: "met " + name}}},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			_, err = api.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []registrationv1.ValidationAction{registrationv1.Warn}},
+			}, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = api.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+
+	// What the API server does, once it knows all of them.
+	want := []string{"second", "first", "no-sidecar-yet", "sees-sidecar", "everything"}
+	eventually(t, soon, func() error {
+		calls.take()
+		n.warnings.take()
+		if _, err := n.preview(t, newPod("probe", nil)); err != nil {
+			return err
+		}
+		warned, got := n.warnings.take(), calls.take()
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the API server called %q, want %q", got, want)
+		}
+		for name, meets := range policies {
+			if strings.Contains(warned, "met "+name) != meets {
+				return fmt.Errorf("the policy %s: %s", name, warned)
+			}
+		}
+		return nil
+	})
+
+	// What the chain says.
+	out := must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
+		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
+	var report struct {
+		Pods []struct {
+			Chain struct {
+				Links []struct {
+					Phase, Configuration, Name, Meets, Why string
+					Own                                    bool
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got []string
+	own := -1
+	for _, l := range report.Pods[0].Chain.Links {
+		_, name, _ := strings.Cut(l.Configuration, "/")
+		switch {
+		case l.Own && l.Phase == "mutating webhooks" && l.Meets == "yes":
+			own = len(got)
+		case name == before || name == after:
+			if l.Meets == "yes" {
+				got = append(got, strings.TrimSuffix(l.Name, ".example.com"))
+			}
+		case l.Phase == "validating policies":
+			if meets, mine := policies[name]; mine && meets != (l.Meets == "yes") {
+				t.Errorf("the policy %s: %s, %s", name, l.Meets, l.Why)
+			}
+		}
+	}
+	if !slices.Equal(got, want) || own != 3 {
+		t.Errorf("the chain says %q with Pillion after %d of them, want %q with Pillion after 3\n%s", got, own, want, out)
+	}
+}

@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// checked is what `pillion check -o json` says.
+type checked struct {
+	Sound  bool
+	Counts map[string]int
+	Checks []struct {
+		Section, Name, Result string
+		Findings              []finding
+	}
+	exit int
+}
+
+type finding struct {
+	Result, Says string
+	Remedy       []string
+}
+
+// checking runs `pillion check`, and returns what it says. The replicas are asked directly: on
+// a control plane there are no pods of Pillion to ask.
+func checking(t *testing.T, args ...string) checked {
+	t.Helper()
+	args = append([]string{"check", "-o", "json"}, args...)
+	for _, r := range shared.Replicas(ground.Namespace) {
+		args = append(args, "--replica", "http://"+r.Admin.String())
+	}
+	out, stderr, err := run(t, "", "pillion", args...)
+	var c checked
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		c.exit = exit.ExitCode()
+	}
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr)
+	}
+	if (c.exit == 0) != c.Sound || c.exit > 1 {
+		t.Errorf("exit code %d, sound %v", c.exit, c.Sound)
+	}
+	return c
+}
+
+// find returns the result of a check, and its findings that name something.
+func (c checked) find(name, says string) (result string, found []finding) {
+	for _, one := range c.Checks {
+		if one.Name != name {
+			continue
+		}
+		result = one.Result
+		for _, f := range one.Findings {
+			if strings.Contains(f.Says, says) {
+				found = append(found, f)
+			}
+		}
+	}
+	return result, found
+}
+
+// notOK are the checks that are not as they should be.
+func (c checked) notOK() string {
+	var all []string
+	for _, one := range c.Checks {
+		if one.Result == "failed" || one.Result == "warning" {
+			all = append(all, fmt.Sprintf("%s %s: %+v", one.Name, one.Result, one.Findings))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// soundly waits until the check finds nothing but what is so on the ground: a single replica.
+func soundly(t *testing.T) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		if c := checking(t); !c.Sound || c.Counts["warning"] > 0 {
+			return errors.New(c.notOK())
+		}
+		return nil
+	})
+}
+
+// does runs a command line of a remedy.
+func does(t *testing.T, command string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", "set -eo pipefail; "+command)
+	cmd.Env = shared.Env()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// Each damage is found by its check, and the first command of the remedy mends it.
+func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
+	soundly(t)
+	own := func(annotations, labels map[string]string) func(t *testing.T) string {
+		return func(t *testing.T) string { return newNamespace(t, annotations, labels).name }
+	}
+	foreign := func(t *testing.T, name, policy, namespace string) {
+		must(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: %s}
+webhooks:
+- name: foreign.example.com
+  clientConfig: {url: "https://foreign.example.com/"}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}
+  rules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  failurePolicy: %s
+  sideEffects: None
+  admissionReviewVersions: [v1]
+`, name, namespace, policy), "kubectl", "apply", "-f", "-")
+		t.Cleanup(func() { remove(t, "mutatingwebhookconfiguration/"+name) })
+	}
+	changed := func(patch string, what ...string) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			must(t, "", "kubectl", append(append([]string{"patch"}, what...), "--type=json", "-p", patch)...)
+			return what[0] + "/" + what[1]
+		}
+	}
+	deleted := func(kind, name string) func(t *testing.T) string {
+		return func(t *testing.T) string {
+			must(t, "", "kubectl", "delete", kind, name)
+			return name
+		}
+	}
+	// Damages of one round are done together, and each is found by itself.
+	for round, damages := range map[string][]struct {
+		// do returns what the finding names.
+		do            func(t *testing.T) string
+		check, result string
+		// remedy is what the command that is run begins with; "" where the reader has to choose.
+		remedy string
+	}{
+		"what teams do": {
+			{own(asking("fluentbit"), nil), "template-names", "failed", "kubectl annotate namespace"},
+			{own(asking("+fluent-bit"), nil), "template-names", "failed", "kubectl annotate namespace"},
+			{own(asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}), "labels-by-hand", "warning", "kubectl label namespace"},
+			{own(nil, map[string]string{injectionLabel: "true"}), "labels-by-hand", "warning", "kubectl label namespace"},
+			{func(t *testing.T) string {
+				foreign(t, "istio-sidecar-injector", "Ignore", "nowhere")
+				return newNamespace(t, asking("istio-proxy"), map[string]string{"istio-injection": "enabled"}).name
+			}, "injectors", "failed", "kubectl label namespace"},
+		},
+		"what other programs do": {
+			{func(t *testing.T) string {
+				foreign(t, "strict", "Fail", ground.Namespace)
+				return "mutatingwebhookconfiguration/strict"
+			}, "webhooks", "warning", ""},
+		},
+		"what hands do to the release": {
+			{deleted("validatingwebhookconfiguration", configuration), "configurations", "failed", "helm"},
+			{changed(`[{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Fail"}]`, "mutatingwebhookconfiguration", configuration), "entries", "failed", "helm"},
+			{deleted("validatingadmissionpolicy", ground.Release+"-"+ground.Namespace+"-namespaces"), "policies", "warning", "helm"},
+		},
+		"a right taken, and the caBundle emptied": {
+			{func(t *testing.T) string {
+				roles, ctx := client.RbacV1().ClusterRoles(), context.Background()
+				role, err := roles.Get(ctx, ground.Release+"-"+ground.Namespace, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, rule := range role.Rules {
+					for i, verb := range rule.Verbs {
+						if verb == "patch" && slices.Contains(rule.Resources, "validatingwebhookconfigurations") {
+							rule.Verbs[i] = "none"
+						}
+					}
+				}
+				if _, err := roles.Update(ctx, role, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				return "patch validatingwebhookconfigurations.admissionregistration.k8s.io " + configuration
+			}, "server-rights", "failed", "helm"},
+			{func(t *testing.T) string {
+				eventually(t, soon, func() error { // until the right is gone, it is written again at once
+					must(t, "", "kubectl", "patch", "validatingwebhookconfiguration", configuration, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
+					if result, found := checking(t).find("ca-bundles", "validatingwebhookconfiguration"); result != "failed" || len(found) != 1 {
+						return fmt.Errorf("ca-bundles %s: %v", result, found)
+					}
+					return nil
+				})
+				return "validatingwebhookconfiguration/" + configuration + " has no certificate"
+			}, "ca-bundles", "failed", ""},
+		},
+	} {
+		t.Run(round, func(t *testing.T) {
+			about := make([]string, len(damages))
+			for i, d := range damages {
+				about[i] = d.do(t)
+			}
+			remedies := map[string]bool{}
+			eventually(t, soon, func() error {
+				clear(remedies)
+				c := checking(t)
+				for i, d := range damages {
+					result, found := c.find(d.check, about[i])
+					if severe := result == d.result || result == "failed"; !severe || len(found) != 1 || found[0].Result != d.result || len(found[0].Remedy) == 0 || c.Sound && d.result == "failed" {
+						return fmt.Errorf("%s is %s, want %s about %s: %v; sound %v", d.check, result, d.result, about[i], found, c.Sound)
+					}
+					if d.remedy != "" && !strings.HasPrefix(found[0].Remedy[0], d.remedy) {
+						t.Errorf("the remedy of %s is %q", d.check, found[0].Remedy)
+					}
+					if d.remedy != "" {
+						remedies[found[0].Remedy[0]] = true
+					}
+				}
+				return nil
+			})
+			if len(remedies) == 0 {
+				if strict := checking(t, "--strict"); strict.exit != 1 {
+					t.Error("--strict finds it sound")
+				}
+				return
+			}
+			for command := range remedies {
+				does(t, command)
+			}
+			soundly(t)
+		})
+	}
+	soundly(t)
+}
+
+// A user without any right is told which to ask for, until nothing is left out: each with the
+// commands that grant it.
+func TestCheckNamesTheRightsThatItsUserLacks(t *testing.T) {
+	n := newNamespace(t, nil, nil)
+	kubeconfig := n.kubeconfig(t, "viewer")
+	granted := map[string]bool{}
+	t.Cleanup(func() {
+		for command := range granted {
+			words := strings.Fields(strings.Replace(command, " create ", " delete --ignore-not-found ", 1))
+			words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "--") && w != "--ignore-not-found" })
+			_ = exec.Command(shared.Tool("kubectl"), append([]string{"--kubeconfig", shared.Kubeconfig()}, words...)...).Run()
+		}
+	})
+	last := checking(t, "--kubeconfig", kubeconfig)
+	for round := 0; ; round++ {
+		if last.exit != 0 || last.Counts["failed"] > 0 {
+			t.Fatalf("exit code %d: %s", last.exit, last.notOK())
+		}
+		before := len(granted)
+		for _, one := range last.Checks {
+			for _, f := range one.Findings {
+				for _, command := range f.Remedy {
+					if one.Result == "skipped" && !granted[command] {
+						granted[command] = true
+						does(t, command)
+					}
+				}
+			}
+		}
+		if len(granted) == before {
+			break
+		}
+		if round == 0 && len(last.Checks) < 20 || round > 8 {
+			t.Fatalf("round %d: %d checks; granted %v", round, len(last.Checks), granted)
+		}
+		eventually(t, soon, func() error { // rights count a moment later
+			if last = checking(t, "--kubeconfig", kubeconfig); slices.ContainsFunc(slices.Collect(maps.Keys(granted)), func(command string) bool { return strings.Contains(fmt.Sprint(last.Checks), command) }) {
+				return errors.New("a right that was granted is still missing")
+			}
+			return nil
+		})
+	}
+	full := checking(t)
+	if len(granted) < 20 || last.Counts["ok"] != full.Counts["ok"] {
+		t.Errorf("%d commands ran; %d checks are ok, an admin's %d\n%+v", len(granted), last.Counts["ok"], full.Counts["ok"], last.Checks)
+	}
+}

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// pillionsEvents are the events of Pillion in the namespace.
+func (n *namespace) pillionsEvents(t *testing.T) []eventsv1.Event {
+	t.Helper()
+	list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []eventsv1.Event
+	for _, e := range list.Items {
+		if e.ReportingController == "pillion" {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// A team sees a mistake where it looks: kubectl describe of what it applied, whoever creates
+// the pods of that. A controller that goes on trying raises a count.
+func TestAMistakeOfAWorkloadShowsWhereItIsDescribed(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), nil)
+	apply := func(manifest string) {
+		must(t, strings.ReplaceAll(manifest, "SIDE", name), "kubectl", "-n", n.name, "apply", "-f", "-")
+	}
+	apply(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, template: {
+		metadata: {labels: {app: web}, annotations: {SIDE.pillion.dev/log-levle: debug}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
+	apply(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {selector: {matchLabels: {app: db}}, template: {
+		metadata: {labels: {app: db}, annotations: {pillion.dev/inject: SIDEx}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
+	apply(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: night}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: {
+		metadata: {annotations: {SIDE.pillion.dev/log-level: loud}}, spec: {restartPolicy: Never, containers: [{name: app, image: nginx}]}}}}}}`)
+	must(t, "", "kubectl", "-n", n.name, "create", "job", "night-1", "--from=cronjob/night")
+	// This one is admitted, with a warning that its controller shows to nobody.
+	apply(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: copied}, spec: {selector: {matchLabels: {app: copied}}, template: {
+		metadata: {labels: {app: copied, vault.pillion.dev/hash: "0123456789"}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
+	for _, c := range []struct{ kind, name, kindOfEvent, reason, says string }{
+		{"deploy", "web", "Warning", "BadParameter", "the template " + name + " has no such parameter; did you mean log-level?"},
+		{"statefulset", "db", "Warning", "UnknownTemplate", "there is no template \"" + name + "x\""},
+		{"cronjob", "night", "Warning", "BadParameter", "loud"},
+		{"deploy", "copied", "Warning", "UntrueLabel", "vault.pillion.dev/hash"},
+	} {
+		eventually(t, soon, func() error {
+			described := must(t, "", "kubectl", "-n", n.name, "describe", c.kind, c.name)
+			_, events, _ := strings.Cut(described, "\nEvents:")
+			for line := range strings.Lines(events) {
+				fields := strings.Fields(line)
+				if len(fields) > 2 && fields[0] == c.kindOfEvent && fields[1] == c.reason && strings.Contains(line, c.says) &&
+					strings.Contains(line, fmt.Sprintf("(why: kubectl pillion explain -n %s %s/%s)", n.name, c.kind, c.name)) {
+					return nil
+				}
+			}
+			return fmt.Errorf("%s/%s: no %s with %q in\n%s", c.kind, c.name, c.reason, c.says, events)
+		})
+	}
+	eventually(t, 2*soon, func() error {
+		events := n.pillionsEvents(t)
+		for _, e := range events {
+			if e.Regarding.Kind == "Deployment" && e.Regarding.Name == "web" && e.Action == "Refuse" && e.Series != nil && e.Series.Count > 1 {
+				return nil
+			}
+		}
+		return fmt.Errorf("no count of the pods that the Deployment web goes on trying:\n%s", pretty(events))
+	})
+}
+
+// A thousand pods refused for the same are one event, and few writes: its resourceVersion
+// changes with each.
+func TestAThousandRefusedPodsAreOneEventAndFewWrites(t *testing.T) {
+	t.Parallel()
+	// Through this entry the API server sends what has the label. Otherwise the namespace is read
+	// for each review.
+	n := newNamespace(t, nil, map[string]string{injectionLabel: "enabled"})
+	labels := map[string]string{"app": "web"}
+	set, err := client.AppsV1().ReplicaSets(n.name).Create(t.Context(), &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx"}}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := client.EventsV1().Events(n.name).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
+	owned := fmt.Sprintf(`"metadata":{"annotations":{"pillion.dev/inject":"a,,b"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":%q,"controller":true}],`, set.UID)
+	review := strings.Replace(strings.Replace(goodReview, `"metadata":{`, owned, 1), `"namespace":"default"`, fmt.Sprintf(`"namespace":%q`, n.name), 1)
+	const pods = 1000
+	var sent sync.WaitGroup
+	for range 4 {
+		sent.Go(func() {
+			for range pods / 4 {
+				response, err := r.client.Post(r.url, "application/json", strings.NewReader(review))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				// A connection goes on only where its answer was read.
+				_, err = io.Copy(io.Discard, response.Body)
+				if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode == http.StatusBadRequest {
+					t.Errorf("the review is answered with %s (%v)", response.Status, err)
+				}
+			}
+		})
+	}
+	sent.Wait()
+	writes, count := 0, int32(0)
+	for end := time.After(2 * soon); count < pods; {
+		select {
+		case e := <-watch.ResultChan():
+			event, ok := e.Object.(*eventsv1.Event)
+			if !ok || event.ReportingController != "pillion" {
+				continue
+			}
+			if writes++; event.Series != nil {
+				count = event.Series.Count
+			}
+		case <-end:
+			t.Fatalf("%d pods are counted in %d writes:\n%s", count, writes, pretty(n.pillionsEvents(t)))
+		}
+	}
+	if all := n.pillionsEvents(t); len(all) != 1 || count != pods || writes > 8 {
+		t.Errorf("%d events, with the count %d after %d writes; want one, %d, and few:\n%s", len(all), count, writes, pods, pretty(all))
+	}
+}
+
+// Pillion changes its labels on pods. A workload that selects by them would create pods without
+// end. Labels alone, copied from a live pod into a pod template, do no harm.
+func TestAWorkloadThatSelectsByPillionsLabelsIsRefused(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), nil)
+	key := name + ".pillion.dev/hash"
+	for what, c := range map[string]struct{ selector, says string }{
+		"a hash":        {fmt.Sprintf(`matchLabels: {app: web, %s: "0123456789"}`, key), "spec.selector names " + key},
+		"injected":      {`matchLabels: {app: web, pillion.dev/injected: "true"}`, "spec.selector names pillion.dev/injected"},
+		"an expression": {fmt.Sprintf(`matchExpressions: [{key: %s, operator: Exists}]`, key), "spec.selector names " + key},
+		"labels only":   {"matchLabels: {app: web}", ""},
+	} {
+		_, stderr, err := run(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {%s}, template: {
+			metadata: {labels: {app: web, pillion.dev/injected: "true", %s: "0123456789"}}, spec: {containers: [{name: app, image: nginx}]}}}}`, c.selector, key), "kubectl", "-n", n.name, "create", "-f", "-")
+		if (err != nil) != (c.says != "") || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s: %v\n%s", what, err, stderr)
+		}
+	}
+	eventually(t, soon, func() error {
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "pillion.dev/injected=true," + key + "!=0123456789"})
+		if err == nil && len(pods.Items) != 1 {
+			err = fmt.Errorf("%d injected pods with the hash of now", len(pods.Items))
+		}
+		return err
+	})
+}

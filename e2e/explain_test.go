@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// teamOf returns the kubeconfig of an account that may edit what is in the namespace, and
+// nothing else.
+func (n *namespace) teamOf(t *testing.T) string {
+	t.Helper()
+	path := n.kubeconfig(t, "team")
+	if _, err := client.RbacV1().RoleBindings(n.name).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "team"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "team", Namespace: n.name}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// deployment makes a Deployment with one pod of newPod.
+func (n *namespace) deployment(t *testing.T, name string, annotations map[string]string) {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	pod := newPod("", annotations)
+	_, err := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// says runs explain, and fails the test unless the text has each of wants. Spaces and line
+// ends count as one space.
+func says(t *testing.T, args []string, wants ...string) {
+	t.Helper()
+	out := must(t, "", "pillion", append([]string{"explain"}, args...)...)
+	flat := strings.Join(strings.Fields(out), " ")
+	for _, want := range wants {
+		if !strings.Contains(flat, want) {
+			t.Errorf("explain %s lacks %q:\n%s", strings.Join(args, " "), want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
+	}
+}
+
+func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, nil, nil)
+	early := n.mustCreate(t, newPod("early", nil))
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,"%s.pillion.dev/log-level":"debug"}}}`, injectAnnotation, name, name)
+	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && sidecar(pod, name) == nil {
+			err = fmt.Errorf("no sidecar yet")
+		}
+		return err
+	})
+	n.mustCreate(t, newPod("late", nil))
+	n.deployment(t, "web", nil)
+	in := []string{"-n", n.name}
+	says(t, append(in, "pod/late"), "Pod/late in namespace "+n.name+": injected already, nothing to change (Injected)", "yes: the namespace has the label "+injectionLabel,
+		"yes: the pod has the record "+statusAnnotation, "logLevel debug (Namespace, "+name+".pillion.dev/log-level)", "added spec.initContainers[name="+name+"]")
+	says(t, append(in, "pod", "early"), "not injected; missing: "+name+"; created now: Injected", "created at "+early.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"))
+	eventually(t, soon, func() error {
+		out, _, err := run(t, "", "pillion", "explain", "-n", n.name, "deploy/web")
+		if err == nil && !strings.Contains(out, "1 pods, 1 as they would be created now, 0 not") {
+			err = fmt.Errorf("%s", out)
+		}
+		return err
+	})
+	says(t, append(in, "ns/"+n.name), "Namespace/"+n.name, "a plain pod in namespace "+n.name+": injected (Injected)")
+	const file = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"file"},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`
+	out := must(t, file, "pillion", "explain", "--cluster", "-n", n.name, "-f", "-")
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "Pod/file in namespace "+n.name+": injected (Injected)") {
+		t.Errorf("a file, by the cluster's settings: %s", out)
+	}
+	if out := must(t, file, "pillion", "inject", "--cluster", "-n", n.name, "-f", "-"); !strings.Contains(out, "name: "+name) || !strings.Contains(out, "debug") {
+		t.Errorf("inject with the cluster's settings: %s", out)
+	}
+	if out := must(t, "", "pillion", "params", name, "--cluster", "-n", n.name); !strings.Contains(strings.Join(strings.Fields(out), " "), "debug Namespace") {
+		t.Errorf("params with the cluster's settings: %s", out)
+	}
+}
+
+// A team with the role edit in its namespace, and no right anywhere else, runs the command that
+// a refusal names, and learns why.
+func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), nil)
+	team := n.teamOf(t)
+	n.deployment(t, "good", nil)
+	n.deployment(t, "bad", map[string]string{name + ".pillion.dev/log-level": "loud"})
+	command := regexp.MustCompile(`kubectl pillion (explain -n \S+ deploy/bad)\)`)
+	var args []string
+	eventually(t, soon, func() error {
+		events, err := client.CoreV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if found := command.FindStringSubmatch(e.Message); found != nil && e.Reason == "FailedCreate" {
+				args = strings.Fields(found[1])[1:]
+				return nil
+			}
+		}
+		return fmt.Errorf("no event of the ReplicaSet names the command: %v", events.Items)
+	})
+	as := append(args, "--kubeconfig", team)
+	says(t, as, "The API server's answer to a dry run", "refused: ", `has the value "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
+	says(t, []string{"-n", n.name, "deploy/good", "--kubeconfig", team}, "admitted, with "+name+" (version ")
+	says(t, []string{"ns/" + n.name, "--kubeconfig", team}, "yes: the namespace has the label", injectAnnotation+`: "`+name+`"`)
+}

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// A team works in its namespace with the rights of the ClusterRole edit, and may annotate its
+// namespace.
+type team struct {
+	*namespace
+	folder, kubeconfig string
+}
+
+var shops atomic.Int32
+
+// asLongAsShop is a name for a namespace that pages call shop: lines break in the same places. No
+// two of a run are the same.
+func asLongAsShop() string {
+	shops.CompareAndSwap(0, rand.Int31n(10000)+1)
+	const letters = "bcdfghjklmnpqrtvwxz2456789"
+	name, n := "s", int(shops.Add(1))
+	for range len("hop") {
+		name += letters[n%len(letters):][:1]
+		n /= len(letters)
+	}
+	return name
+}
+
+// newTeam makes a namespace with a team, and a folder for its files.
+func newTeam(t *testing.T, annotations, labels map[string]string) *team {
+	t.Helper()
+	at := &team{namespace: newNamespaceCalled(t, asLongAsShop(), annotations, labels), folder: t.TempDir()}
+	at.kubeconfig = filepath.Join(at.folder, "kubeconfig")
+	user := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "team"}}
+	own := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "own-namespace"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}}}
+	if _, err := client.RbacV1().Roles(at.name).Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []rbacv1.RoleRef{{Kind: "ClusterRole", Name: "edit"}, {Kind: "Role", Name: own.Name}} {
+		role.APIGroup = rbacv1.GroupName
+		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "team-" + role.Name}, Subjects: user, RoleRef: role}
+		if _, err := client.RbacV1().RoleBindings(at.name).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := clientcmd.LoadFromFile(shared.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range c.AuthInfos {
+		user.Impersonate = "team"
+	}
+	for _, x := range c.Contexts {
+		x.Namespace = at.name
+	}
+	if err := clientcmd.WriteToFile(*c, at.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// teamReadsTemplates lets teams read SidecarTemplates.
+func teamReadsTemplates(t *testing.T) {
+	t.Helper()
+	name := unique("read-templates")
+	must(t, "", "kubectl", "create", "clusterrole", name, "--verb=get,list,watch", "--resource=sidecartemplates.pillion.dev")
+	must(t, "", "kubectl", "create", "clusterrolebinding", name, "--clusterrole="+name, "--user=team")
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrole/"+name, "clusterrolebinding/"+name); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// do runs a command in a shell as the team, and returns what a terminal would show.
+func (at *team) do(t *testing.T, command string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = at.folder
+	cmd.Env = append(shared.Env(), "KUBECONFIG="+at.kubeconfig)
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+// asAdmin is the same place, with a cluster admin's rights.
+func (at *team) asAdmin() *team {
+	return &team{namespace: at.namespace, folder: at.folder, kubeconfig: shared.Kubeconfig()}
+}
+
+func (at *team) write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(at.folder, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seen runs commands and returns them with their output, as a page shows them. The namespace is
+// called shop there.
+func (at *team) seen(t *testing.T, commands ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, command := range commands {
+		out := at.do(t, strings.NewReplacer("namespace shop", "namespace "+at.name, "-n shop", "-n "+at.name).Replace(command))
+		fmt.Fprintf(&text, "$ %s\n%s", command, shown(command, out, at.name, "shop"))
+	}
+	return text.String()
+}

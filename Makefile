@@ -14,8 +14,9 @@ export GROUND K8S HELM
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/pillion, a static binary, and bin/licenses, the licences of all that is linked into it
+build: ## bin/pillion, a static binary, with the links that make it a plugin of kubectl, and bin/licenses, the licences of all that is linked into it
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
+	@ln -sf pillion bin/kubectl-pillion && ln -sf pillion bin/kubectl_complete-pillion
 	@echo "bin/pillion: $$(( $$(wc -c < bin/pillion) / 1024 )) KiB"
 	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
 
@@ -36,15 +37,15 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # What is the same on a control plane and on a node is tested on the control plane only. That is
 # what pods become through an API server, the tests that start clusters of their own, and those
 # about processes and their memory.
-ONCE := apirules_test beside_test bounds_test calls_test certs_test created_test cutoff_test defaults_test deny_test evade_test examples_test fields_test files_test forged_test guard_test hostile_test \
+ONCE := apirules_test beside_test bounds_test calls_test causes_test certs_test chain_test check_test created_test cutoff_test defaults_test demo_test deny_test evade_test examples_test explain_test fields_test files_test forged_test guard_test hostile_test \
   inject_test injection_test label_test library_test \
-  merge_test missing_test named_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test version_test
+  merge_test metrics_test mirror_test missing_test mistakes_test named_test preview_test reinvocation_test required_test rights_test schema_test security_test stolen_test template_test templatechange_test used_test version_test
 ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
 ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestAReviewInFlightIsAnsweredWhileAReplicaStops|TestReplicasStartedTogetherAgreeOnOneCA|TestASecondInstallWithAnotherPrefixLivesBesideTheFirst|TestAStolenTokenCanRunNoPodInTheProofNamespace|TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem|TestARightTakenAwayLaterShowsInMetricsAndStatus
 E2E_TESTS := . -count=1 -timeout=20m
 test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
 	@$(E2E) go run ./cmd/tally .. -race ./... -- . -count=1 ./cmd/... ./ground/... ./measure/... ./readme/... ./registry/... \
-	  -- GROUND=controlplane K8S=1.37 HELM=3 $(E2E_TESTS) . \
+	  -- GROUND=controlplane K8S=1.37 HELM=3 $(E2E_TESTS) -parallel=3 . \
 	  $(if $(filter node,$(shell $(GROUND_COMMAND) kinds)),-- GROUND=node K8S=1.37 HELM=4 $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
 
 older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.36
@@ -102,6 +103,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> fou
 bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./injector/webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
+	go test -run '^$$' -bench '^BenchmarkPreview$$' -benchtime=1x ./cmd/pillion | grep -E '^(BENCH|FAIL|---)'
 
 ROUNDS ?= 1000
 bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each

@@ -2,6 +2,7 @@ package ground
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -110,6 +111,26 @@ func helmPrograms(major string) programs {
 // progressEvery is how often a long build says that it is still at work.
 const progressEvery = 30 * time.Second
 
+// BuildPrograms builds what the end-to-end tests run on a ground with the options, unless it is
+// built: the ground's programs, and of a control plane cert-manager and Prometheus, which it is
+// tested with.
+func BuildPrograms(ctx context.Context, c Checkout, o Options, out io.Writer) error {
+	kind := cmp.Or(o.Kind, Kinds()[0])
+	programs := o.controlPlane
+	if kind == KindNode {
+		programs = o.node
+	}
+	builds, err := programs()
+	if err != nil {
+		return err
+	}
+	if kind != KindNode {
+		builds = append(builds, certManagerPrograms, prometheusPrograms)
+	}
+	_, err = build(ctx, c, builds, out)
+	return err
+}
+
 // build makes programs from this checkout's modules, unless an earlier call has made them
 // from the same sources, and returns the folder of each.
 //
@@ -169,7 +190,8 @@ func (p programs) compile(ctx context.Context, source, dir, version string, args
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-v"}, args...), append([]string{"-o", partial + "/"}, p.packages...)...)...)
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	// With more garbage than usual, up to a bound, compiling takes a tenth less.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOGC=400", "GOMEMLIMIT=2GiB")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	if err := runWithProgress(cmd, began, out); err != nil {

@@ -1,11 +1,12 @@
 // Command ground keeps a real Kubernetes with Pillion on this machine.
 //
-//	ground up      start one, unless it runs, and leave it running
-//	ground down    remove it without a trace
-//	ground demo    start another one, show on it what Pillion does, and remove it
-//	ground walk    start a control plane, run the README's commands on it, and remove it
-//	ground image   build Pillion's image into an OCI archive
-//	ground kinds   print the kinds of grounds that can run here
+//	ground up        start one, unless it runs, and leave it running
+//	ground down      remove it without a trace
+//	ground demo      start another one, show on it what Pillion does, and remove it
+//	ground walk      start a control plane, run the README's commands on it, and remove it
+//	ground programs  build what the end-to-end tests on a ground run, unless it is built
+//	ground image     build Pillion's image into an OCI archive
+//	ground kinds     print the kinds of grounds that can run here
 //
 // GROUND, K8S and HELM choose the kind of ground and the versions (ground.Options).
 // `make` calls it for the targets of these names. The folder .cache/ground of the checkout

@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | walk | image FILE | kinds"
+const usage = "usage: ground up | down | demo | walk | programs | image FILE | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -53,6 +53,8 @@ func run(ctx context.Context, command string, args []string) error {
 		return demo(ctx, checkout)
 	case "walk":
 		return walk(ctx, checkout)
+	case "programs":
+		return ground.BuildPrograms(ctx, checkout, ground.FromEnvironment(), os.Stdout)
 	}
 	return fmt.Errorf("unknown command; %s", usage)
 }

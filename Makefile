@@ -59,7 +59,7 @@ test: ground ## check, chart and end-to-end tests on every ground that can run h
 	  trap 'kill $$programs 2>/dev/null; wait' EXIT; \
 	  $(MAKE) --no-print-directory static && \
 	  $(E2E) $(SHARED) go build -o ../.cache/tally ./cmd/tally && \
-	  ../.cache/tally .. -race ./... -- $(SHARED) . -count=1 ./cmd/... ./ground/... ./measure/... ./readme/... ./registry/... \
+	  ../.cache/tally .. -race ./... -- $(SHARED) . -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
 	  -- $(SHARED) $(CONTROLPLANE) $(E2E_TESTS) -parallel=3 . \
 	  $(if $(HAS_NODE),-- $(SHARED) $(NODE) $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
 

@@ -1,0 +1,237 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
+	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
+	"github.com/grafana/grafana-foundation-sdk/go/stat"
+	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
+	"github.com/grafana/grafana-foundation-sdk/go/table"
+	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+)
+
+// panels are the kinds of panels that the dashboard has. The SDK checks the options of those that
+// are registered, and lets those of others pass.
+var panels = []variants.PanelcfgConfig{heatmap.VariantConfig(), stat.VariantConfig(), statetimeline.VariantConfig(), table.VariantConfig(), timeseries.VariantConfig()}
+
+func init() {
+	runtime := cog.NewRuntime()
+	for _, p := range panels {
+		runtime.RegisterPanelcfgVariant(p)
+	}
+	runtime.RegisterDataqueryVariant(prometheus.VariantConfig())
+}
+
+func file(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile("../../charts/pillion/files/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// problems are what Grafana's types have against a dashboard: fields that they do not have, fields
+// of another type, required ones that are missing.
+func problems(data []byte) []string {
+	var found []string
+	//lint:ignore SA1019 its successor is for Grafana 13's API; files and ConfigMaps have this model, which older ones read too
+	var decoded dashboard.Dashboard
+	found = append(found, messages("", decoded.UnmarshalJSONStrict(data))...)
+	var raw struct {
+		Panels []struct {
+			Title, Type string
+			FieldConfig json.RawMessage
+			Targets     []struct{ Datasource struct{ Type string } }
+		}
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return append(found, err.Error())
+	}
+	for _, p := range raw.Panels {
+		if p.Type != "row" && !slices.ContainsFunc(panels, func(c variants.PanelcfgConfig) bool { return c.Identifier == p.Type }) {
+			found = append(found, fmt.Sprintf("panel %q: nothing checks the options of a %s", p.Title, p.Type))
+		}
+		for _, target := range p.Targets {
+			if target.Datasource.Type != "prometheus" {
+				found = append(found, fmt.Sprintf("panel %q: nothing checks a query of %q", p.Title, target.Datasource.Type))
+			}
+		}
+		// The strict decoding of a panel is lenient here.
+		var config dashboard.FieldConfigSource
+		found = append(found, messages(fmt.Sprintf("panel %q: ", p.Title), config.UnmarshalJSONStrict(p.FieldConfig))...)
+	}
+	return found
+}
+
+// messages are those of an error of the SDK. Its error is never nil: without a message, nothing is wrong.
+func messages(prefix string, err error) []string {
+	var all cog.BuildErrors
+	if err == nil || errors.As(err, &all) && len(all) == 0 {
+		return nil
+	}
+	var text []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		text = append(text, prefix+line)
+	}
+	return text
+}
+
+func TestGrafanaKnowsEachFieldOfTheDashboard(t *testing.T) {
+	for _, p := range problems(file(t)) {
+		t.Error(p)
+	}
+}
+
+// Each case is a mistake that Grafana itself passes over in silence.
+func TestAFieldThatGrafanaDoesNotKnowIsFound(t *testing.T) {
+	sound := string(file(t))
+	for name, c := range map[string]struct{ old, new, want string }{
+		"of the dashboard":           {`"graphTooltip"`, `"graphToolTip"`, "graphToolTip"},
+		"of a panel":                 {`"gridPos"`, `"gridpos"`, "gridpos"},
+		"of a link":                  {`"targetBlank"`, `"newWindow"`, "newWindow"},
+		"of a variable":              {`"includeAll"`, `"includeall"`, "includeall"},
+		"of a query":                 {`"legendFormat"`, `"legend"`, "legend"},
+		"of a stat's options":        {`"colorMode"`, `"colourMode"`, "colourMode"},
+		"of a time series' style":    {`"fillOpacity"`, `"fill"`, "fill"},
+		"of a time series' options":  {`"displayMode"`, `"display"`, "display"},
+		"of a table's options":       {`"cellHeight"`, `"rowHeight"`, "rowHeight"},
+		"of a heatmap's options":     {`"cellGap"`, `"cellPadding"`, "cellPadding"},
+		"of all fields":              {`"noValue"`, `"nullText"`, "nullText"},
+		"of a threshold":             {`"steps"`, `"levels"`, "levels"},
+		"of another type":            {`"w": 24`, `"w": "24"`, "cannot unmarshal string"},
+		"of a panel that is unknown": {`"type": "stat"`, `"type": "singlestat"`, "singlestat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := strings.Replace(sound, c.old, c.new, 1)
+			if broken == sound {
+				t.Fatalf("the dashboard has no %s", c.old)
+			}
+			if found := problems([]byte(broken)); !slices.ContainsFunc(found, func(p string) bool { return strings.Contains(p, c.want) }) {
+				t.Errorf("%s in place of %s is not found: %q", c.new, c.old, found)
+			}
+		})
+	}
+}
+
+// contents is what the other tests read.
+type contents struct {
+	Templating struct{ List []struct{ Name string } }
+	Panels     []struct {
+		Type, Title, Description string
+		Links                    []struct{ Title, URL string }
+		Targets                  []struct{ Expr, LegendFormat string }
+	}
+}
+
+func read(t *testing.T) contents {
+	t.Helper()
+	var d contents
+	if err := json.Unmarshal(file(t), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// A link that points to a section that was renamed opens the page at its top.
+func TestEachPanelLeadsToASectionOfTheDocumentation(t *testing.T) {
+	const docs = "https://github.com/pillion-dev/pillion/blob/main/docs/"
+	sections := map[string]map[string]bool{}
+	for _, p := range read(t).Panels {
+		if p.Type == "row" {
+			continue
+		}
+		if len(p.Links) == 0 {
+			t.Errorf("panel %q has no link", p.Title)
+		}
+		for _, l := range p.Links {
+			page, section, _ := strings.Cut(strings.TrimPrefix(l.URL, docs), "#")
+			if sections[page] == nil {
+				text, err := os.ReadFile("../../docs/" + page)
+				if err != nil {
+					t.Errorf("panel %q: %s: %v", p.Title, l.URL, err)
+					continue
+				}
+				sections[page] = anchors(string(text))
+			}
+			if !strings.HasPrefix(l.URL, docs) || !sections[page][section] {
+				t.Errorf("panel %q: there is no section %q in %s%s", p.Title, section, docs, page)
+			}
+		}
+	}
+}
+
+var (
+	heading    = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	unanchored = regexp.MustCompile(`[^\pL\pN _-]`)
+)
+
+// anchors are the names that GitHub gives the headings of a page.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		name := unanchored.ReplaceAllString(strings.ToLower(h[1]), "")
+		all[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return all
+}
+
+var selector = regexp.MustCompile(`\b(pillion_\w+|process_\w+|go_\w+|up|ALERTS)\b(\{[^}]*\})?`)
+
+// Two installations may have Services of the same name in two namespaces. Whatever is chosen at the
+// top holds for each panel.
+func TestEachQueryKeepsToTheChosenInstallations(t *testing.T) {
+	d := read(t)
+	var names []string
+	for _, v := range d.Templating.List {
+		names = append(names, v.Name)
+	}
+	if want := []string{"datasource", "namespace", "job"}; !slices.Equal(names, want) {
+		t.Errorf("the variables are %q, want %q", names, want)
+	}
+	queries := 0
+	for _, p := range d.Panels {
+		for _, q := range p.Targets {
+			queries++
+			found := selector.FindAllStringSubmatch(q.Expr, -1)
+			if len(found) == 0 {
+				t.Errorf("panel %q reads no metric: %s", p.Title, q.Expr)
+			}
+			for _, s := range found {
+				for _, variable := range []string{"namespace", "job"} {
+					if !strings.Contains(s[2], fmt.Sprintf(`%s=~"$%s`, variable, variable)) {
+						t.Errorf("panel %q: %s%s does not name $%s", p.Title, s[1], s[2], variable)
+					}
+				}
+			}
+		}
+	}
+	if queries == 0 {
+		t.Error("there is no query")
+	}
+}
+
+// Two panels with one title cannot be told apart in an alert's screenshot or in a conversation.
+func TestNoTwoPanelsHaveTheSameTitle(t *testing.T) {
+	titles := map[string]int{}
+	for _, p := range read(t).Panels {
+		titles[p.Title]++
+	}
+	for _, title := range slices.Sorted(maps.Keys(titles)) {
+		if titles[title] > 1 {
+			t.Errorf("%d panels are called %q", titles[title], title)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -193,6 +194,28 @@ func TestAnEventIsOnTheOwnerThatAReadConfirmsOrElseOnTheNamespace(t *testing.T) 
 			})
 		})
 	}
+}
+
+// A warning for each container of a pod makes a message of megabytes.
+func TestAnEventThatIsRememberedHoldsNoMoreThanItsNote(t *testing.T) {
+	b, now := newBounds(), time.Now()
+	used := func() uint64 {
+		var m goruntime.MemStats
+		goruntime.GC()
+		goruntime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range namespaceBurst {
+		for range 2 { // the second is counted, to be written later
+			n, _ := noteOf(Event{Namespace: "shop", Code: reason.Conflict, Message: fmt.Sprint(i) + strings.Repeat("x", 4<<20)}, now)
+			b.allow(n, "shop")
+		}
+	}
+	if took := int64(used()) - int64(before); took > 1<<20 {
+		t.Errorf("%d events take %d KiB", len(b.series), took>>10)
+	}
+	goruntime.KeepAlive(b)
 }
 
 func TestAnEventIsWrittenOnlyForANamespaceThatExists(t *testing.T) {

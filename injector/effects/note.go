@@ -80,7 +80,9 @@ func noteOf(e Event, now time.Time) (note, bool) {
 	if e.Refused {
 		action = actionRefuse
 	}
-	return note{namespace: e.Namespace, code: e.Code, action: action, message: clip(e.Message, maxNote), count: 1, at: now, owner: owner}, true
+	// A copy: a part of a message would keep all of it in memory.
+	message := strings.Clone(clip(e.Message, maxNote))
+	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner}, true
 }
 
 // controllerOf returns the controller that the pod names as its owner, if it is of one of the

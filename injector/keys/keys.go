@@ -64,6 +64,16 @@ const (
 // MaxFindings is how many keys of an object are told of one by one.
 const MaxFindings = 10
 
+// Bounds of the work on one object, which may have tens of thousands of keys.
+const (
+	// maxCompared is how many keys are compared with what all templates select and are named.
+	// An honest object has few: most of its keys mean something at first sight.
+	maxCompared = 50
+	// maxWoken is how many templates at rest are compiled to see whether a namespace names
+	// parameters of theirs. Keys of the others pass as parameters.
+	maxWoken = 20
+)
+
 // Finding is one key that means nothing.
 type Finding struct {
 	Field      Field
@@ -177,7 +187,11 @@ type checker struct {
 	Rules
 	object Object
 	found  []Finding
-	more   int
+	// more are the keys that were not looked at, compared those that were compared with all
+	// templates, and woken the templates that were compiled.
+	more, compared, woken int
+	// without are the labels of a namespace, but for the one that is compared.
+	without map[string]string
 	// available are the names of the templates that the namespace may have.
 	available []string
 	listed    bool
@@ -187,13 +201,14 @@ func (c *checker) add(f Finding) { c.found = append(c.found, f) }
 
 func (c *checker) check(field Field, key, value string) {
 	template, name, ok := Under(c.Prefix, key)
-	if !ok || c.means(field, template, name, value) {
+	if !ok || c.means(field, template, name, value) || ofLongerPrefix(template) {
 		return
 	}
-	if len(c.found) >= MaxFindings {
+	if len(c.found) >= MaxFindings || c.compared >= maxCompared {
 		c.more++
 		return
 	}
+	c.compared++
 	if field == Label && c.selected(key) || c.ofAnotherInstall(template, name) {
 		return
 	}
@@ -232,10 +247,18 @@ func (c *checker) means(field Field, template, name, value string) bool {
 	case !known || level == Workload:
 		return false
 	case level == Namespace:
-		_, ok := parameterOf(entry, c.Prefix, name)
-		return ok
+		return !c.wakes(entry) || isParameter(entry, c.Prefix, name)
 	}
 	return c.Concerned == nil || c.Concerned(template)
+}
+
+// wakes reports whether a template can be asked for its parameters: it is awake, or is woken.
+func (c *checker) wakes(e templates.Entry) bool {
+	if e.Template == nil || !e.Template.AtRest() {
+		return true
+	}
+	c.woken++
+	return c.woken <= maxWoken
 }
 
 // selected reports whether a template selects namespaces or pods by the label.
@@ -243,8 +266,13 @@ func (c *checker) selected(key string) bool {
 	if c.object.Level == Workload {
 		return false
 	}
-	without := maps.Clone(c.object.Labels)
-	delete(without, key)
+	if c.object.Level == Namespace {
+		if c.without == nil {
+			c.without = maps.Clone(c.object.Labels)
+		}
+		delete(c.without, key)
+		defer func() { c.without[key] = c.object.Labels[key] }()
+	}
 	for place := range c.Templates.Len() {
 		e := c.Templates.At(place)
 		if namespace, pod, ok := e.Match(); ok {
@@ -257,22 +285,24 @@ func (c *checker) selected(key string) bool {
 				return true
 			}
 		}
-		if c.object.Level == Namespace && availableTo(e, c.object.Labels) != availableTo(e, without) {
+		if c.object.Level == Namespace && availableTo(e, c.object.Labels) != availableTo(e, c.without) {
 			return true
 		}
 	}
 	return false
 }
 
-// ofAnotherInstall reports whether a key is that of an install with a longer prefix, such as
-// beta.pillion.dev: its keys look like those of a template beta.
+// ofLongerPrefix reports whether a key is a template's of an install with a longer prefix, such
+// as beta.pillion.dev: no template has a dot in its name.
+func ofLongerPrefix(template string) bool {
+	return strings.Contains(template, ".") && !strings.HasSuffix(template, ".files")
+}
+
+// ofAnotherInstall reports whether a key is an install's own that has a longer prefix, such as
+// beta.pillion.dev: it looks like that of a template beta.
 func (c *checker) ofAnotherInstall(template, name string) bool {
-	if template == "" {
+	if template == "" || strings.Contains(template, ".") {
 		return false
-	}
-	if strings.Contains(template, ".") {
-		_, files := strings.CutSuffix(template, ".files")
-		return !files
 	}
 	_, known := c.Templates.Get(template)
 	_, reserved := own[name]
@@ -299,8 +329,7 @@ func (c *checker) ownKey(f *Finding, name string) {
 		f.Mistake, f.Instead = WrongField, inject
 		f.Says = fmt.Sprintf("means nothing: %s is an annotation%s", inject, c.ofPods())
 	case name == "inject":
-		f.Mistake, f.Instead = OnWorkload, inject
-		f.Says = c.onWorkload()
+		c.onWorkload(f)
 	case name == "injection" && level != Namespace:
 		f.Mistake, f.Instead = WrongObject, inject
 		f.Says = fmt.Sprintf("means nothing on a %s: it is a label of namespaces; whether a pod is injected says its annotation %s", c.kind(), inject)
@@ -356,14 +385,13 @@ func (c *checker) parameter(f *Finding, template, name string) {
 		}
 		return
 	}
-	suffix, is := parameterOf(entry, c.Prefix, name)
-	if !is {
+	if !isParameter(entry, c.Prefix, name) {
 		f.Mistake = UnknownParameter
 		f.Says = fmt.Sprintf("means nothing: the template %s has no such parameter", template)
 		if c.object.Level == Namespace {
 			f.Says = fmt.Sprintf("is no parameter of the template %s, so pods that get the template are refused", template)
 		}
-		switch {
+		switch suffix := nearParameter(entry, c.Prefix, name); {
 		case name == "inject":
 			f.Instead = c.Prefix + "/inject"
 			f.Says += fmt.Sprintf("; to have it injected write %s: %s", f.Instead, template)
@@ -381,17 +409,25 @@ func (c *checker) parameter(f *Finding, template, name string) {
 		f.Mistake = WrongField
 		f.Says = "means nothing: the parameters of templates are annotations" + c.ofPods()
 	case c.object.Level == Workload:
-		f.Mistake = OnWorkload
-		f.Says = c.onWorkload()
+		c.onWorkload(f)
 	default:
 		f.Mistake, f.Instead = NotInjected, c.Prefix+"/inject"
 		f.Says = fmt.Sprintf("means nothing: nothing asks for the template %s in this pod; ask for it with the annotation %s, or take this one out", template, f.Instead)
 	}
 }
 
-// onWorkload says where an annotation of pods belongs.
-func (c *checker) onWorkload() string {
-	return fmt.Sprintf("means nothing on the %s itself: it belongs to its pods, in %s", c.kind(), strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), "."))
+// onWorkload says where an annotation of pods belongs. One that the pods have with another value
+// has no place to go to: what they say is meant.
+func (c *checker) onWorkload(f *Finding) {
+	f.Mistake = OnWorkload
+	in := strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), ".")
+	if own, ok := c.object.PodAnnotations[f.Key]; ok {
+		f.Instead = ""
+		f.Says = fmt.Sprintf("means nothing on the %s itself: its pods say %s, in %s, and that counts; leave this one out", c.kind(), show.Value(own), in)
+		return
+	}
+	f.Instead = f.Key
+	f.Says = fmt.Sprintf("means nothing on the %s itself: it belongs to its pods, in %s", c.kind(), in)
 }
 
 // ofPods says whose annotation a key is, where the object is neither pod nor namespace.
@@ -442,29 +478,40 @@ func availableTo(e templates.Entry, namespace map[string]string) bool {
 	return b == nil || b.AvailableTo(namespace)
 }
 
-// parameterOf reports whether a name is that of a parameter's annotation. Otherwise it
-// returns the name that was probably meant, or "". Of a broken template every name counts.
-func parameterOf(e templates.Entry, prefix, name string) (near string, ok bool) {
-	if e.Template == nil {
-		return "", true
-	}
-	var known []string
+// suffixes are the names of parameters' annotations after the prefix, and mapped those of maps
+// among them, which a key follows.
+func suffixes(e templates.Entry, prefix string) (plain, mapped []string) {
 	for _, p := range e.Template.Parameters() {
 		suffix := strings.TrimPrefix(p.Annotation, e.Name+"."+prefix+"/")
 		if p.Type == v1alpha1.Map {
-			begin := strings.TrimSuffix(suffix, "KEY")
-			if strings.HasPrefix(name, begin) && len(name) > len(begin) {
-				return "", true
-			}
-			if _, key, ok := strings.Cut(name, "."); ok {
-				suffix = begin + key
-			}
+			mapped = append(mapped, strings.TrimSuffix(suffix, "KEY"))
+		} else {
+			plain = append(plain, suffix)
 		}
-		if suffix == name {
-			return "", true
-		}
-		known = append(known, suffix)
 	}
-	near, _ = nearest.Name(name, known)
-	return near, false
+	return plain, mapped
+}
+
+// isParameter reports whether a name is that of a parameter's annotation. Of a broken template
+// every name counts.
+func isParameter(e templates.Entry, prefix, name string) bool {
+	if e.Template == nil {
+		return true
+	}
+	plain, mapped := suffixes(e, prefix)
+	return slices.Contains(plain, name) || slices.ContainsFunc(mapped, func(begin string) bool { return strings.HasPrefix(name, begin) && len(name) > len(begin) })
+}
+
+// nearParameter returns the name of a parameter's annotation that was probably meant, or "".
+func nearParameter(e templates.Entry, prefix, name string) string {
+	plain, mapped := suffixes(e, prefix)
+	for _, begin := range mapped {
+		suffix := begin + "KEY"
+		if _, key, ok := strings.Cut(name, "."); ok {
+			suffix = begin + key
+		}
+		plain = append(plain, suffix)
+	}
+	near, _ := nearest.Name(name, plain)
+	return near
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -169,8 +170,13 @@ func TestWhatStandsOnTheWorkloadAndOnItsPodsIsJudgedOnThePods(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	o.PodAnnotations = map[string]string{"pillion.dev/inject": "false"}
-	if found := Check(Rules{Templates: set(t)}, o); len(found) != 1 {
+	found := Check(Rules{Templates: set(t)}, o)
+	if len(found) != 1 || !strings.Contains(found[0].String(), `its pods say "false"`) {
 		t.Errorf("another value: %v", found)
+	}
+	// Pods that opted out must not be injected by a command that somebody copies.
+	if command := Move("Deployment", "shop", "web", found); command != "" {
+		t.Errorf("another value: %s", command)
 	}
 }
 
@@ -182,6 +188,58 @@ func TestManyKeysAreCountedBeyondTheFirst(t *testing.T) {
 	found := Check(Rules{Templates: set(t)}, Object{Level: Pod, Annotations: annotations})
 	if len(found) != MaxFindings+1 || !strings.HasPrefix(found[MaxFindings].String(), "49990 more keys under pillion.dev") {
 		t.Errorf("%d findings, the last %s", len(found), found[len(found)-1])
+	}
+}
+
+// An object may have as many keys as its size allows, and a cluster a thousand templates.
+func TestAnObjectFullOfKeysTakesNoLongerThanItsSize(t *testing.T) {
+	const manyKeys, manyTemplates = 20000, 200
+	var entries []templates.Entry
+	for i := range manyTemplates {
+		name := fmt.Sprintf("template-%d", i)
+		text := []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec: {match: {namespaceSelector: {matchLabels: {teams.pillion.dev/of: " + name + "}}}, availableTo: {namespaceSelector: {matchLabels: {pillion.dev/may: " + name + "}}}, " +
+			"parameters: [{name: level, type: string, default: a}], inject: {metadata: {labels: {a: '${params.level}'}}}}")
+		template, _, err := templates.Compile(text, templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		template = template.CanRest(text, templates.Options{})
+		template.Rest()
+		entries = append(entries, templates.Entry{Name: name, Template: template})
+	}
+	rules := Rules{Templates: templates.NewSet(entries)}
+	for what, key := range map[string]func(int) string{
+		"keys of another install":       func(i int) string { return fmt.Sprintf("a.b%d.pillion.dev/x", i) },
+		"keys of many installs":         func(i int) string { return fmt.Sprintf("templat%d.pillion.dev/inject", i) },
+		"unknown keys":                  func(i int) string { return fmt.Sprintf("pillion.dev/injec%d", i) },
+		"unknown templates":             func(i int) string { return fmt.Sprintf("templat%d.pillion.dev/level", i) },
+		"parameters of all templates":   func(i int) string { return fmt.Sprintf("template-%d.pillion.dev/level%d", i%manyTemplates, i) },
+		"labels that templates look at": func(i int) string { return fmt.Sprintf("teams.pillion.dev/%d", i) },
+	} {
+		all := map[string]string{}
+		for i := range manyKeys {
+			all[key(i)] = "x"
+		}
+		for _, level := range []Level{Namespace, Workload, Pod} {
+			for field, o := range map[Field]Object{Label: {Level: level, Labels: all}, Annotation: {Level: level, Annotations: all}} {
+				began := time.Now()
+				found := Check(rules, o)
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("%s as %ss of a %s: it took %s", what, field, level, took)
+				}
+				awake := 0
+				for _, e := range entries {
+					if !e.Template.AtRest() {
+						awake++
+					}
+					e.Template.Rest()
+					e.Template.Rest() // it was used
+				}
+				if awake > maxWoken || len(found) > MaxFindings+1 {
+					t.Errorf("%s as %ss of a %s: %d templates were compiled for %d findings", what, field, level, awake, len(found))
+				}
+			}
+		}
 	}
 }
 

@@ -16,14 +16,14 @@ func TemplatePath(kind string) []string {
 
 // Move returns the kubectl command that moves annotations from a workload's own metadata to
 // its pods. It returns "" if none is in the wrong place, and for a Job, whose pod template
-// cannot be changed. The command needs no right but that to patch the workload.
+// cannot be changed. What the pods say themselves it leaves alone. The command needs no right but that to patch the workload.
 func Move(kind, namespace, name string, findings []Finding) string {
 	if kind == "Job" || name == "" {
 		return ""
 	}
 	away, to := map[string]any{}, map[string]any{}
 	for _, f := range findings {
-		if f.Mistake == OnWorkload {
+		if f.Mistake == OnWorkload && f.Instead != "" {
 			away[f.Key], to[f.Key] = nil, f.Value
 		}
 	}

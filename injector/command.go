@@ -45,6 +45,11 @@ func (c Config) ExplainCommand(namespace, object string) string {
 	return command + " " + object
 }
 
+// ExplainCommand is [Config.ExplainCommand] with the pipeline's configuration.
+func (p *Pipeline) ExplainCommand(namespace, object string) string {
+	return p.config.ExplainCommand(namespace, object)
+}
+
 // explained names the object of the cluster by which a request's pod is explained: the pod, if
 // it exists, or the workload that creates it. It is empty for a new pod that nothing owns.
 func explained(r Request) string {

@@ -197,7 +197,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 		{"a Job", nil, none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: " + badTemplate + "}}", []string{"pods of Job once are refused|shiper"}},
 		{"a Job that a sidecar keeps from finishing", asks("proxy"), none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: web, image: nginx}]}}}}",
 			[]string{"pods of Job once: the Job finishes only when the container proxy ends, too"}},
-		{"a CronJob", nil, none, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy}, spec: {jobTemplate: {spec: {template: " + badTemplate + "}}}}", []string{"pods of CronJob tidy are refused|shiper"}},
+		{"a CronJob", nil, none, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy}, spec: {jobTemplate: {spec: {template: " + badTemplate + "}}}}", []string{"pods of CronJob tidy are refused|shiper", "kubectl pillion explain -n shop cronjob/tidy"}},
 		{"a CronJob with the annotation on itself", nil, none, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy, annotations: {pillion.dev/inject: shipper}}, spec: {jobTemplate: {spec: {template: {spec: " + podSpec + "}}}}}",
 			[]string{"CronJob tidy: |spec.jobTemplate.spec.template.metadata.annotations", "kubectl -n shop patch cronjob tidy|jobTemplate"}},
 		{"a Job with the annotation on itself", nil, none, "{apiVersion: batch/v1, kind: Job, metadata: {name: once, annotations: {pillion.dev/inject: shipper}}, spec: {template: {spec: " + podSpec + "}}}",
@@ -269,6 +269,32 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 			said := preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}"))
 			compareWarnings(t, said, test.want)
 		})
+	}
+}
+
+// A command explains what the cluster has.
+func TestAPreviewOfADryRunProposesNoCommandThatExplainsAnotherObject(t *testing.T) {
+	to := newPreview(t, nil, predict.Namespace{})
+	web := previewReview(t, fmt.Sprintf(webManifest, "", "", ", annotations: {pillion.dev/inject: shiper}", "", ""))
+	for operation, want := range map[string]bool{`"CREATE"`: true, `"CREATE","dryRun":true`: false, `"UPDATE"`: true, `"UPDATE","dryRun":true`: false} {
+		said := strings.Join(preview(t, to, bytes.Replace(web, []byte(`"CREATE"`), []byte(operation), 1)), "\n")
+		if !strings.Contains(said, "are refused") || strings.Contains(said, "kubectl pillion explain -n shop deploy/web") != want {
+			t.Errorf("%s:\n%s", operation, said)
+		}
+	}
+}
+
+// The review of an object whose name the API server has generated does not name it.
+func TestANamespaceWithAGeneratedNameIsNamed(t *testing.T) {
+	review := previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-, name: shop-x7k2p, annotations: {pillion.dev/inject: shiper, shipper.pillion.dev/log-level: loud, pillion.dev/injcet: x}}}")
+	said := preview(t, newPreview(t, nil, predict.Namespace{}), bytes.Replace(review, []byte(`"name":"shop-x7k2p","namespace":"shop"`), []byte(`"namespace":"shop"`), 1))
+	for _, text := range said {
+		if !strings.Contains(text, "namespace shop-x7k2p") {
+			t.Error(text)
+		}
+	}
+	if len(said) != 3 {
+		t.Errorf("%q", said)
 	}
 }
 

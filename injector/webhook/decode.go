@@ -444,6 +444,21 @@ func (r *Review) FromNode() (bool, error) {
 // maxUserInfo bounds the JSON of a review's user, in bytes: thousands of groups.
 const maxUserInfo = 256 << 10
 
+// name returns the name of the object. A review of an object whose name the API server has
+// generated has it in the object alone.
+func (r *Review) name() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	i := slices.IndexFunc(r.head.metadata, func(m member) bool { return m.name == "name" })
+	if i < 0 {
+		return ""
+	}
+	name, _ := podschema.Decode(r.head.metadata[i].text)
+	text, _ := name.(string)
+	return text
+}
+
 // objectName names the object in the log. A controller's pod has no name yet, only
 // the beginning of one.
 func (r *Review) objectName() string {

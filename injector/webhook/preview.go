@@ -135,6 +135,9 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 		return Response{}, fmt.Errorf("previewing the pods of %s %s: %w", r.Kind.Kind, r.objectName(), err)
 	}
 	said := telling{about: r.Kind.Kind + " " + nameOf(w.object), name: nameOf(w.object), review: r, prefix: p.options.Prefix}
+	if r.Kind.Kind == "CronJob" && out.Command != "" { // the Job that the pod names is made up
+		out.Command = p.options.Pods.Pipeline.ExplainCommand(ns.Name, "cronjob/"+said.name)
+	}
 	if r.Kind.Kind != "Pod" {
 		said.outcome(out)
 	}
@@ -193,12 +196,12 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	if !p.hold(ctx, r) {
 		return Skipped(), nil
 	}
-	ns, err := object.namespace(r.Name)
+	ns, err := object.namespace(r.name())
 	if err != nil {
 		return Response{}, err
 	}
 	set := p.options.Pods.Templates()
-	said := telling{about: "namespace " + r.Name, name: r.Name, review: r, prefix: p.options.Prefix}
+	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r, prefix: p.options.Prefix}
 	asked := p.options.Pods.Pipeline.Asked(ns, set)
 	asked.Command = "" // it is about a pod
 	said.outcome(asked)
@@ -212,11 +215,11 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 			break
 		}
 		for _, mistake := range e.Template.Mistakes(templates.FromNamespace, ns.Annotations) {
-			said.say(fmt.Sprintf("namespace %s: pods with the template %s are refused: %v (%s)", r.Name, name, mistake, reason.BadParameter))
+			said.say(fmt.Sprintf("namespace %s: pods with the template %s are refused: %v (%s)", ns.Name, name, mistake, reason.BadParameter))
 		}
 	}
 	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
-		said.say("namespace " + r.Name + ": " + f.String())
+		said.say(said.about + ": " + f.String())
 	}
 	return Allowed(said.warnings...), nil
 }

@@ -39,7 +39,7 @@ func (t *telling) outcome(out injector.Outcome) {
 	for _, refusal := range out.Refusals {
 		t.say("pods of " + t.about + " are refused: " + refusal.Sentence() + " (" + string(refusal.Code) + ")")
 	}
-	if t.exists() && out.Command != "" {
+	if !t.review.DryRun && out.Command != "" { // the cluster does not have what a dry run tries
 		t.say("why, rule by rule: " + out.Command)
 	}
 	t.pods(out.Warnings...)

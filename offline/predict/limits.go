@@ -25,13 +25,34 @@ type breach struct {
 
 // limits finds what the LimitRanges of the namespace refuse.
 func (p *prediction) limits() {
+	if len(p.Namespace.LimitRanges) == 0 {
+		return
+	}
+	before, after := p.limited(p.before), p.limited(p.after)
 	for i := range p.Namespace.LimitRanges {
 		of := &p.Namespace.LimitRanges[i]
-		had := breaches(of, p.limited(p.before))
-		for _, b := range breaches(of, p.limited(p.after)) {
-			p.breach(LimitRange, "the LimitRange "+of.Name+" refuses the pod: "+b.says, b, len(had) > 0 && slices.ContainsFunc(had, func(o breach) bool { return o.container == b.container && o.resource == b.resource }), len(had) > 0)
+		had := ruled(breaches(of, before))
+		for _, b := range breaches(of, after) {
+			p.breach(LimitRange, "the LimitRange "+of.Name+" refuses the pod: "+b.says, b, had[b.rule()], len(had) > 0)
 		}
 	}
+}
+
+// rule is what a breach breaks: an object's bound for a resource of a container.
+type rule struct {
+	container string
+	resource  corev1.ResourceName
+}
+
+func (b breach) rule() rule { return rule{b.container, b.resource} }
+
+// ruled has the rules that breaches break.
+func ruled(all []breach) map[rule]bool {
+	broken := make(map[rule]bool, len(all))
+	for _, b := range all {
+		broken[b.rule()] = true
+	}
+	return broken
 }
 
 // breach adds a trouble. Same: the pod without the sidecars breaks the same rule, and
@@ -39,7 +60,7 @@ func (p *prediction) limits() {
 func (p *prediction) breach(source, says string, b breach, same, alsoWithout bool) {
 	containers := p.sidecars()
 	if b.container != "" {
-		containers = slices.DeleteFunc(apirules.Containers(p.after), func(c apirules.Placed) bool { return c.Name != b.container })
+		containers = p.named(b.container)
 	}
 	paths := p.resourcePaths(containers, string(b.resource))
 	if same && !p.written(paths) {
@@ -158,15 +179,18 @@ func outside(item corev1.LimitRangeItem, container string, requests, limits core
 
 // quotas finds what the ResourceQuotas of the namespace refuse.
 func (p *prediction) quotas() {
+	if len(p.Namespace.Quotas) == 0 {
+		return
+	}
+	before, after := p.limited(p.before), p.limited(p.after)
 	for i := range p.Namespace.Quotas {
 		of := &p.Namespace.Quotas[i]
 		if len(of.Spec.Scopes) > 0 || of.Spec.ScopeSelector != nil {
 			continue
 		}
-		had := exceeded(of, p.limited(p.before))
-		for _, b := range exceeded(of, p.limited(p.after)) {
-			same := slices.ContainsFunc(had, func(o breach) bool { return o.container == b.container && o.resource == b.resource })
-			p.breach(ResourceQuota, "the ResourceQuota "+of.Name+" refuses the pod: "+b.says, b, same && b.container != "", len(had) > 0)
+		had := ruled(exceeded(of, before))
+		for _, b := range exceeded(of, after) {
+			p.breach(ResourceQuota, "the ResourceQuota "+of.Name+" refuses the pod: "+b.says, b, had[b.rule()] && b.container != "", len(had) > 0)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func Troubles(in Input) []Trouble {
 	if before == nil || after == nil || len(in.Injected) == 0 {
 		return nil
 	}
-	p := prediction{Input: in, before: before, after: after}
+	p := prediction{Input: in, before: before, after: after, said: map[string]bool{}}
 	p.api()
 	p.podSecurity()
 	p.limits()
@@ -104,15 +104,42 @@ type prediction struct {
 	Input
 	before, after *corev1.Pod
 	found         []Trouble
+	// said are the sentences of found.
+	said map[string]bool
+	// added and byName are what sidecars and named return, once they have been called: a pod
+	// may have thousands of containers, and each may break a rule.
+	added  []apirules.Placed
+	byName map[string][]apirules.Placed
 }
 
-// sidecars are the containers that the injection added.
-func (p *prediction) sidecars() []apirules.Placed {
+// look sorts the containers of the pod after the injection.
+func (p *prediction) look() {
+	if p.byName != nil {
+		return
+	}
+	p.byName = map[string][]apirules.Placed{}
 	had := map[string]bool{}
 	for _, c := range apirules.Containers(p.before) {
 		had[c.Name] = true
 	}
-	return slices.DeleteFunc(apirules.Containers(p.after), func(c apirules.Placed) bool { return had[c.Name] })
+	for _, c := range apirules.Containers(p.after) {
+		p.byName[c.Name] = append(p.byName[c.Name], c)
+		if !had[c.Name] {
+			p.added = append(p.added, c)
+		}
+	}
+}
+
+// sidecars are the containers that the injection added.
+func (p *prediction) sidecars() []apirules.Placed {
+	p.look()
+	return p.added
+}
+
+// named are the containers of a name after the injection.
+func (p *prediction) named(name string) []apirules.Placed {
+	p.look()
+	return p.byName[name]
 }
 
 // add adds a trouble that comes from what the templates write at one of the paths.
@@ -157,7 +184,8 @@ func (p *prediction) add(t Trouble, paths ...[]string) {
 		t.Advice += ", or whoever sets the Pod Security level of the namespace " + p.Namespace.Name
 	}
 	t.Parameters = append([]string{}, t.Parameters...)
-	if same := func(o Trouble) bool { return o.Says == t.Says }; !slices.ContainsFunc(p.found, same) {
+	if !p.said[t.Says] {
+		p.said[t.Says] = true
 		p.found = append(p.found, t)
 	}
 }

@@ -1,9 +1,13 @@
 package predict_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -52,5 +56,33 @@ func TestASumAboveThePodsOwnResourcesNamesTheParameter(t *testing.T) {
 		if strings.Join(got, "\n") != want {
 			t.Errorf("%s: %q, want %q", own, got, want)
 		}
+	}
+}
+
+// A preview works on the pod of whoever may write a Deployment, in a namespace that has limits.
+func TestAPodWhoseContainersAllBreakALimitIsJudgedSoon(t *testing.T) {
+	tmpl, _, err := templates.Compile([]byte(sidecar), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	containers := func(n int) []any {
+		all := make([]any, n)
+		for i := range all {
+			all[i] = map[string]any{"name": fmt.Sprintf("c%d", i), "image": "w:1", "resources": map[string]any{"requests": map[string]any{"cpu": "2"}, "limits": map[string]any{"cpu": "2"}}}
+		}
+		return all
+	}
+	const many = 2000
+	before := map[string]any{"metadata": map[string]any{}, "spec": map[string]any{"containers": containers(many)}}
+	after := map[string]any{"metadata": map[string]any{}, "spec": map[string]any{"containers": containers(many), "initContainers": []any{map[string]any{"name": "proxy", "image": "p:1", "restartPolicy": "Always"}}}}
+	one := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	limits := predict.Namespace{
+		LimitRanges: []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: one}}}}},
+		Quotas:      []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}}}},
+	}
+	began := time.Now()
+	predict.Troubles(predict.Input{Before: before, After: after, Namespace: limits, Injected: []*templates.Template{tmpl}})
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

@@ -165,6 +165,16 @@ func TestAWorkloadThatSelectsByPillionsLabelsIsRefused(t *testing.T) {
 			t.Errorf("%s: %v\n%s", what, err, stderr)
 		}
 	}
+	template := fmt.Sprintf(`template: {metadata: {labels: {app: other, %s: "0123456789"}}, spec: {containers: [{name: app, image: nginx}], restartPolicy: RESTART}}`, key)
+	for what, manifest := range map[string]string{
+		"a ReplicationController":         fmt.Sprintf(`{apiVersion: v1, kind: ReplicationController, metadata: {name: web}, spec: {selector: {app: other, %s: "0123456789"}, %s}}`, key, strings.Replace(template, "RESTART", "Always", 1)),
+		"one that takes its pods' labels": fmt.Sprintf(`{apiVersion: v1, kind: ReplicationController, metadata: {name: web}, spec: {%s}}`, strings.Replace(template, "RESTART", "Always", 1)),
+		"a Job with a selector":           fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: web}, spec: {manualSelector: true, selector: {matchLabels: {%s: "0123456789"}}, %s}}`, key, strings.Replace(template, "RESTART", "Never", 1)),
+	} {
+		if _, stderr, err := run(t, manifest, "kubectl", "-n", n.name, "create", "-f", "-"); err == nil || !strings.Contains(stderr, "spec.selector names "+key) {
+			t.Errorf("%s: %v\n%s", what, err, stderr)
+		}
+	}
 	eventually(t, soon, func() error {
 		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "pillion.dev/injected=true," + key + "!=0123456789"})
 		if err == nil && len(pods.Items) != 1 {

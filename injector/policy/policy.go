@@ -344,11 +344,13 @@ func (d *decider) replace(pod Ask) {
 			lost = append(lost, f.name)
 		}
 	}
+	unknown := false
 	for _, name := range pod.Names {
 		d.want(name, ofPod)
+		unknown = unknown || d.named(name).place == nowhere
 	}
 	d.result.Code, d.result.Why, d.noDefaults = "", "", false
-	if len(lost) > 0 {
+	if len(lost) > 0 && !unknown { // a list that cannot be had is no advice
 		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
 			"the pod's list replaces the namespace's: without %s; to keep it and add yours: %s: %q",
 			strings.Join(lost, ", "), d.request.InjectKey, "+"+strings.Join(pod.Names, ",+")))

@@ -304,6 +304,10 @@ func TestWarningsSayWhatToDo(t *testing.T) {
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], `"+b"`) || !strings.Contains(d.Warnings[0], "a, auto") {
 		t.Errorf("a replaced list: %q", d.Warnings)
 	}
+	// "+misspelt" would be refused as well.
+	if d := Decide(request("b,misspelt", "true"), catalogue()); len(d.Warnings) != 0 {
+		t.Errorf("a replaced list with a name that no template has: %q", d.Warnings)
+	}
 	d = Decide(request("true", "-"), list{plain("a"), plain("b")})
 	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "NoDefaultTemplates") || !strings.Contains(d.Warnings[0], "a, b") {
 		t.Errorf("no default templates: %q", d.Warnings)

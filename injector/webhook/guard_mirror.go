@@ -50,7 +50,7 @@ func (g guard) deleteReadOnly(object *sidecarTemplate) Response {
 	if !ok || e.Source == templates.ClusterSource+e.Name {
 		return Allowed()
 	}
-	return Allowed(fmt.Sprintf("%s is a copy of what Pillion serves from %s, and Pillion makes it again. To have it gone take it out of that Helm value", e.Name, g.sourceOf(object)))
+	return Allowed(fmt.Sprintf("Pillion makes it again: %s is a copy of what Pillion serves from %s. To have it gone take it out of that Helm value", e.Name, g.sourceOf(object)))
 }
 
 func (g guard) labelIsPillions(name string) Response {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/pillion-dev/pillion/injector"
@@ -20,8 +19,7 @@ type telling struct {
 	warnings    []string
 }
 
-// say adds a sentence, in as many warnings as it takes.
-func (t *telling) say(text string) { t.warnings = append(t.warnings, inParts(text)...) }
+func (t *telling) say(text string) { t.warnings = append(t.warnings, text) }
 
 // pods adds sentences about the object's pods.
 func (t *telling) pods(texts ...string) {
@@ -71,25 +69,6 @@ func (t *telling) workloadKeys(found []keys.Finding) {
 	for _, f := range found {
 		move(f)
 	}
-}
-
-// maxParts bounds how many warnings one sentence takes.
-const maxParts = 6
-
-// inParts cuts a text between words into warnings that are short enough. All but the last end in
-// an ellipsis, and all but the first begin with one.
-func inParts(text string) []string {
-	const dots = "…"
-	var all []string
-	for utf8.RuneCountInString(text) > maxWarning && len(all) < maxParts-1 {
-		head := string([]rune(text)[:maxWarning-len(" "+dots)])
-		if space := strings.LastIndexByte(head, ' '); space > len(head)/2 {
-			head = head[:space]
-		}
-		all = append(all, head+" "+dots)
-		text = dots + " " + strings.TrimLeft(text[len(head):], " ")
-	}
-	return append(all, text)
 }
 
 // metadata has the labels and annotations of an object.

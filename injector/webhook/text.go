@@ -3,6 +3,7 @@ package webhook
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds of texts, in characters.
@@ -16,24 +17,45 @@ const (
 )
 
 // boundWarnings makes warnings fit what the API server passes on: no control
-// characters, each under 256 characters, together under 4,096, none twice.
+// characters, each under 256 characters, together under 4,096, none twice. A longer one
+// becomes several.
 func boundWarnings(warnings []string) []string {
 	var bounded []string
 	total := 0
-	for _, w := range warnings {
-		w = printable(w)
-		if runes := []rune(w); len(runes) > maxWarning {
-			w = string(runes[:maxWarning-1]) + "…"
+	for _, warning := range warnings {
+		for _, w := range inParts(printable(warning)) {
+			if runes := []rune(w); len(runes) > maxWarning {
+				w = string(runes[:maxWarning-1]) + "…"
+			}
+			if w == "" || slices.Contains(bounded, w) {
+				continue
+			}
+			if total += utf8.RuneCountInString(w); total > maxWarnings {
+				return bounded
+			}
+			bounded = append(bounded, w)
 		}
-		if w == "" || slices.Contains(bounded, w) {
-			continue
-		}
-		if total += len([]rune(w)); total > maxWarnings {
-			break
-		}
-		bounded = append(bounded, w)
 	}
 	return bounded
+}
+
+// maxParts bounds how many warnings one sentence takes.
+const maxParts = 6
+
+// inParts cuts a text between words into warnings that are short enough. All but the last end in
+// an ellipsis, and all but the first begin with one.
+func inParts(text string) []string {
+	const dots = "…"
+	var all []string
+	for utf8.RuneCountInString(text) > maxWarning && len(all) < maxParts-1 {
+		head := string([]rune(text)[:maxWarning-len(" "+dots)])
+		if space := strings.LastIndexByte(head, ' '); space > len(head)/2 {
+			head = head[:space]
+		}
+		all = append(all, head+" "+dots)
+		text = dots + " " + strings.TrimLeft(text[len(head):], " ")
+	}
+	return append(all, text)
 }
 
 // boundMessage joins the lines of a refusal, without control characters, and cuts the

@@ -23,6 +23,14 @@ func TestWarningsFitWhatTheAPIServerPassesOn(t *testing.T) {
 	}
 }
 
+// What is cut off may be what to do.
+func TestALongWarningOfAnyWebhookBecomesSeveral(t *testing.T) {
+	got := boundWarnings([]string{strings.Repeat("because of this ", 20) + "take it out of that Helm value"})
+	if len(got) != 2 || !strings.HasSuffix(got[0], " …") || !strings.HasPrefix(got[1], "… ") || !strings.HasSuffix(got[1], "take it out of that Helm value") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestALongRefusalKeepsItsLinesAndItsReason(t *testing.T) {
 	got := boundMessage([]string{"first\nstill first", strings.Repeat("ü", 2*maxMessage), "last\x1b[31m (TemplateInvalid)"})
 	if n := len([]rune(got)); n != maxMessage {

@@ -20,6 +20,8 @@ type Objects struct {
 	ValidatingPolicies []admissionv1.ValidatingAdmissionPolicy
 	ValidatingBindings []admissionv1.ValidatingAdmissionPolicyBinding
 	Validating         []admissionv1.ValidatingWebhookConfiguration
+	// UnreadBindings are the phases of policies whose bindings could not be read.
+	UnreadBindings map[Phase]bool
 }
 
 // Phase is a part of the way of a pod through an API server. Phases come in this order.
@@ -133,7 +135,7 @@ func (b *builder) mutatingPolicies(j *judge) {
 			}
 		}
 		l := Link{Phase: MutatingPolicies, Configuration: "MutatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy), Again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy}
-		l.Meets, l.Why, _ = j.policy(p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, bindings)
+		l.Meets, l.Why, _ = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, b.UnreadBindings[MutatingPolicies]})
 		b.add(l)
 	}
 }
@@ -148,7 +150,7 @@ func (b *builder) validatingPolicies(j *judge) {
 			}
 		}
 		l := Link{Phase: ValidatingPolicies, Configuration: "ValidatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy)}
-		l.Meets, l.Why, l.Actions = j.policy(p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, bindings)
+		l.Meets, l.Why, l.Actions = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, b.UnreadBindings[ValidatingPolicies]})
 		b.add(l)
 	}
 }

@@ -59,6 +59,8 @@ func TestAWebhookTakesAPodInOrSaysWhyNot(t *testing.T) {
 		"a condition that does not":  {aboutPods + ", matchConditions: [{name: big, expression: 'object.spec.containers.size() > 1'}]", chain.No, `its matchCondition "big" is false`},
 		"a condition that fails":     {aboutPods + ", matchConditions: [{name: broken, expression: 'object.spec.nope == 1'}]", chain.Yes, "failurePolicy Fail refuses the pod"},
 		"a failure that is ignored":  {aboutPods + ", failurePolicy: Ignore, matchConditions: [{name: broken, expression: 'object.spec.nope == 1'}]", chain.No, "failurePolicy Ignore passes over"},
+		"a field by default":         {aboutPods + ", matchConditions: [{name: always, expression: \"object.spec.restartPolicy == 'Always' && object.spec.serviceAccountName == 'default' && object.spec.containers[0].imagePullPolicy == 'IfNotPresent'\"}]", chain.Yes, "matchConditions take the pod in"},
+		"another than the default":   {aboutPods + ", matchConditions: [{name: never, expression: \"object.spec.restartPolicy == 'Never'\"}]", chain.No, `"never" is false`},
 		"who creates it":             {aboutPods + ", matchConditions: [{name: who, expression: \"request.userInfo.username == 'x'\"}]", chain.Depends, `its matchCondition "who" depends on userInfo`},
 		"an authorizer":              {aboutPods + ", matchConditions: [{name: may, expression: \"authorizer.group('').resource('pods').check('create').allowed()\"}]", chain.Depends, "depends on authorizer"},
 		"who, and one that fails":    {aboutPods + ", matchConditions: [{name: who, expression: \"request.userInfo.username == 'x'\"}, {name: broken, expression: 'object.spec.nope == 1'}]", chain.Depends, "depends on userInfo"},
@@ -135,5 +137,43 @@ pillion verify.pillion.dev yes again=false own=true Fail 10 []`
 		if !strings.Contains(strings.Join(found.Notes, "\n"), note) {
 			t.Errorf("no note says %q: %q", note, found.Notes)
 		}
+	}
+}
+
+// What a policy's parameters or its bindings decide is not guessed where they are not read.
+func TestAPolicyDependsOnWhatIsNotRead(t *testing.T) {
+	const matches = "matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}"
+	for name, c := range map[string]struct {
+		policy, binding string
+		unread          bool
+		meets           chain.Meets
+		why             string
+	}{
+		"bound":                   {"spec: {" + matches + "}", "p", false, chain.Yes, "bound by b; its rules and selectors take the pod in"},
+		"with parameters":         {"spec: {" + matches + ", paramKind: {apiVersion: v1, kind: ConfigMap}}", "p", false, chain.Depends, "its parameters (ConfigMap) are not read"},
+		"bindings that are not":   {"spec: {" + matches + "}", "", true, chain.Depends, "its bindings cannot be read"},
+		"no binding":              {"spec: {" + matches + "}", "other", false, chain.No, "no binding names it"},
+		"a condition, and unread": {"spec: {" + matches + ", matchConditions: [{name: never, expression: 'false'}]}", "", true, chain.No, `"never" is false`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var in chain.Input
+			in.Pod, in.Namespace = podOf(t, aPod), templates.Namespace{Name: "shop"}
+			in.MutatingPolicies = []admissionv1.MutatingAdmissionPolicy{read[admissionv1.MutatingAdmissionPolicy](t, "metadata: {name: p}\n"+c.policy)}
+			in.ValidatingPolicies = []admissionv1.ValidatingAdmissionPolicy{read[admissionv1.ValidatingAdmissionPolicy](t, "metadata: {name: p}\n"+c.policy)}
+			if c.binding != "" {
+				in.MutatingBindings = []admissionv1.MutatingAdmissionPolicyBinding{read[admissionv1.MutatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
+				in.ValidatingBindings = []admissionv1.ValidatingAdmissionPolicyBinding{read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
+			}
+			in.UnreadBindings = map[chain.Phase]bool{chain.MutatingPolicies: c.unread, chain.ValidatingPolicies: c.unread}
+			found, err := chain.Of(in)
+			if err != nil || len(found.Links) != 2 {
+				t.Fatalf("%v %+v", err, found)
+			}
+			for _, l := range found.Links {
+				if l.Meets != c.meets || !strings.Contains(l.Why, c.why) {
+					t.Errorf("%s: %s, %q; want %s, %q", l.Phase, l.Meets, l.Why, c.meets, c.why)
+				}
+			}
+		})
 	}
 }

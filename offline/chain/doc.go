@@ -3,8 +3,8 @@
 //
 // In: the configurations as the API has them, a pod and its namespace. Out: a [Chain]. Rules and
 // matchConditions are judged by Kubernetes' own code (k8s.io/apiserver), so CEL means here what
-// it means there. What depends on who creates the pod, on an authorizer or on a policy's
-// parameters is not guessed.
+// it means there; the pod gets the API's defaults first, as it does there. What depends on who
+// creates the pod, on an authorizer or on a policy's parameters is not guessed.
 //
 // May import: templates, k8s.io/{api,apimachinery,apiserver}. No net/http and no client.
 package chain

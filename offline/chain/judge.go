@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // judge decides about one pod.
@@ -30,8 +32,14 @@ type judge struct {
 	compiler          plugincel.ConditionCompiler
 }
 
+// serviceAccount is the one of a pod that names none, as the admission plugin of that name
+// fills it in before the first phase.
+const serviceAccount = "default"
+
+// newJudge takes a pod as its author wrote it, and judges it with the API's defaults, as
+// webhooks and policies see it.
 func newJudge(ns templates.Namespace, pod map[string]any) (*judge, error) {
-	data, err := json.Marshal(pod)
+	data, err := json.Marshal(podschema.WithDefaults(pod))
 	if err != nil {
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
@@ -40,6 +48,10 @@ func newJudge(ns templates.Namespace, pod map[string]any) (*judge, error) {
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	typed.Namespace = ns.Name
+	if s := &typed.Spec; s.ServiceAccountName == "" {
+		s.ServiceAccountName = cmp.Or(s.DeprecatedServiceAccount, serviceAccount)
+		s.DeprecatedServiceAccount = s.ServiceAccountName
+	}
 	kind := corev1.SchemeGroupVersion.WithKind("Pod")
 	typed.SetGroupVersionKind(kind)
 	attributes := admission.NewAttributesRecord(typed, nil, kind, ns.Name, typed.Name, corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{})
@@ -68,17 +80,28 @@ type binding struct {
 	actions   []admissionv1.ValidationAction
 }
 
+// policy is what decides whether a pod meets a policy.
+type policy struct {
+	constraints *admissionv1.MatchResources
+	conditions  []admissionv1.MatchCondition
+	failure     *admissionv1.FailurePolicyType
+	params      *admissionv1.ParamKind
+	bindings    []binding
+	// unread: the bindings could not be read.
+	unread bool
+}
+
 // policy says whether the pod meets a policy: its constraints, one of its bindings, and its
 // conditions. Actions are those of the bindings that it meets.
-func (j *judge) policy(constraints *admissionv1.MatchResources, conditions []admissionv1.MatchCondition, failure *admissionv1.FailurePolicyType, bindings []binding) (m Meets, why string, actions []string) {
-	if constraints == nil {
+func (j *judge) policy(p policy) (m Meets, why string, actions []string) {
+	if p.constraints == nil {
 		return No, "it has no matchConstraints", nil
 	}
-	if no := j.resources(constraints); no != "" {
+	if no := j.resources(p.constraints); no != "" {
 		return No, no, nil
 	}
 	var names []string
-	for _, b := range bindings {
+	for _, b := range p.bindings {
 		if b.resources != nil {
 			if no := j.resources(b.resources); no != "" {
 				continue
@@ -90,13 +113,20 @@ func (j *judge) policy(constraints *admissionv1.MatchResources, conditions []adm
 		}
 	}
 	switch {
-	case len(bindings) == 0:
+	case p.unread:
+	case len(p.bindings) == 0:
 		return No, "no binding names it", nil
 	case len(names) == 0:
 		return No, "none of its bindings selects the pod", nil
 	}
-	m, why = j.conditions(conditions, failure)
-	if m != No {
+	m, why = j.conditions(p.conditions, p.failure)
+	switch {
+	case m == No:
+	case p.unread:
+		m, why = Depends, "its bindings cannot be read; "+why
+	case p.params != nil:
+		m, why = Depends, fmt.Sprintf("bound by %s; its parameters (%s) are not read, and where there are none it may not apply; %s", strings.Join(names, ", "), p.params.Kind, why)
+	default:
 		why = "bound by " + strings.Join(names, ", ") + "; " + why
 	}
 	return m, why, actions

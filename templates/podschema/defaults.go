@@ -45,6 +45,7 @@ var fixed = map[string]any{
 	"spec.containers[].livenessProbe.failureThreshold":    json.Number("3"),
 	"spec.containers[].livenessProbe.httpGet.path":        "/",
 	"spec.containers[].livenessProbe.httpGet.scheme":      "HTTP",
+	"spec.containers[].livenessProbe.grpc.service":        "",
 
 	"spec.volumes[].hostPath.type":                                             "",
 	"spec.volumes[].secret.defaultMode":                                        json.Number("420"),
@@ -113,6 +114,54 @@ func fieldAt(path string) field {
 	i := strings.LastIndexByte(path, '.')
 	At(path)
 	return field{object: At(path[:i]), name: path[i+1:]}
+}
+
+// WithDefaults returns a pod with the API's defaults in the fields that its author left out, as
+// webhooks get it. The pod itself stays as it is.
+func WithDefaults(pod map[string]any) map[string]any {
+	filled, _ := withDefaults(Pod(), pod).(map[string]any)
+	return filled
+}
+
+// byObject has the names of the fields with a default, by the type of the object around them.
+var byObject = sync.OnceValue(func() map[*Type][]string {
+	all := map[*Type][]string{}
+	for f := range defaults() {
+		all[f.object] = append(all[f.object], f.name)
+	}
+	return all
+})
+
+func withDefaults(t *Type, v any) any {
+	if t == nil {
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		filled := make(map[string]any, len(v))
+		for name, value := range v {
+			filled[name] = withDefaults(t.Child(name), value)
+		}
+		for _, name := range byObject()[t] {
+			if filled[name] != nil {
+				continue
+			}
+			if value := defaults()[field{t, name}](v); value != nil {
+				filled[name] = value
+			}
+		}
+		if resources, ok := filled["resources"].(map[string]any); ok && t.IsContainer() {
+			filled["resources"] = withImpliedRequests(known().resources, resources)
+		}
+		return filled
+	case []any:
+		filled := make([]any, len(v))
+		for i, item := range v {
+			filled[i] = withDefaults(t.Elem(), item)
+		}
+		return filled
+	}
+	return v
 }
 
 // IsDefault reports whether object, of type t, holds in a field that is there

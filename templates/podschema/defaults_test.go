@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // recorded is what the code of a version of Kubernetes itself makes of pods.
@@ -52,6 +53,39 @@ func TestAPodAndWhatKubernetesMakesOfItAreEqual(t *testing.T) {
 			spec := At("spec")
 			if a, b := Canonical(spec, given), Canonical(spec, defaulted); a != b {
 				t.Errorf("pod %d: they differ by\n%s", i, cmp.Diff(decode(t, []byte(a)), decode(t, []byte(b))))
+			}
+		}
+	})
+}
+
+// Webhooks get pods with the API's defaults: an expression reads fields that no author wrote.
+func TestAPodWithDefaultsIsWhatKubernetesMakesOfIt(t *testing.T) {
+	typed := func(spec map[string]any) string {
+		var s corev1.PodSpec
+		data, err := json.Marshal(spec)
+		if err == nil {
+			err = json.Unmarshal(data, &s)
+		}
+		if err == nil {
+			data, err = json.MarshalIndent(s, "", " ")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	eachVersion(t, func(t *testing.T, r recorded) {
+		for i, p := range r.Pods {
+			before := string(Encode(p.Given))
+			filled := WithDefaults(p.Given)["spec"].(map[string]any)
+			if string(Encode(p.Given)) != before {
+				t.Errorf("pod %d itself was changed", i)
+			}
+			given, defaulted := p.Given["spec"].(map[string]any), p.Defaulted["spec"].(map[string]any)
+			takeHostPorts(t, given, defaulted)
+			takePodRequests(t, given, defaulted)
+			if got, want := typed(filled), typed(defaulted); got != want {
+				t.Errorf("pod %d: %s", i, cmp.Diff(want, got))
 			}
 		}
 	})
@@ -131,7 +165,7 @@ func added(t *Type, given, defaulted any, found map[string]bool) {
 	case map[string]any:
 		g := objectOf(given)
 		for name, v := range d {
-			if _, there := g[name]; !there {
+			if g[name] == nil {
 				found[fieldKey(field{t, name})] = true
 			}
 			if ft := t.Child(name); ft != nil {

@@ -2,8 +2,10 @@ package rights
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -57,7 +59,18 @@ func Subject(user string) string {
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		return "--serviceaccount=" + account
 	}
-	return "--user=" + cmp.Or(user, "USER")
+	return "--user=" + Word(cmp.Or(user, "USER"))
+}
+
+// plainWord are texts that a shell takes as they are.
+var plainWord = regexp.MustCompile(`\A[A-Za-z0-9@%+=:,./_-]+\z`)
+
+// Word returns a text as one word of a shell. The names of users come from elsewhere.
+func Word(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Grant returns the commands with which an admin grants the right. The user is named as API
@@ -95,28 +108,51 @@ func (e *MissingError) Error() string { return fmt.Sprintf("%s: %v", e.Sentence(
 
 // Sentence names the right, and the commands that grant it.
 func (e *MissingError) Sentence() string {
+	return e.Says() + " " + strings.Join(e.Commands(), "; ")
+}
+
+// Says is a sentence that names the right, and that [MissingError.Commands] go on with.
+func (e *MissingError) Says() string {
 	hint := ""
 	if e.Hint != "" {
 		hint = e.Hint + " "
 	}
-	return fmt.Sprintf("you lack the right to %s. %sWho may grant it: %s", e.Right, hint, strings.Join(e.Grant(e.User), "; "))
+	return fmt.Sprintf("you lack the right to %s. %sWho may grant it:", e.Right, hint)
 }
+
+// Commands are those with which an admin grants the right.
+func (e *MissingError) Commands() []string { return e.Grant(e.User) }
 
 // Unwrap returns the API server's answer.
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // denial is how API servers say who lacks which right. What a webhook or a policy refuses
 // reads otherwise.
-var denial = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+var denial = regexp.MustCompile(`User ("(?:[^"\\]|\\.)*") cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+
+// anonymous is the user that API servers take a person for who gives no credentials. A right
+// that is granted to it is granted to everybody.
+const anonymous = "system:anonymous"
+
+// ErrAnonymous says that a right is missing because the API server does not know who asks.
+var ErrAnonymous = errors.New("the API server does not know who you are (it takes you for " + anonymous + "): the kubeconfig gives it no credentials for this cluster; kubectl config view --minify shows what it has")
 
 // Named returns a [*MissingError] for an API server's answer that says that a right is
-// missing. Other errors stay as they are.
+// missing, and an [ErrAnonymous] for one to somebody without credentials. Other errors stay as
+// they are.
 func Named(err error) error {
 	found := denial.FindStringSubmatch(fmt.Sprint(err))
-	if !apierrors.IsForbidden(err) || found == nil {
+	if !apierrors.IsForbidden(err) || found == nil || errors.Is(err, ErrAnonymous) {
 		return err
+	}
+	user, unquoted := strconv.Unquote(found[1])
+	switch {
+	case unquoted != nil:
+		return err
+	case user == anonymous:
+		return fmt.Errorf("%w: %w", ErrAnonymous, err)
 	}
 	r := Right{Verb: found[2], Group: found[4], Namespace: found[5]}
 	r.Resource, r.Subresource, _ = strings.Cut(found[3], "/")
-	return &MissingError{Right: r, User: found[1], Err: err}
+	return &MissingError{Right: r, User: user, Err: err}
 }

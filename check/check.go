@@ -191,7 +191,10 @@ func unread(err error) Finding {
 	if errors.As(err, &missing) {
 		return Finding{Result: Skipped, Says: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: missing.Grant(missing.User)}
 	}
-	return Finding{Result: Failed, Says: err.Error()}
+	if errors.Is(err, rights.ErrAnonymous) {
+		return Finding{Result: Failed, Says: oneLine(err.Error()), Remedy: []string{"kubectl config view --minify"}}
+	}
+	return Finding{Result: Failed, Says: oneLine(err.Error()), Remedy: []string{"kubectl get --raw '/readyz?verbose'"}}
 }
 
 // failed, warning and fine make findings.

@@ -183,7 +183,14 @@ var faults = []struct {
 	{"api-server", "without native sidecars", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 28} }, Failed, "no native sidecars", "kubectl version"},
 	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 30} }, Failed, "Pillion supports 1.31 and later", "kubectl version"},
 	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value.Minor++ }, OK, "leaves newer ones as they are", ""},
-	{"deployment", "not found", func(_ *testing.T, f *Facts) { f.Settings.Err = errors.New("0 in namespace pillion-system") }, Failed, "0 in namespace pillion-system", "kubectl get deployments -A"},
+	{"deployment", "not found", func(_ *testing.T, f *Facts) {
+		f.Settings.Err = AbsentError{errors.New("0 in namespace pillion-system")}
+	}, Failed, "0 in namespace pillion-system", "kubectl get deployments -A"},
+	{"api-server", "credentials that have ended", func(_ *testing.T, f *Facts) {
+		f.Kubernetes.Err = fmt.Errorf("reading /version: %w", apierrors.NewUnauthorized("Unauthorized"))
+	}, Failed, "does not accept your credentials", "kubectl auth whoami"},
+	{"deployment", "no answer", func(_ *testing.T, f *Facts) { f.Settings.Err = errors.New("looking for Pillion's Deployment: timeout") }, Failed, "timeout", "kubectl get --raw '/readyz?verbose'"},
+	{"deployment", "no credentials", func(_ *testing.T, f *Facts) { f.Settings.Err = fmt.Errorf("%w: forbidden", rights.ErrAnonymous) }, Failed, "does not know who you are", "kubectl config view --minify"},
 	{"deployment", "scaled to nothing", func(_ *testing.T, f *Facts) { f.Deployment.Value.Wanted = 0 }, Failed, "wants no replica", "kubectl -n pillion-system scale deployment pillion --replicas=2"},
 	{"deployment", "none available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 0 }, Failed, "none of the 2 replicas", "kubectl -n pillion-system describe pods"},
 	{"deployment", "one of two available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 1 }, Warning, "1 of 2 replicas", "kubectl -n pillion-system get pods -l app.kubernetes.io/instance=pillion"},
@@ -197,6 +204,9 @@ var faults = []struct {
 	{"replicas", "none", func(_ *testing.T, f *Facts) { f.Replicas.Value = nil }, Failed, "no pod of Pillion runs", "kubectl -n pillion-system describe pods"},
 	{"replicas", "not ready", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Missing = "certificates:\nno CA" }, Failed, "replica a is not ready: certificates:; no CA", "kubectl -n pillion-system logs a"},
 	{"replicas", "no metrics", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Answers = false }, Failed, "replica b gives no metrics", "kubectl get --raw /api/v1/namespaces/pillion-system/pods/b:8080/proxy/metrics"},
+	{"replicas", "not ready, by its URL", func(_ *testing.T, f *Facts) {
+		f.Deployment.Value.Given, f.Replicas.Value = true, []Replica{{Name: "http://127.0.0.1:8080", Missing: "certificates"}, {Name: "http://127.0.0.1:8081"}}
+	}, Failed, "replica http://127.0.0.1:8080 is not ready", "curl http://127.0.0.1:8081/metrics"},
 	{"versions", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Version = "2" }, Warning, "versions 1, 2", "rollout status"},
 	{"versions", "of this program", func(_ *testing.T, f *Facts) { f.Version = "2" }, Warning, "this pillion is 2", "kubectl -n pillion-system get deployments"},
 	{"versions", "unknown", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Version, f.Replicas.Value[1].Version = "", "" }, Skipped, "no replica says", ""},
@@ -239,6 +249,11 @@ var faults = []struct {
 	}, Failed, "kube-system, which Pillion keeps out of", "helm"},
 	{"entries", "selects nothing", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, "is not called for the pods of a namespace with the label pillion.dev/injection=enabled", "helm"},
 	{"entries", "no rule", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Rules = nil }, Failed, "is not called", "helm"},
+	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Port = new(int32(8443)) }, Failed, "calls the port 8443 of the Service, want 443", "helm"},
+	{"entries", "selects objects", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value[1].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	}, Failed, "has an objectSelector (a=b)", "helm"},
+	{"entries", "not called again", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Once = true }, Warning, "reinvocationPolicy Never", "helm"},
 	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
@@ -259,7 +274,7 @@ var faults = []struct {
 	{"templates", "broken", func(_ *testing.T, f *Facts) {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), templates.Entry{Name: "bad", Err: errors.New("line 3: x")}))
 	}, Failed, "template bad has a mistake", "pillion lint bad.yaml"},
-	{"templates", "an old version in force", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Broken = []string{"gone"} }, Warning, "older version of the template gone", "kubectl get sidecartemplate gone"},
+	{"templates", "an old version in force", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Broken = []string{"gone"} }, Warning, "older version of the template gone", "kubectl get sidecartemplates.pillion.dev gone -o yaml"},
 	{"entries", "no preview", func(_ *testing.T, f *Facts) { f.Settings.Value.Preview = true }, Failed, "has no entry preview.pillion.dev", "helm"},
 	{"policies", "mirrors not held", func(_ *testing.T, f *Facts) { f.Settings.Value.MirrorPolicy = "p-mirrors" }, Warning, "p-mirrors is missing", "helm"},
 	{"templates", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Templates["fluent-bit"] = "def" }, Warning, "different versions of fluent-bit", "pillion status"},
@@ -319,6 +334,11 @@ var faults = []struct {
 	{"webhooks", "another's with Ignore", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("mild", admissionv1.Ignore))
 	}, OK, "", ""},
+	{"webhooks", "another's for other pods", func(_ *testing.T, f *Facts) {
+		other := foreign("strict", admissionv1.Fail)
+		other.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+		f.Webhooks.Value = append(f.Webhooks.Value, other)
+	}, OK, "", ""},
 	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = nil }, Failed, "called for Pillion's own pods", "helm"},
 }
 
@@ -360,6 +380,70 @@ func TestWhatIsNotWellSaysSoAndNamesACommand(t *testing.T) {
 				t.Errorf("%s %s: no command for\n%s", c.check, c.fault, o.text())
 			}
 		}
+	}
+}
+
+// What could not be read for another reason than a right fails, with a command, too; what cannot
+// be told without it is skipped.
+func TestWhatCannotBeReadFailsWithACommand(t *testing.T) {
+	fields := reflect.TypeFor[Facts]()
+	for i := range fields.NumField() {
+		field := fields.Field(i)
+		if field.Type.Kind() != reflect.Struct || field.Type.NumField() != 2 || field.Type.Field(1).Name != "Err" {
+			continue
+		}
+		f := sound(t)
+		f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
+		reflect.ValueOf(f).Elem().Field(i).Field(1).Set(reflect.ValueOf(errors.New("the server was unable to return a response\nin the time allotted")))
+		r := Run(All(), f)
+		if r.Count(Failed) == 0 {
+			t.Errorf("without %s nothing fails", field.Name)
+		}
+		for _, o := range r.Outcomes {
+			if o.Result == Failed && (len(o.Findings[0].Remedy) == 0 || strings.Contains(o.Findings[0].Says, "\n")) {
+				t.Errorf("%s without %s: %+v", o.Name, field.Name, o.Findings)
+			}
+			if strings.Contains(o.text(), "was not found") {
+				t.Errorf("%s without %s: %s", o.Name, field.Name, o.text())
+			}
+		}
+	}
+}
+
+// A command that is cut, or that is about another installation, does harm where it is pasted.
+func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
+	f := sound(t)
+	f.Settings.Value.Namespace, f.Settings.Value.Prefix = "sidecars", "sidecars.example.com"
+	var names []string
+	var entries []templates.Entry
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("a-template-with-a-rather-long-name-as-teams-write-them-%d", i))
+		entries = append(entries, template(t, names[i]))
+	}
+	f.Templates.Value = templates.NewSet(append(entries, templates.Entry{Name: "bad", Err: errors.New("x")}))
+	f.Namespaces.Value = append(f.Namespaces.Value, kept.Namespace{Namespace: templates.Namespace{Name: "web", Annotations: map[string]string{"sidecars.example.com/inject": strings.Join(names, ",") + ",none-such"}}})
+	f.Replicas.Value[0].CertificateEnds, f.Replicas.Value[0].Proven = new(now.Add(time.Hour)), new(false)
+	var out strings.Builder
+	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + " --overwrite\n", "  pillion certs list -n sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
+		"  kubectl get sidecartemplates.sidecars.example.com bad -o yaml > bad.yaml\n", "  pillion lint bad.yaml --annotation-prefix sidecars.example.com\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// A user without a right is told once how to get it, not by each check that needs it.
+func TestTheSameCommandsStandOnce(t *testing.T) {
+	f := sound(t)
+	f.Settings.Err = &rights.MissingError{Right: rights.Right{Verb: "list", Group: "apps", Resource: "deployments", Namespace: "pillion-system"}, User: "jane", Err: errors.New("forbidden")}
+	var out strings.Builder
+	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil || strings.Count(out.String(), "create rolebinding") != 1 {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
@@ -437,7 +521,7 @@ func TestWithoutAnAPIServerNothingElseIsJudged(t *testing.T) {
 
 func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
 	f := sound(t)
-	f.Settings.Err = errors.New("none")
+	f.Settings.Err = AbsentError{errors.New("none")}
 	if r := Run(All(), f); r.Count(Failed) != 1 || r.Count(Skipped) < 15 {
 		t.Errorf("%d failed, %d skipped", r.Count(Failed), r.Count(Skipped))
 	}

@@ -66,6 +66,14 @@ func (f *Facts) asked() (*templates.Set, []kept.Namespace, error) {
 	return set, namespaces, err
 }
 
+// AbsentError says that Pillion's Deployment is not there, or is not the only one.
+type AbsentError struct{ Err error }
+
+func (a AbsentError) Error() string { return a.Err.Error() }
+
+// Unwrap returns what was found instead.
+func (a AbsentError) Unwrap() error { return a.Err }
+
 // Settings are what the server is told, as its Deployment has it.
 type Settings struct {
 	Namespace, Service, Prefix string
@@ -107,6 +115,31 @@ func (s Settings) restore() []string {
 		force = " --force-conflicts"
 	}
 	return []string{fmt.Sprintf("%s rollback %s $(%s history %s --max 1 | awk 'END {print $1}')%s", helm, s.Release, helm, s.Release, force)}
+}
+
+// defaultNamespace is the one that the command line takes for Pillion's.
+const defaultNamespace = "pillion-system"
+
+// command returns a command of pillion about this installation.
+func (s Settings) command(name string) string {
+	if s.Namespace == defaultNamespace {
+		return "pillion " + name
+	}
+	return "pillion " + name + " -n " + s.Namespace
+}
+
+// prefixFlag is what tells a command of pillion the prefix.
+func (s Settings) prefixFlag() string {
+	if s.Prefix == templates.DefaultPrefix {
+		return ""
+	}
+	return " --annotation-prefix " + s.Prefix
+}
+
+// getTemplate is the command that reads a SidecarTemplate. Installations with other prefixes
+// have a resource of the same name.
+func (s Settings) getTemplate(name string) string {
+	return "kubectl get sidecartemplates." + s.Prefix + " " + name + " -o yaml"
 }
 
 func (s Settings) usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Excluded: s.Excluded} }
@@ -168,8 +201,11 @@ type Webhook struct {
 	Rules               []admissionv1.RuleWithOperations
 	FailurePolicy       admissionv1.FailurePolicyType
 	MatchPolicy         admissionv1.MatchPolicyType
-	NamespaceSelector   *metav1.LabelSelector
-	TimeoutSeconds      int32
+	// NamespaceSelector and ObjectSelector select by labels. Nil selects all.
+	NamespaceSelector, ObjectSelector *metav1.LabelSelector
+	TimeoutSeconds                    int32
+	// Once: it is not called again after another one has changed the object.
+	Once bool
 }
 
 // Kind returns the resource of the configuration, for kubectl.
@@ -187,16 +223,22 @@ func (w Webhook) String() string {
 // calls reports whether API servers call the entry for what is done to a resource, in a
 // namespace with these labels.
 func (w Webhook) calls(operation admissionv1.OperationType, resource string, namespace map[string]string) bool {
+	return w.called(operation, resource)(namespace)
+}
+
+// called returns a function that reports whether API servers call the entry for what is done to
+// a resource, in a namespace with the given labels. There may be thousands of them.
+func (w Webhook) called(operation admissionv1.OperationType, resource string) func(namespace map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
 	if w.NamespaceSelector == nil {
 		selector = labels.Everything()
 	}
-	if err != nil || !selector.Matches(labels.Set(namespace)) {
-		return false
-	}
-	return slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
+	about := slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
 		return has(r.Operations, operation) && has(r.APIGroups, "") && (has(r.Resources, resource) || slices.Contains(r.Resources, "*/*"))
 	})
+	return func(namespace map[string]string) bool {
+		return about && err == nil && selector.Matches(labels.Set(namespace))
+	}
 }
 
 func has[T ~string](list []T, item T) bool {
@@ -210,7 +252,10 @@ func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating 
 	slices.SortStableFunc(validating, func(a, b admissionv1.ValidatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
 	for _, c := range mutating {
 		for _, w := range c.Webhooks {
-			all = append(all, Webhook{true, c.Name, w.Name, w.ClientConfig, w.Rules, value(w.FailurePolicy, admissionv1.Fail), value(w.MatchPolicy, admissionv1.Equivalent), w.NamespaceSelector, value(w.TimeoutSeconds, 10)})
+			all = append(all, Webhook{
+				Mutating: true, Configuration: c.Name, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: value(w.FailurePolicy, admissionv1.Fail), MatchPolicy: value(w.MatchPolicy, admissionv1.Equivalent),
+				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, TimeoutSeconds: value(w.TimeoutSeconds, 10), Once: value(w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy) == admissionv1.NeverReinvocationPolicy,
+			})
 		}
 		if len(c.Webhooks) == 0 {
 			all = append(all, Webhook{Mutating: true, Configuration: c.Name})
@@ -218,7 +263,10 @@ func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating 
 	}
 	for _, c := range validating {
 		for _, w := range c.Webhooks {
-			all = append(all, Webhook{false, c.Name, w.Name, w.ClientConfig, w.Rules, value(w.FailurePolicy, admissionv1.Fail), value(w.MatchPolicy, admissionv1.Equivalent), w.NamespaceSelector, value(w.TimeoutSeconds, 10)})
+			all = append(all, Webhook{
+				Configuration: c.Name, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: value(w.FailurePolicy, admissionv1.Fail), MatchPolicy: value(w.MatchPolicy, admissionv1.Equivalent),
+				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, TimeoutSeconds: value(w.TimeoutSeconds, 10),
+			})
 		}
 		if len(c.Webhooks) == 0 {
 			all = append(all, Webhook{Configuration: c.Name})

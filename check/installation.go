@@ -1,15 +1,16 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -21,8 +22,11 @@ var (
 )
 
 func apiServer(f *Facts) ([]Finding, error) {
-	if f.Kubernetes.Err != nil && !isMissingRight(f.Kubernetes.Err) {
-		return []Finding{failed(fmt.Sprintf("the API server does not answer: %v", f.Kubernetes.Err), "kubectl cluster-info", "kubectl config get-contexts")}, nil
+	switch err := f.Kubernetes.Err; {
+	case apierrors.IsUnauthorized(err):
+		return []Finding{failed(fmt.Sprintf("the API server does not accept your credentials, which may have ended: %s", oneLine(err.Error())), "kubectl config view --minify", "kubectl auth whoami")}, nil
+	case err != nil && !isMissingRight(err):
+		return []Finding{failed(fmt.Sprintf("the API server does not answer: %s", oneLine(err.Error())), "kubectl cluster-info", "kubectl config get-contexts")}, nil
 	}
 	v, err := f.Kubernetes.get()
 	if err != nil {
@@ -46,15 +50,23 @@ func apiServer(f *Facts) ([]Finding, error) {
 // settings returns the settings. Without them most checks cannot tell anything.
 func settings(f *Facts) (Settings, error) {
 	s, err := f.Settings.get()
-	if err != nil && !isMissingRight(err) {
+	var absent AbsentError
+	switch {
+	case errors.As(err, &absent):
 		return s, Nothing("not looked at: Pillion's Deployment was not found")
+	case err != nil && !isMissingRight(err):
+		return s, Nothing("not looked at: Pillion's Deployment could not be read")
 	}
 	return s, err
 }
 
 func deploymentAvailable(f *Facts) ([]Finding, error) {
-	if f.Settings.Err != nil && !isMissingRight(f.Settings.Err) {
-		return []Finding{failed(f.Settings.Err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check -n NAMESPACE")}, nil
+	var absent AbsentError
+	switch err := f.Settings.Err; {
+	case errors.As(err, &absent):
+		return []Finding{failed(err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check -n NAMESPACE", "pillion check -n NAMESPACE -l app.kubernetes.io/instance=RELEASE")}, nil
+	case err != nil && !isMissingRight(err):
+		return nil, err
 	}
 	s, err := settings(f)
 	if err != nil {
@@ -102,7 +114,7 @@ func serviceLeads(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	for _, port := range service.Spec.Ports {
-		if port.Port == 443 {
+		if port.Port == webhookServicePort {
 			return nil, nil
 		}
 	}
@@ -128,12 +140,15 @@ func replicasReady(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, r := range all {
-		logs := fmt.Sprintf("kubectl -n %s logs %s", s.Namespace, r.Name)
+		logs, metrics := fmt.Sprintf("kubectl -n %s logs %s", s.Namespace, r.Name), fmt.Sprintf("kubectl get --raw /api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", s.Namespace, r.Name)
+		if f.Deployment.Value.Given { // the replicas are URLs
+			logs, metrics = s.logs(), "curl "+r.Name+"/metrics"
+		}
 		switch {
 		case r.Missing != "":
 			found = append(found, failed(fmt.Sprintf("replica %s is not ready: %s", r.Name, oneLine(r.Missing)), logs))
 		case !r.Answers:
-			found = append(found, failed(fmt.Sprintf("replica %s gives no metrics", r.Name), fmt.Sprintf("kubectl get --raw /api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", s.Namespace, r.Name)))
+			found = append(found, failed(fmt.Sprintf("replica %s gives no metrics", r.Name), metrics))
 		}
 	}
 	return found, nil
@@ -210,6 +225,9 @@ func disruptionBudget(f *Facts, s Settings) ([]Finding, error) {
 	}
 	return nil, nil
 }
+
+// webhookServicePort is the port of Pillion's Service that API servers call.
+const webhookServicePort int32 = 443
 
 // webhookPort is the port of Pillion's container that API servers reach by its Service.
 var webhookPort = []intstr.IntOrString{intstr.FromString("webhook"), intstr.FromInt32(8443)}

@@ -155,8 +155,9 @@ func lastInOrder(f *Facts, s Settings) ([]Finding, error) {
 			continue
 		}
 		var same []string
+		called := w.called(admissionv1.Create, "pods")
 		for _, ns := range namespaces {
-			if injected[ns.Name] && w.calls(admissionv1.Create, "pods", ns.Labels) {
+			if injected[ns.Name] && called(ns.Labels) {
 				same = append(same, ns.Name)
 			}
 		}
@@ -186,7 +187,8 @@ func webhooksApart(f *Facts, s Settings) ([]Finding, error) {
 			}
 			continue
 		}
-		if w.FailurePolicy == admissionv1.Fail && w.calls(admissionv1.Create, "pods", home) {
+		own := w.ObjectSelector == nil || f.Deployment.Err != nil || selects(w.ObjectSelector, f.Deployment.Value.PodLabels)
+		if own && w.FailurePolicy == admissionv1.Fail && w.calls(admissionv1.Create, "pods", home) {
 			found = append(found, warning(fmt.Sprintf("%s is called for the pods of namespace %s, with failurePolicy Fail: while that webhook is down, Pillion's pods cannot start. Leave the namespace out of its namespaceSelector", w, s.Namespace),
 				fmt.Sprintf("kubectl edit %s %s", w.Kind(), w.Configuration)))
 		}

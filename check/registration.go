@@ -10,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -148,6 +149,8 @@ func (e wanted) differences(s Settings, w Webhook) []Finding {
 	switch {
 	case !s.ours(w):
 		found = append(found, failed(fmt.Sprintf("does not call the Service %s in namespace %s", s.Service, s.Namespace)))
+	case value(service.Port, webhookServicePort) != webhookServicePort:
+		found = append(found, failed(fmt.Sprintf("calls the port %d of the Service, want %d", *service.Port, webhookServicePort)))
 	case value(service.Path, "") != e.path:
 		found = append(found, failed(fmt.Sprintf("calls the path %s, want %s", value(service.Path, "/"), e.path)))
 	}
@@ -160,6 +163,12 @@ func (e wanted) differences(s Settings, w Webhook) []Finding {
 	}
 	if w.MatchPolicy != admissionv1.Equivalent {
 		found = append(found, warning(fmt.Sprintf("has matchPolicy %s: requests in another version of the API pass it by", w.MatchPolicy)))
+	}
+	if o := w.ObjectSelector; o != nil && len(o.MatchLabels)+len(o.MatchExpressions) > 0 {
+		found = append(found, failed(fmt.Sprintf("has an objectSelector (%s): what it does not select passes it by", metav1.FormatLabelSelector(o))))
+	}
+	if e.mutating && w.Once {
+		found = append(found, warning("has reinvocationPolicy Never: it is not called again for what a later webhook changes or adds"))
 	}
 	if e.namespaces == nil {
 		return found
@@ -199,7 +208,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	}
 	fix := []string{s.logs()}
 	if !s.Publishes {
-		fix = []string{"pillion certs list"}
+		fix = []string{s.command("certs list")}
 	}
 	var found []Finding
 	for _, w := range s.own(all) {
@@ -233,7 +242,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	for _, r := range running {
 		for name, verified := range r.Published {
 			if !verified {
-				found = append(found, failed(fmt.Sprintf("the caBundle of %s does not verify the certificate of replica %s", name, r.Name), "pillion certs list", s.logs()))
+				found = append(found, failed(fmt.Sprintf("the caBundle of %s does not verify the certificate of replica %s", name, r.Name), s.command("certs list"), s.logs()))
 			}
 		}
 	}
@@ -260,9 +269,9 @@ func certificatesLast(f *Facts, s Settings) ([]Finding, error) {
 			left := end.Sub(f.Now).Round(time.Second)
 			switch {
 			case left <= 0:
-				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), "pillion certs list", s.logs()))
+				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), s.command("certs list"), s.logs()))
 			case left < soon:
-				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), "pillion certs list", s.logs()))
+				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), s.command("certs list"), s.logs()))
 			}
 		}
 		for _, problem := range r.Problems {
@@ -292,9 +301,4 @@ func proofHolds(f *Facts, s Settings) ([]Finding, error) {
 	return found, nil
 }
 
-func (s Settings) prove() string {
-	if s.Prefix == templates.DefaultPrefix {
-		return "pillion prove"
-	}
-	return "pillion prove --annotation-prefix " + s.Prefix
-}
+func (s Settings) prove() string { return "pillion prove" + s.prefixFlag() }

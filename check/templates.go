@@ -51,7 +51,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		if e.Err == nil {
 			continue
 		}
-		says, look := fmt.Sprintf("template %s has a mistake, so pods that want it are treated by its onError: %s", e.Name, oneLine(e.Err.Error())), []string{"kubectl get sidecartemplate " + e.Name + " -o yaml > " + e.Name + ".yaml", "pillion lint " + e.Name + ".yaml"}
+		says, look := fmt.Sprintf("template %s has a mistake, so pods that want it are treated by its onError: %s", e.Name, oneLine(e.Err.Error())), []string{s.getTemplate(e.Name) + " > " + e.Name + ".yaml", "pillion lint " + e.Name + ".yaml" + s.prefixFlag()}
 		found = append(found, failed(says, look...))
 	}
 	found = capped(found, "templates with a mistake")
@@ -78,7 +78,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		if e, ok := set.Get(name); ok && e.Err != nil {
 			continue // said already
 		}
-		found = append(found, warning(fmt.Sprintf("an older version of the template %s is in force: its newest manifest cannot be used, or it is gone and namespaces name it", name), "kubectl get sidecartemplate "+name+" -o yaml", s.logs()))
+		found = append(found, warning(fmt.Sprintf("an older version of the template %s is in force: its newest manifest cannot be used, or it is gone and namespaces name it", name), s.getTemplate(name), s.logs()))
 	}
 	var differing []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -87,7 +87,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if len(differing) > 0 {
-		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", some(differing)), "pillion status", s.logs()))
+		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", some(differing)), s.command("status"), s.logs()))
 	}
 	return found, nil
 }

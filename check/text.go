@@ -26,11 +26,12 @@ const (
 	indent = 10
 )
 
-// Write prints a report. No line of words is longer than 80 columns; commands are not broken, so
-// that they can be copied. Paint may colour a piece of text, and adds no width to it.
+// Write prints a report. No line of words is longer than 80 columns; commands are neither broken
+// nor cut, so that they can be copied. Where several checks find the same, the commands stand
+// below the first. Paint may colour a piece of text, and adds no width to it.
 func Write(w io.Writer, r Report, strict bool, paint func(style Style, text string) string) error {
 	var out strings.Builder
-	section := ""
+	section, told := "", map[string]bool{}
 	for _, o := range r.Outcomes {
 		if o.Section != section {
 			if section != "" {
@@ -44,13 +45,16 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 			findings = []Finding{{Result: OK, Says: o.Well}}
 		}
 		for _, f := range findings {
-			lines := show.Wrap(show.Plain(f.Says), lineWidth-indent)
+			lines := show.Wrap(show.Plain(f.Says), lineWidth-indent, lineWidth-indent)
 			fmt.Fprintf(&out, "  %s %s\n", paint(Style(f.Result), fmt.Sprintf("%-7s", f.Result)), lines[0])
 			for _, line := range lines[1:] {
 				fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
 			}
-			for _, command := range f.Remedy {
-				fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(Command, show.Plain(command)))
+			if said := f.Says + "\n" + strings.Join(f.Remedy, "\n"); !told[said] {
+				told[said] = true
+				for _, command := range f.Remedy {
+					fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(Command, show.Printable(command)))
+				}
 			}
 		}
 	}

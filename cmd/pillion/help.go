@@ -121,7 +121,7 @@ func indented(out *strings.Builder, first, others int, text ...string) {
 		lead += text[0]
 		lead += strings.Repeat(" ", max(1, others-len([]rune(lead))))
 	}
-	lines := show.Wrap(text[len(text)-1], helpWidth-max(others, len([]rune(lead))))
+	lines := show.Wrap(text[len(text)-1], helpWidth-max(others, len([]rune(lead))), helpWidth-others)
 	fmt.Fprintln(out, strings.TrimRight(lead+lines[0], " "))
 	for _, line := range lines[1:] {
 		fmt.Fprintf(out, "%*s%s\n", others, "", line)

@@ -1,9 +1,11 @@
 package explain
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Style says how a text is written.
@@ -50,7 +52,7 @@ func (l *layout) painted(text string, c colour) string {
 
 // text writes a paragraph. Its lines but the first are indented by two more columns.
 func (l *layout) text(indent int, text string, c colour) {
-	for i, line := range wrapped(shown(text), l.width-indent, l.width-indent-2) {
+	for i, line := range show.Wrap(shown(text), l.width-indent, l.width-indent-2) {
 		if i > 0 {
 			l.b.WriteString("  ")
 		}
@@ -63,6 +65,18 @@ func (l *layout) text(indent int, text string, c colour) {
 // heading begins a part.
 func (l *layout) heading(text string) {
 	l.text(0, text, bold)
+}
+
+// commands writes commands, each on a line of its own and whole, so that it can be copied.
+func (l *layout) commands(indent int, all []string) {
+	for _, c := range all {
+		l.command(indent, "", c)
+	}
+}
+
+// command writes a command behind a label, on one line however long it is.
+func (l *layout) command(indent int, label, command string) {
+	fmt.Fprintf(&l.b, "%*s%s%s\n", indent, "", label, l.painted(show.Printable(command), bold))
 }
 
 // row is a label and its text.
@@ -89,7 +103,7 @@ func (l *layout) rows(indent int, rows []row) {
 			l.text(indent, label, plain)
 			label = ""
 		}
-		for i, line := range wrapped(shown(r.text), space, space) {
+		for i, line := range show.Wrap(shown(r.text), space, space) {
 			if i > 0 {
 				label = ""
 			}
@@ -102,65 +116,15 @@ func (l *layout) rows(indent int, rows []row) {
 
 func (l *layout) blank() { l.b.WriteByte('\n') }
 
+// mostShown is how many characters of one text are shown. A value that a team wrote can have
+// hundreds of thousands.
+const mostShown = 2000
+
 // shown returns a text on one line, without anything that changes a terminal.
 func shown(text string) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
-	if !strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) && utf8.ValidString(text) {
-		return text
+	if more := utf8.RuneCountInString(text) - mostShown; more > 0 {
+		text = fmt.Sprintf("%s… (and %d characters more: -o json)", string([]rune(text)[:mostShown]), more)
 	}
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
-}
-
-// wrapped cuts a text into lines of so many columns, at its spaces where it can. Only spaces
-// at which a line ends are lost.
-func wrapped(text string, first, others int) []string {
-	var lines []string
-	line, room := "", first
-	end := func() { lines, line, room = append(lines, line), "", others }
-	for word := range strings.FieldsSeq(text) {
-		used := utf8.RuneCountInString(line)
-		if used > 0 && used+1+utf8.RuneCountInString(word) <= room {
-			line += " " + word
-			continue
-		}
-		if used > 0 {
-			end()
-		}
-		for utf8.RuneCountInString(word) > room {
-			at := breakAt(word, room)
-			line, word = word[:at], word[at:]
-			end()
-		}
-		line = word
-	}
-	return append(lines, line)
-}
-
-// breakAt returns the byte at which a word that is too long for a line is cut: behind one of
-// its separators, if there is one in the second half of the line.
-func breakAt(word string, room int) int {
-	columns, at, last := 0, 0, 0
-	for i, r := range word {
-		if columns == room {
-			break
-		}
-		columns++
-		at = i + utf8.RuneLen(r)
-		if columns > room/2 && strings.ContainsRune("/,.:;=]-_", r) {
-			last = at
-		}
-	}
-	if last > 0 {
-		return last
-	}
-	return at
+	return show.Printable(text)
 }

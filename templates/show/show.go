@@ -36,17 +36,32 @@ func Marked(text string, offset int) string {
 }
 
 // Plain returns a message without control characters, and cut.
-func Plain(s string) string {
+func Plain(s string) string { return Printable(cut(s, maxMessage)) }
+
+// Printable returns a text in which everything is escaped that a terminal does not show as a
+// character: control characters, and marks that change the order of the text around them.
+func Printable(s string) string {
+	if isPrintable(s) {
+		return s
+	}
 	var b strings.Builder
-	for _, r := range cut(s, maxMessage) {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRune(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
+	for _, r := range s {
+		appendPrintable(&b, r)
 	}
 	return b.String()
+}
+
+func isPrintable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
+func appendPrintable(b *strings.Builder, r rune) {
+	if strconv.IsPrint(r) {
+		b.WriteRune(r)
+		return
+	}
+	quoted := strconv.QuoteRune(r)
+	b.WriteString(quoted[1 : len(quoted)-1])
 }
 
 func cut(s string, runes int) string {

@@ -4,24 +4,33 @@ import (
 	"strings"
 	"testing"
 	"testing/quick"
+	"unicode/utf8"
 )
 
-func TestWrappingLosesNoWordAndKeepsTheWidth(t *testing.T) {
-	law := func(words []string, w uint8) bool {
-		width := int(w%90) + 1
-		text := strings.Join(words, " ")
-		lines := Wrap(text, width)
+func TestWrappingLosesNothingAndKeepsTheWidth(t *testing.T) {
+	law := func(words []string, f, o uint8) bool {
+		first, others := int(f%90)+1, int(o%90)+1
+		text := strings.ToValidUTF8(strings.Join(words, " "), "x")
+		room := first
+		lines := Wrap(text, first, others)
 		for _, line := range lines {
-			if len([]rune(line)) > width && len(strings.Fields(line)) > 1 {
+			if utf8.RuneCountInString(line) > room {
 				return false
 			}
+			room = others
 		}
-		return len(lines) > 0 && strings.Join(strings.Fields(strings.Join(lines, " ")), " ") == strings.Join(strings.Fields(text), " ")
+		return len(lines) > 0 && strings.Join(strings.Fields(strings.Join(lines, "")), "") == strings.Join(strings.Fields(text), "")
 	}
 	if err := quick.Check(law, nil); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(Wrap("one two three", 7), "|"); got != "one two|three" {
-		t.Error(got)
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{{"", 7, ""}, {"one two three", 7, "one two|three"}, {"a sixteen-letters", 8, "a|sixteen-|letters"}, {"abcdefghijk", 7, "abcdefg|hijk"}} {
+		if got := strings.Join(Wrap(c.text, c.width, c.width), "|"); got != c.want {
+			t.Errorf("%q: %s, want %s", c.text, got, c.want)
+		}
 	}
 }

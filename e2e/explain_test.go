@@ -100,7 +100,7 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	if out := must(t, file, "pillion", "inject", "--cluster", "-n", n.name, "-f", "-"); !strings.Contains(out, "name: "+name) || !strings.Contains(out, "debug") {
 		t.Errorf("inject with the cluster's settings: %s", out)
 	}
-	if out := must(t, "", "pillion", "params", name, "--cluster", "-n", n.name); !strings.Contains(strings.Join(strings.Fields(out), " "), "debug Namespace") {
+	if out := must(t, "", "pillion", "params", name, "--cluster", "-n", n.name); !strings.Contains(strings.Join(strings.Fields(out), " "), "debug (Namespace)") {
 		t.Errorf("params with the cluster's settings: %s", out)
 	}
 }

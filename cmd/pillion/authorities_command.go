@@ -25,7 +25,7 @@ func newCertsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "List the CAs that API servers trust for Pillion, and revoke one",
-		Args:  noArgs,
+		Args:  subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCertsListCommand(), newCertsRevokeCommand())

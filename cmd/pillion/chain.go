@@ -8,6 +8,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/offline/chain"
@@ -15,40 +16,65 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
+// chainKind is a kind of objects that a chain is made of.
+type chainKind struct {
+	resource string
+	// versions are those in which an API server may have it, the newest first.
+	versions []string
+	read     func([]byte) error
+	// unread is called where a right is missing. It may be nil.
+	unread func()
+}
+
+// policyVersions are those of MutatingAdmissionPolicies, which Kubernetes has since 1.32: v1beta1
+// and v1alpha1 are of the same shape.
+var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
+
 // readChain reads the cluster's webhook configurations and policies with the user's own rights.
 // Notes say what could not be read.
-func readChain(ctx context.Context, client dynamic.Interface) (all chain.Objects, notes []string, err error) {
-	for _, kind := range []struct {
-		resource string
-		read     func([]byte) error
-	}{
-		{"mutatingadmissionpolicies", items(&all.MutatingPolicies)},
-		{"mutatingadmissionpolicybindings", items(&all.MutatingBindings)},
-		{"mutatingwebhookconfigurations", items(&all.Mutating)},
-		{"validatingadmissionpolicies", items(&all.ValidatingPolicies)},
-		{"validatingadmissionpolicybindings", items(&all.ValidatingBindings)},
-		{"validatingwebhookconfigurations", items(&all.Validating)},
+func readChain(ctx context.Context, client dynamic.Interface) (all chain.Objects, notes []explain.Note, err error) {
+	all.UnreadBindings = map[chain.Phase]bool{}
+	unread := func(phase chain.Phase) func() { return func() { all.UnreadBindings[phase] = true } }
+	for _, kind := range []chainKind{
+		{"mutatingadmissionpolicies", policyVersions, items(&all.MutatingPolicies), nil},
+		{"mutatingadmissionpolicybindings", policyVersions, items(&all.MutatingBindings), unread(chain.MutatingPolicies)},
+		{"mutatingwebhookconfigurations", []string{"v1"}, items(&all.Mutating), nil},
+		{"validatingadmissionpolicies", []string{"v1"}, items(&all.ValidatingPolicies), nil},
+		{"validatingadmissionpolicybindings", []string{"v1"}, items(&all.ValidatingBindings), unread(chain.ValidatingPolicies)},
+		{"validatingwebhookconfigurations", []string{"v1"}, items(&all.Validating), nil},
 	} {
-		resource := client.Resource(admissionv1.SchemeGroupVersion.WithResource(kind.resource))
-		found, err := resource.List(ctx, metav1.ListOptions{})
+		err := kind.list(ctx, client)
 		switch {
 		case apierrors.IsForbidden(err):
-			notes = append(notes, fmt.Sprintf("the chain lacks all %s: %s", kind.resource, lackingOr(err)))
-			continue
-		case apierrors.IsNotFound(err):
-			continue // this Kubernetes has none
+			notes = append(notes, lacking(fmt.Sprintf("the chain lacks all %s: ", kind.resource), err))
+			if kind.unread != nil {
+				kind.unread()
+			}
 		case err != nil:
-			return all, notes, fmt.Errorf("reading %s: %w", kind.resource, err)
-		}
-		data, err := found.MarshalJSON()
-		if err == nil {
-			err = kind.read(data)
-		}
-		if err != nil {
 			return all, notes, fmt.Errorf("reading %s: %w", kind.resource, err)
 		}
 	}
 	return all, notes, nil
+}
+
+// list reads the objects in the newest version that the API server has. There are none where it
+// has no version.
+func (k chainKind) list(ctx context.Context, client dynamic.Interface) error {
+	for _, version := range k.versions {
+		found, err := client.Resource(schema.GroupVersionResource{Group: admissionv1.GroupName, Version: version, Resource: k.resource}).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		data, err := found.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		return k.read(data)
+	}
+	return nil
 }
 
 // items returns a function that reads the items of a list.
@@ -73,13 +99,12 @@ func (c *cluster) link(ctx context.Context, explained *explain.Pod, ns templates
 		if err != nil {
 			return err
 		}
-		c.links, c.linkNotes = &all, notes
+		c.links, c.notes = &all, append(c.notes, notes...)
 	}
 	found, err := chain.Of(chain.Input{Objects: *c.links, Pod: pod, After: after, Namespace: ns, Prefix: c.settings.prefix})
 	if err != nil {
 		return err
 	}
-	found.Notes = append(found.Notes, c.linkNotes...)
 	explained.Chain = &found
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/check"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // checkCommand are the flags of check.
@@ -67,6 +67,7 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	report := check.Run(check.All(), facts)
+	aim{c.where.kubeconfig, c.where.context}.check(report)
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
 	} else {
@@ -91,10 +92,7 @@ func writeCheckJSON(w io.Writer, r check.Report, strict bool) error {
 	for _, result := range check.Results {
 		report.Counts[result] = r.Count(result)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(report)
+	return show.JSON(w, report)
 }
 
 // writeCheck prints the report for people.

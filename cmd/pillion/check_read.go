@@ -54,7 +54,7 @@ type checkReader struct {
 // readFacts connects to the cluster, and reads what the checks judge. Its error is one of the
 // connection's settings; what cannot be read is in the facts.
 func readFacts(ctx context.Context, where installation, now time.Time) (*check.Facts, error) {
-	config, err := clusterConfig(where.kubeconfig)
+	config, err := clusterConfig(where.kubeconfig, where.context)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 		}
 	})
 	all.Go(func() {
-		s, err := readServerSettings(ctx, r.objects, r.where.namespace, r.where.selector)
+		s, err := readServerSettings(ctx, r.objects, r.where.place())
 		f.Templates = check.Read(s.set, rights.Named(err))
 	})
 	all.Wait()
@@ -155,8 +155,11 @@ func listed[T any](ctx context.Context, client dynamic.Interface, of schema.Grou
 
 // settings reads what the server is told.
 func (r checkReader) settings(ctx context.Context) (check.Deployment, check.Needs, error) {
-	d, container, err := ownDeployment(ctx, r.objects, r.where.namespace, r.where.selector)
+	d, container, err := ownDeployment(ctx, r.objects, r.where.place())
 	if err != nil {
+		if errors.Is(err, errNoDeployment) {
+			err = check.AbsentError{Err: err}
+		}
 		return check.Deployment{}, check.Needs{}, rights.Named(err)
 	}
 	v, err := servedFlags(container)

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/offline/chain"
+	"github.com/pillion-dev/pillion/offline/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -41,7 +44,7 @@ type clusterFlags struct {
 
 func (c *clusterFlags) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&c.context, "context", "", "context of the kubeconfig (default: the current one)")
+	f.StringVar(&c.context, "context", "", contextUsage)
 	f.StringVar(&c.pillion, "pillion-namespace", "pillion-system", "Pillion's own namespace")
 	f.StringVar(&c.selector, "pillion-selector", "", "label selector of Pillion's Deployment, where its namespace has two")
 }
@@ -61,23 +64,24 @@ type cluster struct {
 	// complete: the server's settings were read. Otherwise they are what a team may know.
 	complete bool
 	// notes say what could not be read, and what would let the user.
-	notes []string
+	notes []explain.Note
 
 	// chain: the webhooks and policies that a pod meets are asked for. Links are the cluster's,
 	// nil until they are read.
-	chain     bool
-	links     *chain.Objects
-	linkNotes []string
+	chain bool
+	links *chain.Objects
 }
+
+// note keeps a note without commands.
+func (c *cluster) note(says string) { c.notes = append(c.notes, explain.Note{Says: says}) }
 
 // open connects, and reads the settings of the server there.
 func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error) {
 	loader := kubeconfigOf(c.kubeconfig, c.context)
-	config, err := loader.ClientConfig()
+	config, err := connectionOf(loader)
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, err
 	}
-	config.UserAgent = "pillion/" + version
 	config.QPS, config.Burst = 50, 100
 	namespace := c.namespace
 	if namespace == "" {
@@ -101,6 +105,9 @@ func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error)
 		return nil, fmt.Errorf("making a client for dry runs: %w", err)
 	}
 	kubernetes, err := readKubeVersion(cmd.Context(), client.ServerVersion)
+	if err := answering(config.Host, err); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		kubernetes = templates.NewestKubernetes()
 	}
@@ -111,14 +118,32 @@ func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error)
 	return found, nil
 }
 
+// answering returns an error if the API server gave no answer, or does not accept the user's
+// credentials: then nothing else can be read.
+func answering(host string, err error) error {
+	var transport *url.Error
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server %s does not accept your credentials, which may have ended (kubectl config view --minify): %w", host, err)
+	case errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the API server %s does not answer (kubectl cluster-info; --context and --kubeconfig choose another): %w", host, err)
+	}
+	return nil
+}
+
 // read reads the settings of the server, or what a team may know of them.
 func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, kubernetes templates.KubernetesVersion) error {
-	settings, err := readServerSettings(ctx, c.objects, where.pillion, where.selector)
+	settings, err := readServerSettings(ctx, c.objects, where.place())
 	c.complete = err == nil
 	switch {
 	case apierrors.IsForbidden(err):
-		c.notes = append(c.notes, fmt.Sprintf("Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. "+
-			"Who may grant more: kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps; kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", where.pillion, where.pillion, deniedTo(err)))
+		c.notes = append(c.notes, explain.Note{
+			Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. Who may grant more:",
+			Remedy: []string{
+				fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", where.pillion),
+				fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", where.pillion, deniedTo(err)),
+			},
+		})
 		if settings, err = c.teamSettings(ctx, where, prefix); err != nil {
 			return err
 		}
@@ -151,10 +176,10 @@ func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix 
 	found, err := c.objects.Resource(resource).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		c.notes = append(c.notes, "the templates in force cannot be read: "+lackingOr(err))
+		c.notes = append(c.notes, lacking("the templates in force cannot be read: ", err))
 		return s, nil
 	case apierrors.IsNotFound(err):
-		c.notes = append(c.notes, fmt.Sprintf("the API has no SidecarTemplates of the group %s: Pillion is not installed with its CRD, or with another --annotation-prefix", prefix))
+		c.note(fmt.Sprintf("the API has no SidecarTemplates of the group %s: Pillion is not installed with its CRD, or with another --annotation-prefix", prefix))
 		return s, nil
 	case err != nil:
 		return s, fmt.Errorf("reading the SidecarTemplates: %w", err)
@@ -182,10 +207,10 @@ func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix 
 	}
 	if len(differ) > 0 {
 		slices.Sort(differ)
-		c.notes = append(c.notes, fmt.Sprintf("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", ")))
+		c.note(fmt.Sprintf("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", ")))
 	}
 	if !mirrored {
-		c.notes = append(c.notes, "templates of the library and of the chart's values may be in force beside those that the API shows here")
+		c.note("templates of the library and of the chart's values may be in force beside those that the API shows here")
 	}
 	s.set, s.whole = templates.NewSet(entries), mirrored && hashed && len(differ) == 0
 	return s, nil
@@ -248,7 +273,7 @@ type liveNamespace struct {
 	object map[string]any
 	// unread says why its metadata are not known.
 	unread error
-	notes  []string
+	notes  []explain.Note
 }
 
 var (
@@ -264,7 +289,7 @@ func (c *cluster) namespaceOf(ctx context.Context, name string) (liveNamespace, 
 	switch {
 	case apierrors.IsForbidden(err):
 		ns.unread = granting(err)
-		ns.notes = append(ns.notes, fmt.Sprintf("the label and the annotations of namespace %s cannot be read: %s", name, lackingOr(err)))
+		ns.notes = append(ns.notes, lacking(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
 	case err != nil:
 		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
 	default:
@@ -286,7 +311,7 @@ func (c *cluster) namespaceOf(ctx context.Context, name string) (liveNamespace, 
 	} {
 		found, err := c.objects.Resource(corev1.SchemeGroupVersion.WithResource(kind)).Namespace(name).List(ctx, metav1.ListOptions{})
 		if apierrors.IsForbidden(err) {
-			ns.notes = append(ns.notes, fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not foretold: %s", kind, name, lackingOr(err)))
+			ns.notes = append(ns.notes, lacking(fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not foretold: ", kind, name), err))
 			continue
 		}
 		if err != nil {
@@ -300,7 +325,7 @@ func (c *cluster) namespaceOf(ctx context.Context, name string) (liveNamespace, 
 			return ns, fmt.Errorf("reading the %s of namespace %s: %w", kind, name, err)
 		}
 	}
-	slices.Sort(ns.notes)
+	slices.SortFunc(ns.notes, func(a, b explain.Note) int { return strings.Compare(a.Says, b.Says) })
 	return ns, nil
 }
 

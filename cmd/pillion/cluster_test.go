@@ -17,8 +17,8 @@ func init() { os.Unsetenv("COLUMNS") }
 func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 	c := openFake(t, liveCluster, nil)
 	for namespace, wants := range map[string][]string{
-		"":     {"side.pillion.dev/level string low text", "side.pillion.dev/size quantity 1Mi"},
-		"shop": {"ANNOTATION TYPE DEFAULT VALUE FROM", "side.pillion.dev/level string low low Installer", "side.pillion.dev/size quantity 1Mi 2Mi Namespace", "registry.example.com/side:2 Default"},
+		"":     {"side.pillion.dev/level type string default low allowed text set by Namespace, Pod", "side.pillion.dev/size type quantity default 1Mi allowed"},
+		"shop": {"side.pillion.dev/level type string default low value low (Installer) allowed", "side.pillion.dev/size type quantity default 1Mi value 2Mi (Namespace) allowed", "value registry.example.com/side:2 (Default)"},
 	} {
 		var out bytes.Buffer
 		if err := c.params(t.Context(), &out, "side", nil, namespace); err != nil {
@@ -29,6 +29,11 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 				t.Errorf("namespace %q: no %q in\n%s", namespace, want, out.String())
 			}
 		}
+	}
+	hostile := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
+	var shown bytes.Buffer
+	if err := hostile.params(t.Context(), &shown, "side", []string{"level"}, "shop"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {
+		t.Errorf("a value that commands a terminal: %v\n%q", err, shown.String())
 	}
 	bad := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
 	if err := bad.params(t.Context(), &bytes.Buffer{}, "side", nil, "shop"); err == nil || !strings.Contains(err.Error(), "9Gi") {
@@ -142,7 +147,7 @@ func TestParamsShowsTheParametersThatAreNamed(t *testing.T) {
 		return code, out.String() + errs.String()
 	}
 	for _, name := range []string{"log-level", "logLevel", "fluent-bit.pillion.dev/log-level"} {
-		if code, text := show(name); code != exitDone || strings.Count(text, "\n") != 2 || !strings.Contains(text, "fluent-bit.pillion.dev/log-level ") {
+		if code, text := show(name); code != exitDone || strings.Count(text, ".pillion.dev/") != 1 || !strings.HasPrefix(text, "fluent-bit.pillion.dev/log-level\n") {
 			t.Errorf("%s: exit code %d\n%s", name, code, text)
 		}
 	}

@@ -48,7 +48,7 @@ func registerCompletions(root *cobra.Command) error {
 		"library show": first(completeLibrary),
 		"status":       first(completeTargets),
 		"rollout":      first(completeTargets),
-		"explain":      first(completeObjects),
+		"explain":      completeObjects,
 		"lint":         nil, // files
 	}
 	var add func(cmd *cobra.Command) error
@@ -297,43 +297,34 @@ func completeTargets(cmd *cobra.Command, args []string, begun string) ([]cobra.C
 	return withKind(kind, of(isNamespace)), noFiles
 }
 
-// completedKinds are the kinds that a command takes as KIND/NAME, with their short names.
-var completedKinds = []struct {
-	names    []string
-	resource schema.GroupVersionResource
-}{
-	{[]string{"pod", "po", "pods"}, corev1.SchemeGroupVersion.WithResource("pods")},
-	{[]string{"deploy", "deployment", "deployments"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}},
-	{[]string{"sts", "statefulset", "statefulsets"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}},
-	{[]string{"ds", "daemonset", "daemonsets"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}},
-	{[]string{"job", "jobs"}, schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}},
-	{[]string{"cronjob", "cj", "cronjobs"}, schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}},
-	{[]string{"ns", "namespace", "namespaces"}, corev1.SchemeGroupVersion.WithResource("namespaces")},
-}
-
-// completeObjects offers kinds, and after KIND/ the names of the namespace's objects.
-func completeObjects(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeObjects offers kinds, and after KIND/ or KIND the names of the namespace's objects.
+func completeObjects(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	kind, _, qualified := strings.Cut(begun, "/")
+	if len(args) > 0 && !strings.Contains(args[0], "/") {
+		kind, qualified = args[0], true
+	}
 	if !qualified {
 		var kinds []cobra.Completion
-		for _, o := range completedKinds {
-			kinds = append(kinds, o.names[0]+"/")
+		for _, k := range objectKinds {
+			kinds = append(kinds, k.short+"/")
 		}
 		return kinds, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
-	for _, o := range completedKinds {
-		if !slices.Contains(o.names, kind) {
-			continue
-		}
-		namespace := ""
-		if o.resource.Resource != "namespaces" {
-			if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
-				namespace = kubectlNamespace(cmd)
-			}
-		}
-		return withKind(kind, clusterNames(cmd, o.resource, namespace)), noFiles
+	k, ok := kindOf(kind)
+	if !ok {
+		return nil, noFiles
 	}
-	return nil, noFiles
+	namespace := ""
+	if k.kind != "Namespace" {
+		if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
+			namespace = kubectlNamespace(cmd)
+		}
+	}
+	names := clusterNames(cmd, schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}, namespace)
+	if len(args) == 0 || strings.Contains(args[0], "/") {
+		return withKind(kind, names), noFiles
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args[1:], name) }), noFiles
 }
 
 func withKind(kind string, names []cobra.Completion) []cobra.Completion {

@@ -115,7 +115,12 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		{[]string{"explain", "--kube-version", ""}, "1.37,1.31", "1.30"},
 		{[]string{"check", ""}, "", "fluent-bit"},
 		{[]string{"explain", ""}, "pod/,deploy/,ns/", ""},
+		{[]string{"explain", ""}, "rs/,rc/,cj/", ""},
 		{[]string{"explain", "-n", "shop", "pod/"}, "pod/web-1", ""},
+		{[]string{"explain", "-n", "shop", "pod", ""}, "web-1", "pod/web-1"},
+		{[]string{"explain", "-n", "shop", "pods", "web-1", ""}, "", "web-1"},
+		{[]string{"explain", "pod/a", ""}, "deploy/", ""},
+		{[]string{"explain", "deployments.apps/"}, "deployments.apps/api", ""},
 		{[]string{"explain", "--context", ""}, "x", ""},
 		{[]string{"explain", "--pillion-namespace", ""}, "shop", ""},
 	} {

@@ -95,8 +95,9 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	aim{c.where.kubeconfig, c.where.context}.explain(report)
 	if report.Notes == nil {
-		report.Notes = []string{}
+		report.Notes = []explain.Note{}
 	}
 	if c.output == "json" {
 		return report.JSON(cmd.OutOrStdout())
@@ -218,16 +219,19 @@ func (s *session) standing(ctx context.Context, p workload.Pod, namespace string
 }
 
 // fileNotes are about facts that the files do not have.
-func (s *session) fileNotes(namespace string, known bool, now *standing.Standing) []string {
-	var notes []string
+func (s *session) fileNotes(namespace string, known bool, now *standing.Standing) []explain.Note {
+	var notes []explain.Note
+	say := func(format string, args ...any) {
+		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
+	}
 	if !known {
-		notes = append(notes, fmt.Sprintf("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace))
+		say("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace)
 	}
 	if now == nil {
 		return notes
 	}
 	for _, name := range standing.Named(now.Templates, standing.Dropped) {
-		notes = append(notes, fmt.Sprintf("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.prefix))
+		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.prefix)
 	}
 	return notes
 }

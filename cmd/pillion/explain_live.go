@@ -31,23 +31,42 @@ import (
 
 // objectKind is a kind of objects that a command can be asked about.
 type objectKind struct {
-	kind, group, version, resource string
-	// names are those that kubectl knows.
-	names []string
+	// short is kubectl's short name of the resource, or the singular.
+	kind, group, version, resource, short string
 	// restart: kubectl rollout restart replaces its pods.
 	restart bool
 }
 
 var objectKinds = []objectKind{
-	{kind: "Pod", version: "v1", resource: "pods", names: []string{"pod", "pods", "po"}},
-	{kind: "Namespace", version: "v1", resource: "namespaces", names: []string{"namespace", "namespaces", "ns"}},
-	{kind: "Deployment", group: "apps", version: "v1", resource: "deployments", names: []string{"deployment", "deployments", "deploy", "deployment.apps"}, restart: true},
-	{kind: "StatefulSet", group: "apps", version: "v1", resource: "statefulsets", names: []string{"statefulset", "statefulsets", "sts", "statefulset.apps"}, restart: true},
-	{kind: "DaemonSet", group: "apps", version: "v1", resource: "daemonsets", names: []string{"daemonset", "daemonsets", "ds", "daemonset.apps"}, restart: true},
-	{kind: "ReplicaSet", group: "apps", version: "v1", resource: "replicasets", names: []string{"replicaset", "replicasets", "rs", "replicaset.apps"}},
-	{kind: "ReplicationController", version: "v1", resource: "replicationcontrollers", names: []string{"replicationcontroller", "replicationcontrollers", "rc"}},
-	{kind: "Job", group: "batch", version: "v1", resource: "jobs", names: []string{"job", "jobs", "job.batch"}},
-	{kind: "CronJob", group: "batch", version: "v1", resource: "cronjobs", names: []string{"cronjob", "cronjobs", "cj", "cronjob.batch"}},
+	{kind: "Pod", version: "v1", resource: "pods", short: "pod"},
+	{kind: "Deployment", group: "apps", version: "v1", resource: "deployments", short: "deploy", restart: true},
+	{kind: "StatefulSet", group: "apps", version: "v1", resource: "statefulsets", short: "sts", restart: true},
+	{kind: "DaemonSet", group: "apps", version: "v1", resource: "daemonsets", short: "ds", restart: true},
+	{kind: "ReplicaSet", group: "apps", version: "v1", resource: "replicasets", short: "rs"},
+	{kind: "ReplicationController", version: "v1", resource: "replicationcontrollers", short: "rc"},
+	{kind: "Job", group: "batch", version: "v1", resource: "jobs", short: "job"},
+	{kind: "CronJob", group: "batch", version: "v1", resource: "cronjobs", short: "cj"},
+	{kind: "Namespace", version: "v1", resource: "namespaces", short: "ns"},
+}
+
+// kindOf returns the kind that a name means to kubectl: the resource, its singular or short
+// name, and the first two with the group or with version and group.
+func kindOf(name string) (objectKind, bool) {
+	name = strings.ToLower(name)
+	if name == "po" {
+		name = "pods"
+	}
+	for _, k := range objectKinds {
+		if name == k.short {
+			return k, true
+		}
+		for _, plain := range []string{k.resource, strings.ToLower(k.kind)} {
+			if name == plain || k.group != "" && (name == plain+"."+k.group || name == plain+"."+k.version+"."+k.group) {
+				return k, true
+			}
+		}
+	}
+	return objectKind{}, false
 }
 
 // object is one that a command is asked about.
@@ -61,22 +80,29 @@ func parseObjects(args []string) ([]object, error) {
 	var all []object
 	for i := 0; i < len(args); i++ {
 		kind, name, qualified := strings.Cut(args[i], "/")
-		at := slices.IndexFunc(objectKinds, func(k objectKind) bool { return slices.Contains(k.names, strings.ToLower(kind)) })
-		if at < 0 || qualified && (name == "" || strings.Contains(name, "/")) {
-			return nil, usageError{fmt.Errorf("%q is none of pod/NAME, deploy/NAME, sts/NAME, ds/NAME, rs/NAME, rc/NAME, job/NAME, cj/NAME, ns/NAME", args[i])}
-		}
-		if qualified {
-			all = append(all, object{objectKinds[at], name})
+		of, known := kindOf(kind)
+		switch {
+		case !known && !qualified:
+			return nil, usageError{fmt.Errorf("%q is no kind that explain knows; name an object with its kind: pod/%[1]s, deploy/%[1]s, sts/%[1]s, ds/%[1]s, rs/%[1]s, rc/%[1]s, job/%[1]s, cj/%[1]s or ns/%[1]s", kind)}
+		case !known:
+			var kinds []string
+			for _, k := range objectKinds {
+				kinds = append(kinds, k.short)
+			}
+			return nil, usageError{fmt.Errorf("explain knows no kind %q; the kinds are %s", kind, strings.Join(kinds, ", "))}
+		case qualified && name == "", !qualified && (i > 0 || len(args) == 1):
+			return nil, usageError{fmt.Errorf("%q has no name: %s/NAME", args[i], kind)}
+		case strings.Contains(name, "/"):
+			return nil, usageError{fmt.Errorf("%q is no name of an object: %s/NAME", args[i], kind)}
+		case qualified:
+			all = append(all, object{of, name})
 			continue
-		}
-		if i > 0 || len(args) == 1 {
-			return nil, usageError{fmt.Errorf("%q has no name: %s/NAME", args[i], args[i])}
 		}
 		for _, name := range args[1:] {
 			if strings.Contains(name, "/") {
 				return nil, usageError{fmt.Errorf("%s %s: give KIND NAME, or KIND/NAME for each", args[0], name)}
 			}
-			all = append(all, object{objectKinds[at], name})
+			all = append(all, object{of, name})
 		}
 		return all, nil
 	}
@@ -149,6 +175,7 @@ func (s *session) explainNew(ctx context.Context, ns liveNamespace, p workload.P
 	}
 	if s.cluster.settings.set == nil {
 		explained := explain.Of(in)
+		explained.Notes = append(explained.Notes, ns.notes...)
 		if err := s.cluster.link(ctx, &explained, ns.Namespace.Namespace, created, nil); err != nil {
 			return explained, err
 		}
@@ -180,7 +207,7 @@ func (s *session) ask(ctx context.Context, explained *explain.Pod, namespace str
 	made, warnings, err := s.cluster.create(ctx, namespace, pod)
 	switch {
 	case lacksRight(err):
-		explained.Notes = append(explained.Notes, "the API server was not asked by dry run: "+lackingOr(err))
+		explained.Notes = append(explained.Notes, lacking("the API server was not asked by dry run: ", err))
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
@@ -223,7 +250,7 @@ func (s *session) explainPod(ctx context.Context, ns liveNamespace, o object) (e
 		return explain.Pod{}, err
 	}
 	if now == nil {
-		explained.Notes = append(explained.Notes, "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and what is said is about a new one")
+		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and what is said is about a new one"})
 	}
 	called := s.cluster.called(ns, created, pod)
 	explained.Called = &called
@@ -310,12 +337,12 @@ func (s *session) explainWorkload(ctx context.Context, ns liveNamespace, o objec
 func (s *session) running(ctx context.Context, ns liveNamespace, o object, workload *unstructured.Unstructured) (*explain.Running, error) {
 	r := &explain.Running{Behind: []explain.RunningPod{}}
 	if s.cluster.settings.set == nil {
-		r.Unread = "how they stand cannot be told without the templates"
+		r.Unread = &explain.Note{Says: "how they stand cannot be told without the templates"}
 		return r, nil
 	}
 	mine, err := s.cluster.ownerOf(ctx, ns.Name, o, workload)
 	if err != nil {
-		r.Unread = lackingOr(err)
+		r.Unread = new(lacking("", err))
 		return r, nil
 	}
 	replace := false
@@ -346,7 +373,7 @@ func (s *session) running(ctx context.Context, ns liveNamespace, o object, workl
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		r.Unread = lackingOr(err)
+		r.Unread = new(lacking("", err))
 		return r, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the pods of %s/%s: %w", o.kind, o.name, err)
@@ -448,7 +475,8 @@ func (c *cluster) called(ns liveNamespace, pod, live map[string]any) explain.Cal
 	case c.settings.all:
 		called.Now, called.Why = true, "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case c.settings.scope != nil:
-		called.Known, called.Why = false, fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read. %s", key, lackingOr(c.settings.scope))
+		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), c.settings.scope)
+		called.Known, called.Why, called.Remedy = false, unread.Says, unread.Remedy
 	case labelled:
 		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace means nothing; allowed are enabled, enforced and disabled", key, label)
 	default:

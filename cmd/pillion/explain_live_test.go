@@ -26,6 +26,7 @@ import (
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/offline/chain"
 	"github.com/pillion-dev/pillion/offline/explain"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -233,6 +234,10 @@ func fakeObjects(t *testing.T, manifests string, pods []map[string]any, forbidde
 		{Version: "v1", Resource: "limitranges"}:                                                              "LimitRangeList",
 		{Version: "v1", Resource: "resourcequotas"}:                                                           "ResourceQuotaList",
 	}
+	for _, version := range policyVersions[1:] {
+		kinds[schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: version, Resource: "mutatingadmissionpolicies"}] = "MutatingAdmissionPolicyList"
+		kinds[schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: version, Resource: "mutatingadmissionpolicybindings"}] = "MutatingAdmissionPolicyBindingList"
+	}
 	for _, k := range objectKinds {
 		kinds[schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}] = k.kind + "List"
 	}
@@ -298,7 +303,7 @@ spec:
 		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt means nothing"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: teamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values, which change side, cannot be read", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "Who may grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps; kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
+			"the installer's values, which change side, cannot be read", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "Who may grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
 		}},
 		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: teamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
 		"a team that may read mirrors":             {manifests: mirrored(side.Template.Hash()), forbidden: teamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash(), "level low (Default)"}},
@@ -327,7 +332,7 @@ spec:
 			}
 			golden(t, filepath.Join("testdata/explain", strings.ReplaceAll(name, " ", "-")+".txt"), text.String(), *updateExplained)
 			for line := range strings.Lines(text.String()) {
-				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 && !strings.HasPrefix(line, "    kubectl ") {
 					t.Errorf("wider than 80 columns: %s", line)
 				}
 			}
@@ -348,6 +353,41 @@ spec:
 				t.Errorf("the JSON says something else: %v\n%s\nwant\n%s", err, retold.String(), text.String())
 			}
 		})
+	}
+}
+
+// Kubernetes has mutating policies since 1.32, and in v1 since 1.36.
+func TestTheChainHasThePoliciesOfOlderVersions(t *testing.T) {
+	const policies = `
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicy
+metadata: {name: p}
+spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}
+---
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p}
+`
+	for _, version := range append(slices.Clone(policyVersions), "none") {
+		for _, forbidden := range []string{"", "list mutatingadmissionpolicybindings"} {
+			client := fakeObjects(t, strings.ReplaceAll(policies, "VERSION", version), nil, forbidden)
+			client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				r := a.GetResource()
+				if strings.HasPrefix(r.Resource, "mutatingadmissionpolic") && r.Version != version {
+					return true, nil, apierrors.NewNotFound(r.GroupResource(), "")
+				}
+				return false, nil, nil
+			})
+			all, notes, err := readChain(t.Context(), client)
+			want := map[bool]int{true: 0, false: 1}[version == "none"]
+			if err != nil || len(all.MutatingPolicies) != want || forbidden == "" && (len(all.MutatingBindings) != want || len(notes) > 0) {
+				t.Errorf("%s: %v %+v %v", version, err, all, notes)
+			}
+			if unread := all.UnreadBindings[chain.MutatingPolicies]; unread != (forbidden != "" && version != "none") || unread && len(notes) != 1 {
+				t.Errorf("%s, %q: %v %v", version, forbidden, all.UnreadBindings, notes)
+			}
+		}
 	}
 }
 
@@ -372,7 +412,8 @@ func golden(t *testing.T, file, got string, update bool) {
 func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 	for args, want := range map[string]string{
 		"pod/a": "Pod a", "deploy a b": "Deployment a,Deployment b", "sts/a ds/b rs/c job/d cj/e": "StatefulSet a,DaemonSet b,ReplicaSet c,Job d,CronJob e",
-		"deployment.apps/a": "Deployment a", "ns shop": "Namespace shop",
+		"deployment.apps/a": "Deployment a", "ns shop": "Namespace shop", "deployments/a Deployments.apps/b deployment.v1.apps/c": "Deployment a,Deployment b,Deployment c", "pods/a po/b Pod/c": "Pod a,Pod b,Pod c", "cronjobs/a": "CronJob a",
+		"pods.v1/a": "!", "deployment.batch/a": "!", "web": "!", "/web": "!", "deploy/a deploy": "!",
 		"svc/a": "!", "pod": "!", "pod/": "!", "pod/a b": "!", "deploy a deploy/b": "!", "pod/a/b": "!",
 	} {
 		found, err := parseObjects(strings.Fields(args))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/offline/explain"
 )
 
 // granting adds to an error about a right that the user lacks the commands that grant the
@@ -26,13 +27,15 @@ func granting(err error) error {
 	return err
 }
 
-// lackingOr returns which right is missing and who may grant it, and of another error its text.
-func lackingOr(err error) string {
+// lacking returns a note: what follows from an error, and which right is missing, with the
+// commands that grant it. Of another error it has the text.
+func lacking(says string, err error) explain.Note {
+	err = rights.Named(err)
 	var missing *rights.MissingError
-	if errors.As(rights.Named(err), &missing) {
-		return missing.Sentence()
+	if errors.As(err, &missing) {
+		return explain.Note{Says: says + missing.Says(), Remedy: missing.Commands()}
 	}
-	return err.Error()
+	return explain.Note{Says: says + err.Error()}
 }
 
 // deniedTo returns the flag by which kubectl's create rolebinding names the user who lacks a

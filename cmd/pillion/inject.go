@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 func newInjectCommand() *cobra.Command {
@@ -193,10 +193,7 @@ func writeJSON(w io.Writer, results []result) error {
 		}
 		out = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(out)
+	return show.JSON(w, out)
 }
 
 func writePatch(w io.Writer, results []result) error {
@@ -238,7 +235,7 @@ func writeObjectDiff(w io.Writer, before, after map[string]any) error {
 	if err != nil || a == b {
 		return err
 	}
-	name := workload.NameOf(before)
+	name := show.Printable(workload.NameOf(before))
 	fmt.Fprintf(w, "diff -u before/%s after/%s\n", name, name)
 	return difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
 		A: difflib.SplitLines(a), B: difflib.SplitLines(b), FromFile: "before/" + name, ToFile: "after/" + name, Context: 3,

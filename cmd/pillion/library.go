@@ -24,7 +24,7 @@ func newLibraryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "library",
 		Short: "Show the templates that come with Pillion",
-		Args:  noArgs,
+		Args:  subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	var output string

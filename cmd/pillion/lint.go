@@ -97,6 +97,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the templates would newly refuse, against those in force")
 	cmd.Flags().StringVar(&f.where.kubeconfig, "kubeconfig", "", "kubeconfig file for --cluster (default: $KUBECONFIG, or ~/.kube/config)")
+	cmd.Flags().StringVar(&f.where.context, "context", "", "context of the kubeconfig, for --cluster (default: the current one)")
 	cmd.Flags().StringVarP(&f.where.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace, for --cluster")
 	cmd.Flags().StringVarP(&f.where.selector, "selector", "l", "", "label selector of Pillion's Deployment for --cluster, where a namespace has two")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")

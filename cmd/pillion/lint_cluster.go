@@ -61,7 +61,7 @@ var kindsOfUsers = []schema.GroupVersionResource{
 // the pods of a cluster.
 func againstCluster(cmd *cobra.Command, where installation, documents []lint.Document, results []lint.Result) error {
 	ctx := cmd.Context()
-	config, err := clusterConfig(where.kubeconfig)
+	config, err := clusterConfig(where.kubeconfig, where.context)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func againstCluster(cmd *cobra.Command, where installation, documents []lint.Doc
 	if err != nil {
 		return fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	settings, err := readServerSettings(ctx, objects, where.namespace, where.selector)
+	settings, err := readServerSettings(ctx, objects, where.place())
 	if err != nil {
 		return granting(err)
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // version is set when the binary is linked.
@@ -47,18 +50,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if name == kubectlCompletion {
 		args = append([]string{args[0], cobra.ShellCompRequestCmd}, args[1:]...)
 	}
+	// What a tenant wrote must not command the terminal of the person who reads of it.
+	stderr = show.Writer(stderr)
 	root := newRootCommand(name)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(args[1:])
-	err := root.ExecuteContext(ctx)
+	refuseUnknownShells(root)
+	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "pillion: %v\nSee 'pillion --help'.\n", err)
+		fmt.Fprintf(stderr, "pillion: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, errRefused):
 		return exitError
@@ -76,13 +82,8 @@ func newRootCommand(name string) *cobra.Command {
 The commands that read files run the same functions, without a cluster.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q", args[0])}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:          subcommands,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	if strings.HasPrefix(name, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
@@ -104,6 +105,38 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// contextUsage is the usage of --context.
+const contextUsage = "context of the kubeconfig (default: the current one)"
+
+// subcommands refuses what is no command below this one as wrong usage.
+func subcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			known = append(known, sub.Name())
+		}
+	}
+	return usageError{fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known))}
+}
+
+// refuseUnknownShells adds cobra's command completion. By itself it answers an unknown shell
+// with its help, which a shell would then take for the script.
+func refuseUnknownShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "completion" {
+			continue
+		}
+		cmd.Args, cmd.RunE = subcommands, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		for _, shell := range cmd.Commands() {
+			shell.Args = noArgs
+		}
+	}
+}
+
 // kubeconfigOf returns the settings of the given file, or of where kubectl looks, with a context
 // of it, or the current one for "".
 func kubeconfigOf(file, context string) clientcmd.ClientConfig {
@@ -114,10 +147,18 @@ func kubeconfigOf(file, context string) clientcmd.ClientConfig {
 
 // clusterConfig returns the connection of commands that a person runs. It looks where
 // kubectl does: in the given file, $KUBECONFIG, ~/.kube/config, and the service account of
-// the pod.
-func clusterConfig(kubeconfig string) (*rest.Config, error) {
-	config, err := kubeconfigOf(kubeconfig, "").ClientConfig()
-	if err != nil {
+// the pod. Context is one of the file, "" for the current one.
+func clusterConfig(kubeconfig, context string) (*rest.Config, error) {
+	return connectionOf(kubeconfigOf(kubeconfig, context))
+}
+
+// connectionOf returns the connection that a kubeconfig gives.
+func connectionOf(from clientcmd.ClientConfig) (*rest.Config, error) {
+	config, err := from.ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, errors.New("finding the cluster: there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or have one in ~/.kube/config, as for kubectl")
+	case err != nil:
 		return nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	config.UserAgent = "pillion/" + version

@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/offline/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -296,7 +297,7 @@ type knownNamespaces struct {
 	fallback string
 	// live are the cluster's, with what of them could not be read.
 	live  map[string]liveNamespace
-	notes map[string][]string
+	notes map[string][]explain.Note
 }
 
 // unknown says why the annotations of a namespace are not known.
@@ -310,7 +311,7 @@ func (n knownNamespaces) unknown(name string) string {
 // keep takes a namespace of the cluster in.
 func (n *knownNamespaces) keep(ns liveNamespace) {
 	if n.live == nil {
-		n.known, n.limits, n.live, n.notes = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]liveNamespace{}, map[string][]string{}
+		n.known, n.limits, n.live, n.notes = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]liveNamespace{}, map[string][]explain.Note{}
 	}
 	n.live[ns.Name], n.notes[ns.Name] = ns, ns.notes
 	n.limits[ns.Name] = &ns.Namespace

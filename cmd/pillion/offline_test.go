@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -278,6 +279,9 @@ func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
 		{exitUsage, "", []string{"explain", "--nope"}},
 		{exitUsage, "", []string{"lint"}},
 		{exitUsage, "", []string{"params"}},
+		{exitUsage, "", []string{"completion", "zhs"}},
+		{exitUsage, "", []string{"completion", "bash", "x"}},
+		{exitUsage, "", []string{"library", "lits"}},
 		{exitUsage, "", []string{"serve", "--namespace", "Not A Name"}},
 		{exitError, "", []string{"inject", "-f", "-"}},
 		{exitError, "{", []string{"inject", "-f", "-"}},
@@ -324,9 +328,14 @@ func TestTheExampleTemplatesCasesPass(t *testing.T) {
 
 func TestParamsReadAsATeamWritesThem(t *testing.T) {
 	_, out, _ := call(t, "", nil, "params", "fluent-bit")
-	for _, want := range []string{"fluent-bit.pillion.dev/log-level", "error, warn, info, debug", "  info  ", "Namespace, Pod"} {
+	for _, want := range []string{"fluent-bit.pillion.dev/log-level", "error, warn, info, debug", "  default   info\n", "Namespace, Pod"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for line := range strings.Lines(out) {
+		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -181,34 +181,30 @@ func parameterName(p templates.Parameter) string {
 	return p.Annotation[strings.LastIndex(p.Annotation, "/")+1:]
 }
 
-// writeParameters writes a table of the chosen parameters, of all if none is. Given are the
-// values of a namespace's pods, nil without one.
+// writeParameters writes the chosen parameters, all if none is. Given are the values of a
+// namespace's pods, nil without one.
 func writeParameters(to io.Writer, t *templates.Template, chosen []string, given map[string]explain.Parameter) error {
 	all, err := parametersOf(t, chosen)
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(to, 0, 4, 2, ' ', 0)
-	values := ""
-	if given != nil {
-		values = "VALUE\tFROM\t"
-	}
-	fmt.Fprintf(w, "ANNOTATION\tTYPE\tDEFAULT\t%sALLOWED\tSET BY\tDESCRIPTION\n", values)
+	var settings []explain.Setting
 	for _, p := range all {
-		def := "-"
+		s := explain.Setting{Annotation: p.Annotation, Type: string(p.Type), Default: "-", Allowed: p.Allowed, SetBy: cmp.Or(levels(p.SetBy), "the installer only"), Description: p.Description}
 		switch {
 		case len(p.Default) > 0:
-			def = plainJSON(p.Default)
+			s.Default = plainJSON(p.Default)
 		case p.Required:
-			def = "(required)"
+			s.Default = "(required)"
 		}
-		if given != nil {
-			values = "-\t-\t"
-			if g, ok := given[p.Name]; ok {
-				values = fmt.Sprintf("%s\t%s\t", explain.Value(g.Value), g.From)
-			}
+		if g, ok := given[p.Name]; ok {
+			s.Value, s.From = explain.Value(g.Value), g.From
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\t%s\t%s\n", p.Annotation, p.Type, def, values, p.Allowed, levels(p.SetBy), p.Description)
+		settings = append(settings, s)
 	}
-	return w.Flush()
+	style, err := styleFor(to, "auto")
+	if err != nil {
+		return err
+	}
+	return explain.Settings(to, style, settings)
 }

@@ -26,7 +26,7 @@ const proofLimit = 30 * time.Second
 
 func newProveCommand() *cobra.Command {
 	var p proveCommand
-	var kubeconfig string
+	var kubeconfig, kubeContext string
 	var excluded []string
 	cmd := &cobra.Command{
 		Use:   "prove",
@@ -51,7 +51,7 @@ permission to list namespaces. Without it, prove says which of these checks it l
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clusterConfig(kubeconfig)
+			config, err := clusterConfig(kubeconfig, kubeContext)
 			if err != nil {
 				return err
 			}
@@ -70,6 +70,7 @@ permission to list namespaces. Without it, prove says which of these checks it l
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it, or the pod's service account)")
+	f.StringVar(&kubeContext, "context", "", contextUsage)
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the pod; Pillion must not be excluded from it (default: the proof namespace)")
 	f.StringVar(&p.inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")

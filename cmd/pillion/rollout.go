@@ -20,6 +20,7 @@ import (
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // rolloutPoll is how often the cluster is read while a wave is waited for.
@@ -85,6 +86,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 		r.modes[mode] = f.Bool(string(mode), false, usage)
 	}
 	f.StringVar(&r.where.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(&r.where.context, "context", "", contextUsage)
 	f.StringVarP(&r.where.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
 	f.StringVarP(&r.where.selector, "selector", "l", "", "label selector of Pillion's Deployment, where a namespace has two")
 	f.StringSliceVar(&r.only, "only-in", nil, "only pods in these namespaces")
@@ -98,7 +100,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 
 // options reads what needs no cluster.
 func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
-	o := rollout.Options{Mode: rollout.Evict, Timeout: r.timeout, Poll: rolloutPoll, DryRun: r.dryRun, Out: cmd.OutOrStdout()}
+	o := rollout.Options{Mode: rollout.Evict, Timeout: r.timeout, Poll: rolloutPoll, DryRun: r.dryRun, Out: show.Writer(cmd.OutOrStdout())}
 	chosen := 0
 	for mode, is := range r.modes {
 		if *is {
@@ -127,7 +129,7 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	config, err := clusterConfig(r.where.kubeconfig)
+	config, err := clusterConfig(r.where.kubeconfig, r.where.context)
 	if err != nil {
 		return err
 	}
@@ -164,11 +166,18 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	return rollout.Run(cmd.Context(), o)
 }
 
+// rolloutPlace is where a rollout finds the server's settings, and which flags spare it that.
+func rolloutPlace(where installation) place {
+	p := where.place()
+	p.otherwise = "; or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix"
+	return p
+}
+
 // settings returns the server's settings, or those of the flags if one of them is given.
 func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) (serverSettings, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	if !slices.ContainsFunc([]string{"library", "templates", "values", "foreign-sidecars", "annotation-prefix"}, given) {
-		return readServerSettings(cmd.Context(), client, r.where.namespace, r.where.selector)
+		return readServerSettings(cmd.Context(), client, rolloutPlace(r.where))
 	}
 	s := serverSettings{prefix: r.given.prefix, excluded: append(slices.Clone(defaultExcluded), r.where.namespace)}
 	compile, err := r.given.compileOptions(cmd)

@@ -52,11 +52,32 @@ type serverSettings struct {
 // serverSettingsTimeout bounds the reading of the cluster's templates.
 const serverSettingsTimeout = 30 * time.Second
 
+// place is where Pillion's Deployment is, and how a command is told.
+type place struct {
+	namespace, selector string
+	// namespaceFlag and selectorFlag are the flags of both.
+	namespaceFlag, selectorFlag string
+	// otherwise is a clause about flags that spare the Deployment; "" for commands without.
+	otherwise string
+}
+
+func (i installation) place() place {
+	return place{namespace: i.namespace, selector: i.selector, namespaceFlag: "-n", selectorFlag: "-l"}
+}
+
+func (c clusterFlags) place() place {
+	return place{namespace: c.pillion, selector: c.selector, namespaceFlag: "--pillion-namespace", selectorFlag: "--pillion-selector"}
+}
+
+// errNoDeployment says that Pillion's Deployment is not there, or is not the only one.
+var errNoDeployment = errors.New("looking for Pillion's Deployment")
+
 // readServerSettings reads them from Pillion's Deployment and its ConfigMaps, and from the
 // cluster's SidecarTemplates, with the user's own rights. The library is that of this
 // binary.
-func readServerSettings(ctx context.Context, client dynamic.Interface, namespace, selector string) (serverSettings, error) {
-	deployment, container, err := ownDeployment(ctx, client, namespace, selector)
+func readServerSettings(ctx context.Context, client dynamic.Interface, where place) (serverSettings, error) {
+	namespace := where.namespace
+	deployment, container, err := ownDeployment(ctx, client, where)
 	if err != nil {
 		return serverSettings{}, err
 	}
@@ -65,10 +86,9 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, namespace
 		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: %w", deployment.Name, namespace, err)
 	}
 	if file := v.GetString("config"); file != "" {
-		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here; give --library, --templates, --values, --foreign-sidecars and --annotation-prefix",
-			deployment.Name, namespace, file)
+		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here%s", deployment.Name, namespace, file, where.otherwise)
 	}
-	mounts := mounted{client: client, deployment: deployment, container: container}
+	mounts := mounted{client: client, deployment: deployment, container: container, otherwise: where.otherwise}
 	s := serverSettings{whole: true, prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace)}
 	options := live.Options{Compile: templates.Options{Prefix: s.prefix, ForeignSidecars: foreignNames(list(v, "foreign-sidecars"))}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if file := v.GetString("values"); file != "" {
@@ -115,10 +135,15 @@ type deployed struct {
 }
 
 // ownDeployment returns the Deployment of Pillion, and Pillion's container in it.
-func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, selector string) (deployed, corev1.Container, error) {
-	found, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+func ownDeployment(ctx context.Context, client dynamic.Interface, where place) (deployed, corev1.Container, error) {
+	namespace := where.namespace
+	found, err := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: where.selector})
 	if err != nil {
-		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w; -n names Pillion's namespace, or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix", namespace, err)
+		err = fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w", namespace, err)
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w; %s names Pillion's namespace%s", err, where.namespaceFlag, where.otherwise)
+		}
+		return deployed{}, corev1.Container{}, err
 	}
 	var all []deployed
 	var containers []corev1.Container
@@ -134,8 +159,8 @@ func ownDeployment(ctx context.Context, client dynamic.Interface, namespace, sel
 		}
 	}
 	if len(all) != 1 {
-		return deployed{}, corev1.Container{}, fmt.Errorf("looking for Pillion's Deployment: %d in namespace %s have a container called %s that serves, want one; -n names Pillion's namespace, and -l tells two releases apart",
-			len(all), namespace, ownContainer)
+		return deployed{}, corev1.Container{}, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves, want one; %s names Pillion's namespace, and %s tells two releases apart",
+			errNoDeployment, len(all), namespace, ownContainer, where.namespaceFlag, where.selectorFlag)
 	}
 	return all[0], containers[0], nil
 }
@@ -169,6 +194,7 @@ type mounted struct {
 	client     dynamic.Interface
 	deployment deployed
 	container  corev1.Container
+	otherwise  string
 }
 
 // files returns the files in a folder of the container.
@@ -193,8 +219,7 @@ func (m mounted) files(ctx context.Context, dir string) (map[string]string, erro
 			return read.Data, nil
 		}
 	}
-	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there; give --library, --templates, --values, --foreign-sidecars and --annotation-prefix",
-		dir, m.deployment.Name, m.deployment.Namespace)
+	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there%s", dir, m.deployment.Name, m.deployment.Namespace, m.otherwise)
 }
 
 // values returns the installer's values.

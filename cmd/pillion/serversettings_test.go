@@ -83,7 +83,7 @@ kind: SidecarTemplate
 metadata: {name: own}
 spec: {inject: {spec: {containers: [{name: own, image: own}]}}}
 `)
-		s, err := readServerSettings(t.Context(), client, "sidecars", "")
+		s, err := readServerSettings(t.Context(), client, installation{namespace: "sidecars"}.place())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,12 +104,12 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 	}{
 		"no Deployment":     {want: "looking for Pillion's Deployment: 0 in namespace sidecars have a container called pillion that serves, want one"},
 		"no ConfigMap":      {[]string{servingDeployment}, `reading ConfigMap own-values in namespace sidecars, which Pillion reads as /etc/pillion/values`},
-		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which cannot be read from here; give --library"},
+		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which cannot be read from here; or give --library"},
 		"values in no ConfigMap": {[]string{strings.Replace(servingDeployment, "{name: values, mountPath: /etc/pillion/values}", "{name: values, mountPath: /elsewhere}", 1), servingFiles},
-			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; give --library"},
+			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; or give --library"},
 		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},
 	} {
-		_, err := readServerSettings(t.Context(), fakeCluster(t, test.manifests...), "sidecars", "")
+		_, err := readServerSettings(t.Context(), fakeCluster(t, test.manifests...), rolloutPlace(installation{namespace: "sidecars"}))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}

@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -79,7 +81,7 @@ configurations that the replicas name, and all others that call the same Service
 
 // installation says where to find Pillion in a cluster.
 type installation struct {
-	kubeconfig, namespace, selector string
+	kubeconfig, context, namespace, selector string
 
 	// urls are the admin ports of replicas, to ask instead of the pods.
 	urls []string
@@ -87,16 +89,30 @@ type installation struct {
 
 func (i *installation) flags(f *pflag.FlagSet) {
 	f.StringVar(&i.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(&i.context, "context", "", contextUsage)
 	f.StringVarP(&i.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
 	f.StringVarP(&i.selector, "selector", "l", "", "label selector of the pods (default: all pods with a container called "+ownContainer+")")
 	f.StringSliceVar(&i.urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
+}
+
+// args are the flags that lead another command to the same installation, each with a space
+// before it.
+func (i *installation) args() string {
+	args := ""
+	if i.namespace != injector.DefaultNamespace {
+		args += " -n " + rights.Word(i.namespace)
+	}
+	if i.selector != "" {
+		args += " -l " + rights.Word(i.selector)
+	}
+	return args + aim{i.kubeconfig, i.context}.flags("--context")
 }
 
 // open returns a client with the user's own rights, and the replicas. It prints a line for
 // each pod of Pillion that does not run. If only the pods cannot be listed, the client is
 // there beside the error.
 func (i *installation) open(ctx context.Context, w io.Writer) (clientset.Interface, []replica, error) {
-	config, err := clusterConfig(i.kubeconfig)
+	config, err := clusterConfig(i.kubeconfig, i.context)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +151,7 @@ func podsOf(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 		case pod.DeletionTimestamp != nil || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == ownContainer }):
 			continue
 		case pod.Status.Phase != corev1.PodRunning:
-			fmt.Fprintf(w, "not running: %s: %s\n", pod.Name, strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": "))
+			fmt.Fprintf(w, "not running: %s: %s\n", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": ")))
 			continue
 		}
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {

@@ -41,6 +41,9 @@ type podsReport struct {
 	NotLookedAt int `json:"notLookedAt,omitempty"`
 	// EventsUnknown says why no refusals are known.
 	EventsUnknown string `json:"eventsUnknown,omitempty"`
+
+	// flags lead the commands to run next to the same installation.
+	flags string
 }
 
 // counted are numbers of running pods.

@@ -238,6 +238,38 @@ func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	}
 }
 
+// A record and an annotation are a tenant's to write: neither may command the terminal of the
+// person who runs status, or add rows to its tables.
+func TestStatusShowsForgedNamesAsText(t *testing.T) {
+	forged := "\x1b[2Jx\n\tall is well"
+	pod := strings.Replace(statusPod("shop", "web", 0, ""), `"annotations":{}`, `"annotations":{"pillion.dev/status":`+quotedJSON(t, `{"v":1,"templates":{`+quotedJSON(t, forged)+`:"`+strings.Repeat("f", 5000)+`"}}`)+`}`, 1)
+	ns := statusNamespace("shop", "enabled", "none-such,"+forged)
+	r, err := statusReader(fakePods{"shop": []string{pod}}.list, statusSet(t, map[string]string{"proxy": "1"}), []templates.Namespace{ns}).read(t.Context(), target{})
+	if err != nil || len(r.Workloads) != 1 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	for _, of := range []target{{}, {namespace: "shop"}} {
+		var out bytes.Buffer
+		if err := writePods(&out, r, of); err != nil || strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\n\tall") || strings.Contains(out.String(), "\nall") {
+			t.Errorf("%v %q", err, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 200 {
+				t.Errorf("a line of %d columns", len(line))
+			}
+		}
+	}
+}
+
+func quotedJSON(t *testing.T, text string) string {
+	t.Helper()
+	data, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
 // forbiddenTo is the API server's answer.
 func forbiddenTo(user, resource, where string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("User %q cannot list resource %q in API group \"\" %s", user, resource, where))

@@ -77,7 +77,7 @@ func writeWorkloads(w io.Writer, r podsReport, of target) error {
 			fmt.Fprintln(table, "WORKLOAD\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED NOW")
 		}
 		if of.namespace == "" {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", show.Plain(o.String()), o.Namespace, o.Pods, o.what())
+			fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", show.Plain(o.String()), o.Namespace, o.Pods, cell(show.Plain(o.what())))
 			continue
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\n", show.Plain(o.String()), o.Pods, o.Injected, o.Missing, o.Outdated, o.WouldBeRefused)
@@ -101,7 +101,7 @@ func writeWorkloads(w io.Writer, r podsReport, of target) error {
 				fmt.Fprintln(table, "\nPOD\tCOMPARED WITH ONE THAT IS CREATED NOW")
 				began = true
 			}
-			fmt.Fprintf(table, "%s\t%s\n", p.Name, p.Says)
+			fmt.Fprintf(table, "%s\t%s\n", p.Name, cell(show.Plain(p.Says)))
 		}
 		if more := o.behind() + o.WouldBeRefused - len(o.Behind); more > 0 {
 			fmt.Fprintf(table, "and %d more\tof %s\n", more, show.Plain(o.String()))
@@ -165,11 +165,11 @@ func nextCommands(r podsReport, of target) []string {
 		return nil
 	}
 	if of != (target{}) {
-		return []string{"pillion rollout " + of.String() + " --dry-run"}
+		return []string{"pillion rollout " + of.String() + " --dry-run" + r.flags}
 	}
 	var commands []string
 	for _, name := range namespaces[:min(len(namespaces), mostNext)] {
-		commands = append(commands, "pillion rollout ns/"+name+" --dry-run")
+		commands = append(commands, "pillion rollout ns/"+name+" --dry-run"+r.flags)
 	}
 	return commands
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // statusCommand are the flags of status.
@@ -79,7 +79,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if c.output != "text" && c.output != "json" {
 		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
 	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), show.Writer(cmd.OutOrStdout())
 	var notRunning bytes.Buffer
 	client, replicas, err := c.where.open(ctx, &notRunning)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return podsErr
 	}
 	if c.output == "json" {
-		return c.writeJSON(ctx, out, client, replicas, strings.Split(strings.TrimSpace(notRunning.String()), "\n"), target, pods, set, podsErr)
+		return c.writeJSON(ctx, cmd.OutOrStdout(), client, replicas, strings.Split(strings.TrimSpace(notRunning.String()), "\n"), target, pods, set, podsErr)
 	}
 	if _, err := notRunning.WriteTo(out); err != nil {
 		return err
@@ -149,7 +149,7 @@ func skew(all []answers, set *templates.Set) []string {
 // pods compares the pods that the argument is about. It returns the templates that it compared
 // with, too.
 func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *templates.Set, target, error) {
-	config, err := clusterConfig(c.where.kubeconfig)
+	config, err := clusterConfig(c.where.kubeconfig, c.where.context)
 	if err != nil {
 		return nil, nil, target{}, err
 	}
@@ -166,7 +166,7 @@ func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *
 	if err != nil {
 		return nil, nil, target{}, fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	settings, err := readServerSettings(ctx, objects, c.where.namespace, c.where.selector)
+	settings, err := readServerSettings(ctx, objects, c.where.place())
 	if err != nil {
 		return nil, nil, target{}, granting(err)
 	}
@@ -177,6 +177,7 @@ func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *
 		}
 	}
 	report, err := podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings, kubernetes: clusterKubeVersion(ctx, config)}.read(ctx, of)
+	report.flags = c.where.args()
 	return &report, settings.set, of, err
 }
 
@@ -187,7 +188,7 @@ func (c *statusCommand) writeJSON(ctx context.Context, w io.Writer, client clien
 	r.Sound = len(r.Problems) == 0
 	for _, line := range notRunning {
 		if line != "" {
-			r.Problems = append(r.Problems, line)
+			r.Warnings = append(r.Warnings, line) // others run, or their absence is a problem
 		}
 	}
 	for _, a := range all {
@@ -211,10 +212,7 @@ func (c *statusCommand) writeJSON(ctx context.Context, w io.Writer, client clien
 	if r.Problems == nil {
 		r.Problems = []string{}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
+	if err := show.JSON(w, r); err != nil {
 		return err
 	}
 	if !r.Sound || podsErr != nil {

@@ -33,7 +33,7 @@ const (
 )
 
 func newUnlabelCommand() *cobra.Command {
-	var kubeconfig, prefix string
+	var kubeconfig, kubeContext, prefix string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "unlabel",
@@ -49,7 +49,7 @@ You need the permissions to list and to patch namespaces.`,
 		Example: `  pillion unlabel --dry-run`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clusterConfig(kubeconfig)
+			config, err := clusterConfig(kubeconfig, kubeContext)
 			if err != nil {
 				return err
 			}
@@ -71,6 +71,7 @@ You need the permissions to list and to patch namespaces.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
+	f.StringVar(&kubeContext, "context", "", contextUsage)
 	f.StringVar(&prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of the labels")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be taken off, and change nothing")
 	return cmd

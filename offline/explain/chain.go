@@ -41,7 +41,8 @@ func chainText(l *layout, c chain.Chain) {
 		l.text(2, "none that the API shows", plain)
 	}
 	if others > 0 {
-		l.text(2, fmt.Sprintf("%d more are not about this pod; -o json names each with the reason", others), dim)
+		more := map[bool]string{true: "1 more is", false: fmt.Sprintf("%d more are", others)}[others == 1]
+		l.text(2, more+" not about this pod; -o json names each with the reason", dim)
 	}
 	for _, note := range c.Notes {
 		l.text(0, "note: "+note, plain)

@@ -56,7 +56,7 @@ func Of(in Input) Pod {
 		Refused: !in.Outcome.Allowed || slices.ContainsFunc(in.Troubles, func(t predict.Trouble) bool { return t.Refused }),
 		Rules:   []Rule{}, NotAsked: []string{}, Templates: []Template{}, Standings: []Standing{}, Differences: []string{},
 		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
-		Warnings: append([]string{}, in.Outcome.Warnings...), Troubles: append([]predict.Trouble{}, in.Troubles...), Notes: []string{}, Keys: Sentences(in.Keys),
+		Warnings: append([]string{}, in.Outcome.Warnings...), Troubles: append([]predict.Trouble{}, in.Troubles...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {
 		if t.Code == reason.NotRequested {

@@ -1,14 +1,15 @@
 package explain
 
 import (
-	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/offline/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Report is all that one run of explain says.
@@ -17,7 +18,19 @@ type Report struct {
 	Namespaces []Namespace `json:"namespaces,omitempty"`
 	Pods       []Pod       `json:"pods"`
 	// Notes are facts that hold for all of it: what could not be read, and what would let it.
-	Notes []string `json:"notes"`
+	Notes []Note `json:"notes"`
+}
+
+// Note is a fact to know beside the rest, with the commands that change it.
+type Note struct {
+	Says string `json:"says"`
+	// Remedy has commands that can be run as they are, in order.
+	Remedy []string `json:"remedy,omitempty"`
+}
+
+// String returns the note on one line.
+func (n Note) String() string {
+	return strings.TrimSpace(n.Says + " " + strings.Join(n.Remedy, "; "))
 }
 
 // Namespace is a namespace, as Pillion sees it.
@@ -65,7 +78,7 @@ type Pod struct {
 	Warnings []string `json:"warnings"`
 	// Troubles are what refuses the pod after its injection.
 	Troubles []predict.Trouble `json:"troubles"`
-	Notes    []string          `json:"notes"`
+	Notes    []Note            `json:"notes"`
 	// Chain are the webhooks and policies that the pod meets. It is nil where nobody asked.
 	Chain *chain.Chain `json:"chain,omitempty"`
 }
@@ -75,8 +88,9 @@ type Called struct {
 	// Known is false where a right is missing to tell.
 	Known bool `json:"known"`
 	Now   bool `json:"now"`
-	// Why names the rule and its input.
-	Why string `json:"why"`
+	// Why names the rule and its input, Remedy has the commands by which it can be known.
+	Why    string   `json:"why"`
+	Remedy []string `json:"remedy,omitempty"`
 	// Then says what is known of the moment when the pod was created, "" for a new pod.
 	Then string `json:"then,omitempty"`
 }
@@ -127,7 +141,7 @@ type Running struct {
 	// Remedy is the command that replaces them.
 	Remedy string `json:"remedy,omitempty"`
 	// Unread says why the pods are not known.
-	Unread string `json:"unread,omitempty"`
+	Unread *Note `json:"unread,omitempty"`
 }
 
 // RunningPod is one pod and how it differs.
@@ -146,8 +160,5 @@ type DryRun struct {
 
 // JSON writes the report.
 func (r Report) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	return show.JSON(w, r)
 }

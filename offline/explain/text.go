@@ -30,11 +30,17 @@ func (r Report) Text(w io.Writer, s Style) error {
 	if len(r.Notes) > 0 {
 		l.blank()
 		for _, note := range r.Notes {
-			l.text(0, "note: "+note, yellow)
+			note.text(l, 0, "note: ")
 		}
 	}
 	_, err := io.WriteString(w, l.b.String())
 	return err
+}
+
+// text writes the note, and each command on a line of its own.
+func (n Note) text(l *layout, indent int, label string) {
+	l.text(indent, label+n.Says, yellow)
+	l.commands(indent+4, n.Remedy)
 }
 
 func (n Namespace) text(l *layout) {
@@ -61,6 +67,7 @@ func (p Pod) text(l *layout) {
 			rows = append(rows, row{label: "then", text: p.Called.Then})
 		}
 		l.rows(2, rows)
+		l.commands(4, p.Called.Remedy)
 	}
 	p.standings(l)
 	p.rules(l)
@@ -274,8 +281,8 @@ func (p Pod) running(l *layout) {
 		return
 	}
 	l.heading("Its pods now")
-	if r.Unread != "" {
-		l.text(2, r.Unread, yellow)
+	if r.Unread != nil {
+		r.Unread.text(l, 2, "")
 		return
 	}
 	l.text(2, fmt.Sprintf("%d pods, %d as they would be created now, %d not", r.Pods, r.Current, len(r.Behind)), plain)
@@ -285,7 +292,7 @@ func (p Pod) running(l *layout) {
 	}
 	l.rows(2, rows)
 	if r.Remedy != "" {
-		l.text(2, "new pods: "+r.Remedy, plain)
+		l.command(2, "new pods: ", r.Remedy)
 	}
 }
 
@@ -329,6 +336,6 @@ func (p Pod) says(l *layout) {
 		}
 	}
 	for _, note := range p.Notes {
-		l.text(0, "note: "+note, yellow)
+		note.text(l, 0, "note: ")
 	}
 }

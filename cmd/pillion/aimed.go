@@ -1,0 +1,90 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/pillion-dev/pillion/check"
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/offline/explain"
+)
+
+// aim is the cluster that flags choose instead of the kubeconfig's current context. Commands that
+// are shown have to name it, or they change another cluster when they are pasted.
+type aim struct{ kubeconfig, context string }
+
+// tools finds the programs of a command, behind its beginning, a pipe or a bracket.
+var tools = regexp.MustCompile(`(^|\| |\()(kubectl|helm) `)
+
+// flags returns the flags that name the cluster, each with a space before it.
+func (a aim) flags(context string) string {
+	flags := ""
+	if a.kubeconfig != "" {
+		flags += " --kubeconfig " + rights.Word(a.kubeconfig)
+	}
+	if a.context != "" {
+		flags += " " + context + " " + rights.Word(a.context)
+	}
+	return flags
+}
+
+// command returns a command for the cluster.
+func (a aim) command(text string) string {
+	if a == (aim{}) {
+		return text
+	}
+	if strings.HasPrefix(text, "pillion ") {
+		return text + a.flags("--context")
+	}
+	return tools.ReplaceAllStringFunc(text, func(found string) string {
+		context := "--context"
+		if strings.HasSuffix(found, "helm ") {
+			context = "--kube-context"
+		}
+		return strings.TrimSuffix(found, " ") + a.flags(context) + " "
+	})
+}
+
+// commands returns commands for the cluster. The ones that are given may stand elsewhere, too,
+// and stay as they are.
+func (a aim) commands(all []string) []string {
+	var aimed []string
+	for _, text := range all {
+		aimed = append(aimed, a.command(text))
+	}
+	return aimed
+}
+
+// check aims the commands of a check's report.
+func (a aim) check(r check.Report) {
+	for _, o := range r.Outcomes {
+		for i := range o.Findings {
+			o.Findings[i].Remedy = a.commands(o.Findings[i].Remedy)
+		}
+	}
+}
+
+// explain aims the commands of an explanation.
+func (a aim) explain(r explain.Report) {
+	notes := func(all []explain.Note) {
+		for i := range all {
+			all[i].Remedy = a.commands(all[i].Remedy)
+		}
+	}
+	notes(r.Notes)
+	for _, p := range r.Pods {
+		notes(p.Notes)
+		if p.Called != nil {
+			p.Called.Remedy = a.commands(p.Called.Remedy)
+		}
+		if p.Running == nil {
+			continue
+		}
+		if p.Running.Unread != nil {
+			p.Running.Unread.Remedy = a.commands(p.Running.Unread.Remedy)
+		}
+		if p.Running.Remedy != "" {
+			p.Running.Remedy = a.command(p.Running.Remedy)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/pillion-dev/pillion/check"
+	"github.com/pillion-dev/pillion/offline/explain"
+)
+
+// A command that is pasted must not change the cluster of the current context, where flags chose
+// another one.
+func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
+	for text, want := range map[string]string{
+		"kubectl -n shop rollout restart deployment/web":                                         "kubectl --kubeconfig /k --context 'a b' -n shop rollout restart deployment/web",
+		"helm -n p rollback pillion $(helm -n p history pillion --max 1 | awk 'END {print $1}')": "helm --kubeconfig /k --kube-context 'a b' -n p rollback pillion $(helm --kubeconfig /k --kube-context 'a b' -n p history pillion --max 1 | awk 'END {print $1}')",
+		"kubectl get x -o yaml | kubectl replace -f -":                                           "kubectl --kubeconfig /k --context 'a b' get x -o yaml | kubectl --kubeconfig /k --context 'a b' replace -f -",
+		"pillion certs list -n pillion":                                                          "pillion certs list -n pillion --kubeconfig /k --context 'a b'",
+		"curl http://127.0.0.1:8080/metrics":                                                     "curl http://127.0.0.1:8080/metrics",
+	} {
+		if got := (aim{kubeconfig: "/k", context: "a b"}).command(text); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+		if got := (aim{}).command(text); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+	a := aim{context: "prod"}
+	shared := []string{"kubectl version"} // by two findings
+	report := check.Report{Outcomes: []check.Outcome{{Findings: []check.Finding{{Remedy: shared}, {Remedy: shared}}}}}
+	a.check(report)
+	for _, f := range report.Outcomes[0].Findings {
+		if f.Remedy[0] != "kubectl --context prod version" {
+			t.Error(f.Remedy)
+		}
+	}
+	note := func() explain.Note { return explain.Note{Remedy: []string{"kubectl version"}} }
+	explained := explain.Report{Notes: []explain.Note{note()}, Pods: []explain.Pod{{Notes: []explain.Note{note()}, Called: &explain.Called{Remedy: note().Remedy}, Running: &explain.Running{Unread: new(note()), Remedy: "kubectl version"}}}}
+	a.explain(explained)
+	p := explained.Pods[0]
+	for _, got := range []string{explained.Notes[0].Remedy[0], p.Notes[0].Remedy[0], p.Called.Remedy[0], p.Running.Unread.Remedy[0], p.Running.Remedy} {
+		if got != "kubectl --context prod version" {
+			t.Error(got)
+		}
+	}
+	where := installation{namespace: "sidecars", selector: "a=b,c in (d)", context: "prod"}
+	if got := where.args(); got != " -n sidecars -l 'a=b,c in (d)' --context prod" {
+		t.Error(got)
+	}
+	if got := (&installation{namespace: "pillion-system"}).args(); got != "" {
+		t.Error(got)
+	}
+}

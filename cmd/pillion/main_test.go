@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
+	for line, want := range map[string]string{
+		"explan":           "unknown command \"explan\"; did you mean explain?\nSee 'pillion --help'.\n",
+		"explain --foo":    "unknown flag: --foo\nSee 'pillion explain --help'.\n",
+		"explain web":      "name an object with its kind: pod/web, deploy/web,",
+		"explain svc/web":  `explain knows no kind "svc"; the kinds are pod, deploy, sts, ds, rs, rc, job, cj, ns`,
+		"explain deploy/":  `"deploy/" has no name: deploy/NAME`,
+		"library lits":     "unknown command \"lits\"; did you mean list?\nSee 'pillion library --help'.\n",
+		"completion zhs":   "unknown command \"zhs\"; did you mean zsh?\nSee 'pillion completion --help'.\n",
+		"certs list extra": "See 'pillion certs list --help'.\n",
+	} {
+		code, out, errs := call(t, "", nil, strings.Fields(line)...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %q\n%s\nwant %q", line, code, out, errs, want)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"/bin/kubectl-pillion", "explain", "--foo"}, strings.NewReader(""), &out, &errs); code != exitUsage || !strings.HasSuffix(errs.String(), "See 'kubectl pillion explain --help'.\n") {
+		t.Errorf("as kubectl's plugin: %d %s", code, &errs)
+	}
+}
+
+// What a file or a cluster says must not command the terminal of the person who reads it.
+func TestNoMessageCommandsATerminal(t *testing.T) {
+	const hostile = `x\u001b[2J\u009b31m\u202ey\r`
+	object := strings.ReplaceAll(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","annotations":{"pillion.dev/inject":"NAME"}},"spec":{"containers":[{"name":"NAME","image":"NAME"}]}}`, "NAME", hostile)
+	injected := strings.Replace(object, `"pillion.dev/inject":"`+hostile+`"`, `"pillion.dev/inject":"environment"`, 1)
+	for _, c := range []struct {
+		stdin string
+		args  []string
+	}{
+		{object, []string{"inject", "-f", "-"}}, {object, []string{"explain", "-f", "-"}}, {object, []string{"explain", "-f", "-", "-o", "json"}}, {object, []string{"uninject", "-f", "-"}},
+		{injected, []string{"inject", "-f", "-", "-o", "diff"}}, {injected, []string{"inject", "-f", "-", "-o", "json"}}, {injected, []string{"explain", "-f", "-"}}, {"{" + hostile, []string{"inject", "-f", "-"}},
+	} {
+		_, out, errs := call(t, c.stdin, nil, c.args...)
+		if c.args[0] == "uninject" {
+			out = "" // the document, as it was given
+		}
+		if strings.ContainsAny(out+errs, "\x1b\u009b\u202e\r") || out+errs == "" {
+			t.Errorf("%v: %q\n%q", c.args, out, errs)
+		}
+	}
+}
+
+// runLine runs a command line as it is.
+func runLine(t *testing.T, stdin, line string) (int, string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), append([]string{"pillion"}, strings.Fields(line)...), strings.NewReader(stdin), &out, &errs)
+	return code, errs.String()
+}
+
+func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	for _, command := range []string{"explain pod/web", "check", "status", "params fluent-bit --cluster", "inject --cluster -f -"} {
+		code, errs := runLine(t, pod(""), command)
+		if code != exitError || !strings.Contains(errs, "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG") {
+			t.Errorf("%s: exit %d, %s", command, code, errs)
+		}
+	}
+	setKubeconfig(t, "http://127.0.0.1:1")
+	for _, command := range []string{"explain pod/web", "params fluent-bit --cluster", "inject --cluster -f -"} {
+		code, errs := runLine(t, pod(""), command)
+		if code != exitError || !strings.Contains(errs, "the API server http://127.0.0.1:1 does not answer (kubectl cluster-info; --context and --kubeconfig choose another)") {
+			t.Errorf("%s: exit %d, %s", command, code, errs)
+		}
+	}
+	if err := answering("https://a", apierrors.NewUnauthorized("Unauthorized")); err == nil || !strings.Contains(err.Error(), "does not accept your credentials") {
+		t.Error(err)
+	}
+	for _, err := range []error{nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")), apierrors.NewInternalError(os.ErrInvalid)} {
+		if got := answering("https://a", err); got != nil {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+// The flags in a message are those of the command that was run.
+func TestWhereToFindPillionIsSaidWithTheCommandsOwnFlags(t *testing.T) {
+	client := fakeCluster(t)
+	for _, c := range []struct {
+		where place
+		want  string
+	}{
+		{installation{namespace: "own"}.place(), "; -n names Pillion's namespace, and -l tells two releases apart"},
+		{clusterFlags{pillion: "own"}.place(), "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"},
+	} {
+		if _, err := readServerSettings(t.Context(), client, c.where); err == nil || !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}

@@ -190,3 +190,116 @@ func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
 		t.Errorf("the chain says %q with Pillion after %d of them, want %q with Pillion after 3\n%s", got, own, want, out)
 	}
 }
+
+// Mutating policies come before all webhooks, see a pod with the API's defaults, and are asked
+// again after Pillion as their reinvocationPolicy says. Each writes down on the pod whether it
+// saw the sidecar.
+func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
+	t.Parallel()
+	template := newTemplate(t)
+	n := newNamespace(t, asking(template), open())
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
+	rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
+		Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}}
+	const mark = "chain.example.com/"
+	api := client.AdmissionregistrationV1()
+	type policy struct {
+		meets     string // what the chain is to say
+		saw       string // what the policy is to write; "" for nothing
+		again     registrationv1.ReinvocationPolicyType
+		condition string
+		objects   *metav1.LabelSelector
+		params    *registrationv1.ParamKind
+		unbound   bool
+	}
+	policies := map[string]policy{}
+	for kind, p := range map[string]policy{
+		"once":      {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy},
+		"again":     {meets: "yes", saw: "sidecar", again: registrationv1.IfNeededReinvocationPolicy},
+		"defaults":  {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy, condition: "object.spec.restartPolicy == 'Always' && object.spec.serviceAccountName == 'default' && object.spec.containers[0].imagePullPolicy == 'IfNotPresent'"},
+		"too-early": {meets: "no", again: registrationv1.IfNeededReinvocationPolicy, condition: "has(object.spec.initContainers)"},
+		"elsewhere": {meets: "no", again: registrationv1.NeverReinvocationPolicy, objects: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
+		"unbound":   {meets: "no", again: registrationv1.NeverReinvocationPolicy, unbound: true},
+		"params":    {meets: "depends", again: registrationv1.NeverReinvocationPolicy, params: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}},
+	} {
+		name := unique("chain-" + kind)
+		policies[name] = p
+		fail, allow := registrationv1.Fail, registrationv1.AllowAction
+		object := &registrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy: &fail, ReinvocationPolicy: p.again, ParamKind: p.params, MatchConstraints: &registrationv1.MatchResources{NamespaceSelector: here, ObjectSelector: p.objects, ResourceRules: rules},
+			Mutations: []registrationv1.Mutation{{PatchType: registrationv1.PatchTypeApplyConfiguration, ApplyConfiguration: &registrationv1.ApplyConfiguration{
+				Expression: `Object{metadata: Object.metadata{annotations: {"` + mark + name + `": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`,
+			}}},
+		}}
+		if p.condition != "" {
+			object.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "c", Expression: p.condition}}
+		}
+		_, err := api.MutatingAdmissionPolicies().Create(t.Context(), object, metav1.CreateOptions{})
+		if err == nil && !p.unbound {
+			binding := &registrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
+			if p.params != nil {
+				binding.Spec.ParamRef = &registrationv1.ParamRef{Name: "none-such", Namespace: n.name, ParameterNotFoundAction: &allow}
+			}
+			_, err = api.MutatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.MutatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = api.MutatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+
+	// What the API server does, once it knows all of them.
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err != nil {
+			return err
+		}
+		if sidecar(pod, template) == nil {
+			return fmt.Errorf("no sidecar: %v", pod.Annotations)
+		}
+		for name, p := range policies {
+			if got := pod.Annotations[mark+name]; got != p.saw {
+				return fmt.Errorf("the policy %s wrote %q, want %q", name, got, p.saw)
+			}
+		}
+		return nil
+	})
+
+	// What the chain says.
+	out := must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
+		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
+	var report struct {
+		Pods []struct {
+			Chain struct {
+				Links []struct {
+					Phase, Configuration, Meets, Why, Sees string
+					Own, CalledAgain                       bool
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	found, webhooks := 0, false
+	for _, l := range report.Pods[0].Chain.Links {
+		_, name, _ := strings.Cut(l.Configuration, "/")
+		webhooks = webhooks || l.Phase == "mutating webhooks"
+		p, mine := policies[name]
+		if !mine {
+			continue
+		}
+		found++
+		sees := map[registrationv1.ReinvocationPolicyType]string{registrationv1.NeverReinvocationPolicy: "never sees the sidecars", registrationv1.IfNeededReinvocationPolicy: "sees the sidecars only if it is called again"}[p.again]
+		if l.Meets != p.meets || l.CalledAgain != (p.again == registrationv1.IfNeededReinvocationPolicy) || webhooks || !strings.Contains(l.Sees, sees) {
+			t.Errorf("%s, after a webhook: %t: %+v", name, webhooks, l)
+		}
+	}
+	if found != len(policies) {
+		t.Errorf("%d of %d policies are in the chain\n%s", found, len(policies), out)
+	}
+}

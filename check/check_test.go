@@ -102,6 +102,8 @@ func sound(t *testing.T) *Facts {
 		return s
 	}
 	create, update := admissionv1.Create, admissionv1.Update
+	uninstall := entry(false, "uninstall", "/uninstall", admissionv1.Ignore, nil, "configmaps", create)
+	uninstall.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pillion.dev/uninstall": "wait"}}
 	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
 	replica := func(name string) Replica {
 		return Replica{
@@ -124,7 +126,7 @@ func sound(t *testing.T) *Facts {
 			entry(false, "sidecartemplates", "/validate-sidecartemplates", admissionv1.Ignore, nil, "sidecartemplates", create),
 			entry(false, "required", "/verify/requested", admissionv1.Ignore, required(metav1.LabelSelectorOpNotIn, "enforced", "disabled"), "pods", create),
 			entry(false, "required-enforced", "/verify/enforced", admissionv1.Fail, required(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
-			entry(false, "uninstall", "/uninstall", admissionv1.Ignore, nil, "configmaps", create),
+			uninstall,
 		}},
 		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
 		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: labels}, 1}}},
@@ -522,7 +524,13 @@ func TestWithoutAnAPIServerNothingElseIsJudged(t *testing.T) {
 func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
 	f := sound(t)
 	f.Settings.Err = AbsentError{errors.New("none")}
-	if r := Run(All(), f); r.Count(Failed) != 1 || r.Count(Skipped) < 15 {
+	r := Run(All(), f)
+	if r.Count(Failed) != 1 || r.Count(Skipped) < 15 {
 		t.Errorf("%d failed, %d skipped", r.Count(Failed), r.Count(Skipped))
+	}
+	var out strings.Builder
+	if err := Write(&out, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Count(out.String(), "  skipped ") != 6 ||
+		!strings.Contains(out.String(), "  skipped service, replicas, versions, caches, disruption, network: not looked\n          at: Pillion's Deployment was not found\n") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -164,14 +164,14 @@ func (e wanted) differences(s Settings, w Webhook) []Finding {
 	if w.MatchPolicy != admissionv1.Equivalent {
 		found = append(found, warning(fmt.Sprintf("has matchPolicy %s: requests in another version of the API pass it by", w.MatchPolicy)))
 	}
-	if o := w.ObjectSelector; o != nil && len(o.MatchLabels)+len(o.MatchExpressions) > 0 {
-		found = append(found, failed(fmt.Sprintf("has an objectSelector (%s): what it does not select passes it by", metav1.FormatLabelSelector(o))))
-	}
 	if e.mutating && w.Once {
 		found = append(found, warning("has reinvocationPolicy Never: it is not called again for what a later webhook changes or adds"))
 	}
 	if e.namespaces == nil {
 		return found
+	}
+	if o := w.ObjectSelector; o != nil && len(o.MatchLabels)+len(o.MatchExpressions) > 0 {
+		found = append(found, failed(fmt.Sprintf("has an objectSelector (%s): what it does not select passes it by", metav1.FormatLabelSelector(o))))
 	}
 	for _, injection := range []string{"", templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled} {
 		for i, name := range append([]string{"any"}, s.Excluded...) {

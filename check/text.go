@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/show"
@@ -27,12 +28,14 @@ const (
 )
 
 // Write prints a report. No line of words is longer than 80 columns; commands are neither broken
-// nor cut, so that they can be copied. Where several checks find the same, the commands stand
-// below the first. Paint may colour a piece of text, and adds no width to it.
+// nor cut, so that they can be copied. Checks of a section that are skipped for the same
+// reason share a sentence, and where a right is missing for several, the commands stand below the
+// first. Paint may colour a piece of text, and adds no width to it.
 func Write(w io.Writer, r Report, strict bool, paint func(style Style, text string) string) error {
 	var out strings.Builder
 	section, told := "", map[string]bool{}
-	for _, o := range r.Outcomes {
+	for i := 0; i < len(r.Outcomes); i++ {
+		o := r.Outcomes[i]
 		if o.Section != section {
 			if section != "" {
 				out.WriteByte('\n')
@@ -44,13 +47,18 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 		if len(findings) == 0 {
 			findings = []Finding{{Result: OK, Says: o.Well}}
 		}
+		if names := skippedAlike(r.Outcomes[i:]); len(names) > 0 {
+			i += len(names) - 1
+			findings = slices.Clone(findings)
+			findings[0].Says = strings.Join(names, ", ") + ": " + findings[0].Says
+		}
 		for _, f := range findings {
 			lines := show.Wrap(show.Plain(f.Says), lineWidth-indent, lineWidth-indent)
 			fmt.Fprintf(&out, "  %s %s\n", paint(Style(f.Result), fmt.Sprintf("%-7s", f.Result)), lines[0])
 			for _, line := range lines[1:] {
 				fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
 			}
-			if said := f.Says + "\n" + strings.Join(f.Remedy, "\n"); !told[said] {
+			if said := strings.Join(f.Remedy, "\n"); f.Result != Skipped || !told[said] {
 				told[said] = true
 				for _, command := range f.Remedy {
 					fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(Command, show.Printable(command)))
@@ -69,4 +77,17 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 	fmt.Fprintf(&out, "\nThe installation is %s: %s.\n", verdict, strings.Join(counts, ", "))
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// skippedAlike returns the names of the first outcomes that were skipped, in one section and for
+// the same reason. A sentence about what was not looked at does not say what that is.
+func skippedAlike(all []Outcome) []string {
+	var names []string
+	for _, o := range all {
+		if len(o.Findings) != 1 || o.Findings[0].Result != Skipped || o.Section != all[0].Section || o.Findings[0].Says != all[0].Findings[0].Says {
+			break
+		}
+		names = append(names, o.Name)
+	}
+	return names
 }

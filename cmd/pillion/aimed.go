@@ -55,35 +55,22 @@ func (a aim) commands(all []string) []string {
 	return aimed
 }
 
-// check aims the commands of a check's report.
+// check aims the commands of a check's report, but for those of an admin who grants a right:
+// they are run elsewhere.
 func (a aim) check(r check.Report) {
 	for _, o := range r.Outcomes {
-		for i := range o.Findings {
-			o.Findings[i].Remedy = a.commands(o.Findings[i].Remedy)
+		for i, f := range o.Findings {
+			if f.Result != check.Skipped {
+				o.Findings[i].Remedy = a.commands(f.Remedy)
+			}
 		}
 	}
 }
 
-// explain aims the commands of an explanation.
+// explain aims the commands of an explanation, but for those of an admin who grants a right.
 func (a aim) explain(r explain.Report) {
-	notes := func(all []explain.Note) {
-		for i := range all {
-			all[i].Remedy = a.commands(all[i].Remedy)
-		}
-	}
-	notes(r.Notes)
 	for _, p := range r.Pods {
-		notes(p.Notes)
-		if p.Called != nil {
-			p.Called.Remedy = a.commands(p.Called.Remedy)
-		}
-		if p.Running == nil {
-			continue
-		}
-		if p.Running.Unread != nil {
-			p.Running.Unread.Remedy = a.commands(p.Running.Unread.Remedy)
-		}
-		if p.Running.Remedy != "" {
+		if p.Running != nil && p.Running.Remedy != "" {
 			p.Running.Remedy = a.command(p.Running.Remedy)
 		}
 	}

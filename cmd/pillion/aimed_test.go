@@ -26,21 +26,18 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 	}
 	a := aim{context: "prod"}
 	shared := []string{"kubectl version"} // by two findings
-	report := check.Report{Outcomes: []check.Outcome{{Findings: []check.Finding{{Remedy: shared}, {Remedy: shared}}}}}
+	grant := check.Finding{Result: check.Skipped, Remedy: shared}
+	report := check.Report{Outcomes: []check.Outcome{{Findings: []check.Finding{{Result: check.Failed, Remedy: shared}, {Result: check.Failed, Remedy: shared}, grant}}}}
 	a.check(report)
-	for _, f := range report.Outcomes[0].Findings {
-		if f.Remedy[0] != "kubectl --context prod version" {
-			t.Error(f.Remedy)
+	for i, want := range []string{"kubectl --context prod version", "kubectl --context prod version", "kubectl version"} {
+		if got := report.Outcomes[0].Findings[i].Remedy[0]; got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
 		}
 	}
-	note := func() explain.Note { return explain.Note{Remedy: []string{"kubectl version"}} }
-	explained := explain.Report{Notes: []explain.Note{note()}, Pods: []explain.Pod{{Notes: []explain.Note{note()}, Called: &explain.Called{Remedy: note().Remedy}, Running: &explain.Running{Unread: new(note()), Remedy: "kubectl version"}}}}
+	explained := explain.Report{Notes: []explain.Note{{Remedy: shared}}, Pods: []explain.Pod{{}, {Running: &explain.Running{}}, {Running: &explain.Running{Remedy: "kubectl version"}}}}
 	a.explain(explained)
-	p := explained.Pods[0]
-	for _, got := range []string{explained.Notes[0].Remedy[0], p.Notes[0].Remedy[0], p.Called.Remedy[0], p.Running.Unread.Remedy[0], p.Running.Remedy} {
-		if got != "kubectl --context prod version" {
-			t.Error(got)
-		}
+	if got := explained.Pods[2].Running.Remedy + explained.Pods[1].Running.Remedy + explained.Notes[0].Remedy[0]; got != "kubectl --context prod versionkubectl version" {
+		t.Error(got)
 	}
 	where := installation{namespace: "sidecars", selector: "a=b,c in (d)", context: "prod"}
 	if got := where.args(); got != " -n sidecars -l 'a=b,c in (d)' --context prod" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,8 +23,6 @@ type chainKind struct {
 	// versions are those in which an API server may have it, the newest first.
 	versions []string
 	read     func([]byte) error
-	// unread is called where a right is missing. It may be nil.
-	unread func()
 }
 
 // policyVersions are those of MutatingAdmissionPolicies, which Kubernetes has since 1.32: v1beta1
@@ -33,28 +32,43 @@ var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
 // readChain reads the cluster's webhook configurations and policies with the user's own rights.
 // Notes say what could not be read.
 func readChain(ctx context.Context, client dynamic.Interface) (all chain.Objects, notes []explain.Note, err error) {
-	all.UnreadBindings = map[chain.Phase]bool{}
-	unread := func(phase chain.Phase) func() { return func() { all.UnreadBindings[phase] = true } }
+	var denied error
 	for _, kind := range []chainKind{
-		{"mutatingadmissionpolicies", policyVersions, items(&all.MutatingPolicies), nil},
-		{"mutatingadmissionpolicybindings", policyVersions, items(&all.MutatingBindings), unread(chain.MutatingPolicies)},
-		{"mutatingwebhookconfigurations", []string{"v1"}, items(&all.Mutating), nil},
-		{"validatingadmissionpolicies", []string{"v1"}, items(&all.ValidatingPolicies), nil},
-		{"validatingadmissionpolicybindings", []string{"v1"}, items(&all.ValidatingBindings), unread(chain.ValidatingPolicies)},
-		{"validatingwebhookconfigurations", []string{"v1"}, items(&all.Validating), nil},
+		{"mutatingadmissionpolicies", policyVersions, items(&all.MutatingPolicies)},
+		{chain.MutatingBindings, policyVersions, items(&all.MutatingBindings)},
+		{"mutatingwebhookconfigurations", []string{"v1"}, items(&all.Mutating)},
+		{"validatingadmissionpolicies", []string{"v1"}, items(&all.ValidatingPolicies)},
+		{chain.ValidatingBindings, []string{"v1"}, items(&all.ValidatingBindings)},
+		{"validatingwebhookconfigurations", []string{"v1"}, items(&all.Validating)},
 	} {
 		err := kind.list(ctx, client)
 		switch {
 		case apierrors.IsForbidden(err):
-			notes = append(notes, lacking(fmt.Sprintf("the chain lacks all %s: ", kind.resource), err))
-			if kind.unread != nil {
-				kind.unread()
-			}
+			all.Unread, denied = append(all.Unread, kind.resource), err
 		case err != nil:
 			return all, notes, fmt.Errorf("reading %s: %w", kind.resource, err)
 		}
 	}
+	if denied != nil {
+		notes = append(notes, lackingChain(all.Unread, denied))
+	}
 	return all, notes, nil
+}
+
+// lackingChain returns the note about resources that the user may not list.
+func lackingChain(resources []string, denied error) explain.Note {
+	lacks := "the chain lacks all " + strings.Join(resources, ", ") + ": "
+	if !lacksRight(denied) {
+		return lacking(lacks, denied)
+	}
+	var qualified []string
+	for _, r := range resources {
+		qualified = append(qualified, r+"."+admissionv1.GroupName)
+	}
+	return explain.Note{Says: lacks + "you lack the right to list them. Who may grant it:", Remedy: []string{
+		"kubectl create clusterrole pillion-chain --verb=list --resource=" + strings.Join(qualified, ","),
+		"kubectl create clusterrolebinding pillion-chain --clusterrole=pillion-chain " + deniedTo(denied),
+	}}
 }
 
 // list reads the objects in the newest version that the API server has. There are none where it

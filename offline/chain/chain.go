@@ -20,9 +20,15 @@ type Objects struct {
 	ValidatingPolicies []admissionv1.ValidatingAdmissionPolicy
 	ValidatingBindings []admissionv1.ValidatingAdmissionPolicyBinding
 	Validating         []admissionv1.ValidatingWebhookConfiguration
-	// UnreadBindings are the phases of policies whose bindings could not be read.
-	UnreadBindings map[Phase]bool
+	// Unread are the resources that could not be read.
+	Unread []string
 }
+
+// The resources of bindings.
+const (
+	MutatingBindings   = "mutatingadmissionpolicybindings"
+	ValidatingBindings = "validatingadmissionpolicybindings"
+)
 
 // Phase is a part of the way of a pod through an API server. Phases come in this order.
 type Phase string
@@ -75,6 +81,8 @@ type Chain struct {
 	Links []Link `json:"links"`
 	// Notes say what cannot be known.
 	Notes []string `json:"notes"`
+	// Unread are the resources that could not be read, so that links may be missing.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // Input is a pod that is created.
@@ -111,7 +119,7 @@ func Of(in Input) (Chain, error) {
 	b.mutatingWebhooks(before, after)
 	b.validatingPolicies(after)
 	b.validatingWebhooks(after)
-	c := Chain{Links: append([]Link{}, b.links...), Notes: []string{}}
+	c := Chain{Links: append([]Link{}, b.links...), Notes: []string{}, Unread: in.Unread}
 	b.sees(c.Links)
 	c.Notes = append(c.Notes, b.notes(c.Links)...)
 	return c, nil
@@ -135,7 +143,7 @@ func (b *builder) mutatingPolicies(j *judge) {
 			}
 		}
 		l := Link{Phase: MutatingPolicies, Configuration: "MutatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy), Again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy}
-		l.Meets, l.Why, _ = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, b.UnreadBindings[MutatingPolicies]})
+		l.Meets, l.Why, _ = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, slices.Contains(b.Unread, MutatingBindings)})
 		b.add(l)
 	}
 }
@@ -150,7 +158,7 @@ func (b *builder) validatingPolicies(j *judge) {
 			}
 		}
 		l := Link{Phase: ValidatingPolicies, Configuration: "ValidatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy)}
-		l.Meets, l.Why, l.Actions = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, b.UnreadBindings[ValidatingPolicies]})
+		l.Meets, l.Why, l.Actions = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, slices.Contains(b.Unread, ValidatingBindings)})
 		b.add(l)
 	}
 }

@@ -164,7 +164,9 @@ func TestAPolicyDependsOnWhatIsNotRead(t *testing.T) {
 				in.MutatingBindings = []admissionv1.MutatingAdmissionPolicyBinding{read[admissionv1.MutatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
 				in.ValidatingBindings = []admissionv1.ValidatingAdmissionPolicyBinding{read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
 			}
-			in.UnreadBindings = map[chain.Phase]bool{chain.MutatingPolicies: c.unread, chain.ValidatingPolicies: c.unread}
+			if c.unread {
+				in.Unread = []string{chain.MutatingBindings, chain.ValidatingBindings}
+			}
 			found, err := chain.Of(in)
 			if err != nil || len(found.Links) != 2 {
 				t.Fatalf("%v %+v", err, found)

@@ -38,7 +38,11 @@ func chainText(l *layout, c chain.Chain) {
 	}
 	if number == 0 {
 		l.heading("Webhooks and policies that the pod meets")
-		l.text(2, "none that the API shows", plain)
+		none := "none that the API shows"
+		if len(c.Unread) > 0 {
+			none = "none of those that you may read"
+		}
+		l.text(2, none, plain)
 	}
 	if others > 0 {
 		more := map[bool]string{true: "1 more is", false: fmt.Sprintf("%d more are", others)}[others == 1]

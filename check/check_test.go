@@ -439,6 +439,17 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 	}
 }
 
+func TestAReplicaThatDoesNotAnswerIsNotFoundSound(t *testing.T) {
+	f := sound(t)
+	f.Replicas.Value = []Replica{{Name: "a", Missing: "no answer"}, {Name: "b", Missing: "no answer"}}
+	r := Run(All(), f)
+	for _, name := range []string{"versions", "caches", "ca-bundles", "certificates", "proof"} {
+		if o := find(t, r, name); o.Result != Skipped || !strings.Contains(o.text(), "no replica answers") {
+			t.Errorf("%s: %s %s", name, o.Result, o.text())
+		}
+	}
+}
+
 // A user without a right is told once how to get it, not by each check that needs it.
 func TestTheSameCommandsStandOnce(t *testing.T) {
 	f := sound(t)

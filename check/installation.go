@@ -121,13 +121,20 @@ func serviceLeads(f *Facts, s Settings) ([]Finding, error) {
 	return []Finding{failed(fmt.Sprintf("Service %s has no port 443, which API servers call", s.Service), s.restore()...)}, nil
 }
 
-// replicas returns the replicas; an error if there is none to ask.
+// replicas returns the replicas that answer; an error if there is none.
 func replicas(f *Facts) ([]Replica, error) {
 	all, err := f.Replicas.get()
-	if err == nil && len(all) == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
 		return nil, Nothing("not looked at: no replica runs that could be asked")
 	}
-	return all, err
+	answering := slices.DeleteFunc(slices.Clone(all), func(r Replica) bool { return !r.Answers })
+	if len(answering) == 0 {
+		return nil, Nothing("not looked at: no replica answers")
+	}
+	return answering, nil
 }
 
 func replicasReady(f *Facts, s Settings) ([]Finding, error) {

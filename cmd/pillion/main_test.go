@@ -74,7 +74,7 @@ func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
 		}
 	}
 	setKubeconfig(t, "http://127.0.0.1:1")
-	for _, command := range []string{"explain pod/web", "params fluent-bit --cluster", "inject --cluster -f -"} {
+	for _, command := range []string{"explain pod/web", "params fluent-bit --cluster", "inject --cluster -f -", "status", "certs list"} {
 		code, errs := runLine(t, pod(""), command)
 		if code != exitError || !strings.Contains(errs, "the API server http://127.0.0.1:1 does not answer (kubectl cluster-info; --context and --kubeconfig choose another)") {
 			t.Errorf("%s: exit %d, %s", command, code, errs)

@@ -120,6 +120,10 @@ func (i *installation) open(ctx context.Context, w io.Writer) (clientset.Interfa
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client: %w", err)
 	}
+	_, err = readKubeVersion(ctx, client.ServerVersion)
+	if err := answering(config.Host, err); err != nil {
+		return nil, nil, err
+	}
 	if len(i.urls) == 0 {
 		replicas, err := podsOf(ctx, w, client, i.namespace, i.selector)
 		return client, replicas, err

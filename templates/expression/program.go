@@ -3,10 +3,13 @@ package expression
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -15,8 +18,13 @@ import (
 
 // program is an expression as it is evaluated.
 type program struct {
-	// steps counts what it costs, as the planner has it do.
-	steps *interpreter.ObservableInterpretable
+	steps interpreter.InterpretableV2
+	// counted is the same as steps, if what an evaluation costs is counted. It is nil where it is
+	// known before: price.
+	counted *interpreter.ObservableInterpretable
+	price   uint64
+	// loops says that it goes over something. Only a loop asks whether its time is up.
+	loops bool
 }
 
 // planner makes programs. All programs share what it has. A program of [cel.Env.Program]
@@ -25,6 +33,8 @@ type program struct {
 type planner struct {
 	interpreter interpreter.Interpreter
 	options     []interpreter.PlannerOption
+	// counting has a program count what it costs.
+	counting interpreter.PlannerOption
 }
 
 var sharedPlanner = sync.OnceValue(func() *planner {
@@ -58,8 +68,8 @@ func newPlanner() (*planner, error) {
 		options: []interpreter.PlannerOption{
 			interpreter.CustomDecoratorV2(withoutNeed), interpreter.InterruptableEval(), interpreter.Optimize(),
 			interpreter.CompileRegexConstants(library.FindRegexOptimization, library.FindAllRegexOptimization, interpreter.MatchesRegexOptimization),
-			interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
 		},
+		counting: interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
 	}, nil
 }
 
@@ -76,22 +86,95 @@ func costTracker(env *cel.Env) (*interpreter.CostTracker, error) {
 	return made, err
 }
 
-// plan makes the program of a checked expression.
+// plan makes the program of a checked expression. To count takes longer than to evaluate, so a
+// program counts only where its cost depends on the pod.
 func (p *planner) plan(checked *celast.AST) (*program, error) {
-	made, err := p.interpreter.NewInterpretable(checked, p.options...)
+	price, known := priceOf(checked.Expr())
+	options := p.options
+	if !known {
+		options = append(slices.Clip(options), p.counting)
+	}
+	steps, err := p.interpreter.NewInterpretable(checked, options...)
 	if err != nil {
 		return nil, err
 	}
-	steps, ok := made.(*interpreter.ObservableInterpretable)
-	if !ok {
-		return nil, fmt.Errorf("the program is a %T, which does not count its cost", made)
+	counted, counts := steps.(*interpreter.ObservableInterpretable)
+	if counts == known {
+		return nil, fmt.Errorf("the program is a %T; it counts its cost: %t", steps, counts)
 	}
-	return &program{steps}, nil
+	return &program{steps: steps, counted: counted, price: price, loops: loops(checked.Expr())}, nil
+}
+
+// prices are what operators and functions cost at most that look at no more than one of their
+// values, whatever its size.
+var prices = map[string]uint64{
+	// They only choose.
+	operators.LogicalAnd: 0, operators.LogicalOr: 0, operators.Conditional: 0, "or": 0, "orValue": 0,
+	// Steps. One that goes on from the value of a call costs 2.
+	operators.Index: 2, operators.OptIndex: 2, operators.OptSelect: 2,
+	operators.LogicalNot: 1, "dyn": 1, "size": 1, "hasValue": 1, "value": 1, "optional.of": 1, "optional.none": 1, "optional.ofNonZeroValue": 1,
+}
+
+// priceOf returns what an expression costs at most, in CEL's unit, and whether that is known
+// before it is evaluated: it steps to values of the pod, compares them with words that it spells
+// out, and chooses, but goes over nothing and makes nothing out of what it finds.
+func priceOf(x celast.Expr) (price uint64, known bool) {
+	switch x.Kind() {
+	case celast.LiteralKind:
+		return textCost(x.AsLiteral()), true
+	case celast.IdentKind:
+		price = 1
+	case celast.SelectKind:
+		price = 2
+	case celast.ListKind:
+		price = common.ListCreateBaseCost
+	case celast.MapKind:
+		price = common.MapCreateBaseCost
+	case celast.CallKind:
+		call := x.AsCall()
+		if price, known = prices[call.FunctionName()]; !known {
+			if !isComparison(call.FunctionName()) || !slices.ContainsFunc(call.Args(), isWord) {
+				return 0, false
+			}
+			price = 1
+		}
+	default:
+		return 0, false
+	}
+	for _, child := range childrenOf(x) {
+		more, known := priceOf(child)
+		if !known {
+			return 0, false
+		}
+		price += more
+	}
+	return price, true
+}
+
+func isComparison(function string) bool {
+	return function == operators.Equals || function == operators.NotEquals
+}
+
+// isWord reports whether an expression is a literal.
+func isWord(x celast.Expr) bool { return x.Kind() == celast.LiteralKind }
+
+// loops reports whether an expression goes over something. What a macro such as optMap goes over
+// is an empty list: it only binds a name.
+func loops(root celast.Expr) bool {
+	found := false
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
+		if x.Kind() == celast.ComprehensionKind {
+			over := x.AsComprehension().IterRange()
+			found = found || over.Kind() != celast.ListKind || over.AsList().Size() > 0
+		}
+	}))
+	return found
 }
 
 // run evaluates the program. It returns the value or why there is none, and in both cases
 // what the evaluation cost.
 func (p *program) run(ctx context.Context, names interpreter.Activation) (v ref.Val, cost uint64, err error) {
+	cost = p.price
 	var tracker *interpreter.CostTracker
 	defer func() {
 		if tracker != nil {
@@ -110,14 +193,20 @@ func (p *program) run(ctx context.Context, names interpreter.Activation) (v ref.
 		return nil, 0, err
 	}
 	defer frame.Close()
-	if err := frame.SetContext(ctx, checkEvery); err != nil {
-		return nil, 0, err
+	if p.loops { // the library makes a context of this one, which costs as much as a short evaluation
+		if err := frame.SetContext(ctx, checkEvery); err != nil {
+			return nil, 0, err
+		}
 	}
-	v = p.steps.ObserveExec(frame, func(state any) { tracker, _ = state.(*interpreter.CostTracker) })
+	if p.counted != nil {
+		v = p.counted.ObserveExec(frame, func(state any) { tracker, _ = state.(*interpreter.CostTracker) })
+	} else {
+		v = p.steps.Exec(frame)
+	}
 	if failed, ok := v.(*types.Err); ok {
-		return nil, 0, failed
+		return nil, cost, failed
 	}
-	return v, 0, nil
+	return v, cost, nil
 }
 
 // withoutNeed has or() and orValue() of an optional evaluate their argument only where the

@@ -252,16 +252,22 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	if err := r.pay(cost, e.Place); err != nil {
 		return nil, err
 	}
+	if err != nil {
+		return nil, r.unevaluated(e, err)
+	}
+	return v, nil
+}
+
+// unevaluated returns the run's error for an evaluation that failed.
+func (r *Run) unevaluated(e *Expression, err error) error {
 	var cancelled interpreter.EvalCancelledError
 	switch {
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
-		return nil, r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxCost))
+		return r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxCost))
 	case errors.Is(err, errTooLarge):
-		return nil, r.tooExpensive(e.Place, show.Plain(err.Error()))
-	case err != nil:
-		return nil, &Error{Place: e.Place, Message: show.Plain(e.explain(err))}
+		return r.tooExpensive(e.Place, show.Plain(err.Error()))
 	}
-	return v, nil
+	return &Error{Place: e.Place, Message: show.Plain(e.explain(err))}
 }
 
 // Condition evaluates an expression that gives a boolean. Its error is an *Error.

@@ -2,9 +2,7 @@ package podschema
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
-	"sync"
 )
 
 // fixed are the defaults that the API gives fields of a pod, and the zero
@@ -94,26 +92,20 @@ var derived = map[string]func(object map[string]any) any{
 	"spec.volumes[].emptyDir":           onlySource,
 }
 
-type field struct {
-	object *Type
-	name   string
+// giveDefault gives a field its default.
+func giveDefault(pod *Type, path string, value func(object map[string]any) any) {
+	object, name := fieldAt(pod, path)
+	if object.means.defaults == nil {
+		object.means.defaults = map[string]func(map[string]any) any{}
+	}
+	object.means.defaults[name] = value
 }
 
-var defaults = sync.OnceValue(func() map[field]func(map[string]any) any {
-	table := make(map[field]func(map[string]any) any, len(fixed)+len(derived))
-	for path, value := range fixed {
-		table[fieldAt(path)] = func(map[string]any) any { return value }
-	}
-	for path, value := range derived {
-		table[fieldAt(path)] = value
-	}
-	return table
-})
-
-func fieldAt(path string) field {
+// fieldAt returns the object and the name of the field at a path of the schema.
+func fieldAt(pod *Type, path string) (object *Type, name string) {
+	typeAt(pod, path) // panics if there is none
 	i := strings.LastIndexByte(path, '.')
-	At(path)
-	return field{object: At(path[:i]), name: path[i+1:]}
+	return typeAt(pod, path[:i]), path[i+1:]
 }
 
 // WithDefaults returns a pod with the API's defaults in the fields that its author left out, as
@@ -122,15 +114,6 @@ func WithDefaults(pod map[string]any) map[string]any {
 	filled, _ := withDefaults(Pod(), pod).(map[string]any)
 	return filled
 }
-
-// byObject has the names of the fields with a default, by the type of the object around them.
-var byObject = sync.OnceValue(func() map[*Type][]string {
-	all := map[*Type][]string{}
-	for f := range defaults() {
-		all[f.object] = append(all[f.object], f.name)
-	}
-	return all
-})
 
 func withDefaults(t *Type, v any) any {
 	if t == nil {
@@ -142,16 +125,16 @@ func withDefaults(t *Type, v any) any {
 		for name, value := range v {
 			filled[name] = withDefaults(t.Child(name), value)
 		}
-		for _, name := range byObject()[t] {
+		for name, byDefault := range t.means.defaults {
 			if filled[name] != nil {
 				continue
 			}
-			if value := defaults()[field{t, name}](v); value != nil {
+			if value := byDefault(v); value != nil {
 				filled[name] = value
 			}
 		}
 		if resources, ok := filled["resources"].(map[string]any); ok && t.IsContainer() {
-			filled["resources"] = withImpliedRequests(known().resources, resources)
+			filled["resources"] = withImpliedRequests(t.Child("resources"), resources)
 		}
 		return filled
 	case []any:
@@ -167,28 +150,23 @@ func withDefaults(t *Type, v any) any {
 // IsDefault reports whether object, of type t, holds in a field that is there
 // what the API would put there, or what it does not tell from absent.
 func IsDefault(t *Type, name string, object map[string]any) bool {
-	ft, value := t.Child(name), object[name]
-	if t == nil || ft == nil || t.Kind() == Map {
-		return false
-	}
-	if d, ok := defaults()[field{t, name}]; ok {
-		if want := d(object); want != nil && Equal(ft, want, value) {
-			return true
-		}
-	}
-	return IsEmpty(ft, name, value)
+	return WouldBeDefault(t, object, name, object[name])
 }
 
 // WouldBeDefault reports whether value in that field of the object would say what
 // its absence says.
 func WouldBeDefault(t *Type, object map[string]any, name string, value any) bool {
-	if _, ok := defaults()[field{t, name}]; !ok {
-		ft := t.Child(name)
-		return t != nil && ft != nil && t.Kind() != Map && IsEmpty(ft, name, value)
+	ft := t.Child(name)
+	if t == nil || ft == nil || t.Kind() == Map {
+		return false
 	}
-	object = maps.Clone(object)
-	object[name] = value
-	return IsDefault(t, name, object)
+	// No default depends on the field itself.
+	if d, ok := t.means.defaults[name]; ok {
+		if want := d(object); want != nil && Equal(ft, want, value) {
+			return true
+		}
+	}
+	return IsEmpty(ft, name, value)
 }
 
 // IsEmpty reports whether the API drops the value when it writes a pod.

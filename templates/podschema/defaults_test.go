@@ -134,30 +134,30 @@ func takePodRequests(t *testing.T, given, defaulted map[string]any) {
 func TestEveryDefaultOfTheTableIsOneOfKubernetes(t *testing.T) {
 	// These are written even if nobody set them.
 	found := map[string]bool{
-		fieldKey(fieldAt("spec.containers[].resources")):                                true,
-		fieldKey(fieldAt("spec.containers[].env[].valueFrom.resourceFieldRef.divisor")): true,
+		fieldKey(fieldAt(Pod(), "spec.containers[].resources")):                                true,
+		fieldKey(fieldAt(Pod(), "spec.containers[].env[].valueFrom.resourceFieldRef.divisor")): true,
 	}
 	eachVersion(t, func(t *testing.T, r recorded) {
 		for _, path := range r.Dropped {
-			found[fieldKey(fieldAt(path))] = true
+			found[fieldKey(fieldAt(Pod(), path))] = true
 		}
 		for _, p := range r.Pods {
 			added(Pod(), p.Given, p.Defaulted, found)
 		}
 	})
 	for _, path := range slices.Sorted(maps.Keys(fixed)) {
-		if !found[fieldKey(fieldAt(path))] {
+		if !found[fieldKey(fieldAt(Pod(), path))] {
 			t.Errorf("%s: no version of Kubernetes gives it a default", path)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(derived)) {
-		if !found[fieldKey(fieldAt(path))] {
+		if !found[fieldKey(fieldAt(Pod(), path))] {
 			t.Errorf("%s: no version of Kubernetes gives it a default", path)
 		}
 	}
 }
 
-func fieldKey(f field) string { return fmt.Sprintf("%p %s", f.object, f.name) }
+func fieldKey(object *Type, name string) string { return fmt.Sprintf("%p %s", object, name) }
 
 // added notes the fields that are in defaulted and not in given.
 func added(t *Type, given, defaulted any, found map[string]bool) {
@@ -166,7 +166,7 @@ func added(t *Type, given, defaulted any, found map[string]bool) {
 		g := objectOf(given)
 		for name, v := range d {
 			if g[name] == nil {
-				found[fieldKey(field{t, name})] = true
+				found[fieldKey(t, name)] = true
 			}
 			if ft := t.Child(name); ft != nil {
 				added(ft, g[name], v, found)
@@ -185,16 +185,16 @@ func added(t *Type, given, defaulted any, found map[string]bool) {
 func TestZeroValuesThatTheAPIServerLeavesOutAreDefaults(t *testing.T) {
 	eachVersion(t, func(t *testing.T, r recorded) {
 		for _, path := range r.Dropped {
-			f := fieldAt(path)
-			ft := f.object.Child(f.name)
+			object, name := fieldAt(Pod(), path)
+			ft := object.Child(name)
 			zero := any(json.Number("0"))
 			if ft.Scalar() == Boolean {
 				zero = false
 			}
-			if d, ok := defaults()[f]; ok && text(d(nil)) != text(zero) {
+			if d, ok := object.means.defaults[name]; ok && text(d(nil)) != text(zero) {
 				continue // zero means the default there
 			}
-			if !IsDefault(f.object, f.name, map[string]any{f.name: zero}) {
+			if !IsDefault(object, name, map[string]any{name: zero}) {
 				t.Errorf("%s: %s is left out by the API server, and a value here", path, text(zero))
 			}
 		}

@@ -14,8 +14,9 @@ import (
 // t: absent fields are their defaults, quantities are numbers, null and empty
 // are absent, sets have no order.
 func Equal(t *Type, a, b any) bool {
-	if x, ok := a.(string); ok {
-		if y, ok := b.(string); ok && x == y {
+	switch a.(type) {
+	case string, json.Number, bool:
+		if a == b {
 			return true
 		}
 	}
@@ -50,7 +51,7 @@ func appendCanonical(b []byte, t *Type, v any) []byte {
 func appendScalar(b []byte, t *Type, v any) []byte {
 	// A port may be a name or a number, and "80" is not 80; every other scalar
 	// that may be either is a quantity or a time.
-	if t != nil && t.Kind() == Scalar && t.Scalar() == Untyped && t != known().intOrString {
+	if t != nil && t.Kind() == Scalar && t.Scalar() == Untyped && !t.means.intOrString {
 		if q, ok := Quantity(v); ok {
 			return append(b, q...)
 		}
@@ -115,7 +116,7 @@ func appendList(b []byte, t *Type, v []any) []byte {
 
 // withImpliedRequests adds the requests that the API derives from limits.
 func withImpliedRequests(t *Type, v map[string]any) map[string]any {
-	if t == nil || t != known().resources {
+	if t == nil || !t.means.resources {
 		return v
 	}
 	limits, ok := v["limits"].(map[string]any)

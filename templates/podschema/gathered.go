@@ -1,10 +1,5 @@
 package podschema
 
-import (
-	"strings"
-	"sync"
-)
-
 // Gathered has lists, by their paths, that the API declares atomic, but whose items are
 // independent of each other and of their order, so that absent ones are appended,
 // with what names an item ("": all of it). Options and sysctls have a name: two of
@@ -24,19 +19,4 @@ var Gathered = map[string]string{
 }
 
 // Gathers reports whether t is one of the [Gathered] lists.
-func (t *Type) Gathers() bool { return gathered()[t] }
-
-var gathered = sync.OnceValue(func() map[*Type]bool {
-	types := map[*Type]bool{}
-	for path := range Gathered {
-		t := Pod()
-		for step := range strings.SplitSeq(path, ".") {
-			name, item := strings.CutSuffix(step, "[]")
-			if t, _ = t.Field(name); item {
-				t = t.Elem()
-			}
-		}
-		types[t] = true
-	}
-	return types
-})
+func (t *Type) Gathers() bool { return t != nil && t.means.gathers }

@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 )
 
-// meanings is what the schema does not say about a pod's types, by the types
-// that the paths below lead to.
-type meanings struct {
-	sets   map[*Type]string // atomic lists that gather, and the field that names an item ("": all of it)
-	values map[*Type]bool
-	unions map[*Type][]string
-
-	container, resources, intOrString *Type
+// meaning is what the schema does not say about a type.
+type meaning struct {
+	// container, resources and intOrString tell three types: a container of a pod, what it asks
+	// for, and a port that is a number or a name.
+	container, resources, intOrString bool
+	// value: it is compared and replaced as a whole.
+	value bool
+	// gathers: it is one of the [Gathered] lists. Keys has the field that names an item, and is
+	// nil where all of the item does.
+	gathers bool
+	keys    []Key
+	// unions are the fields of which at most one may be set.
+	unions []string
+	// defaults are those of the fields that have one, for the object around the field.
+	defaults map[string]func(object map[string]any) any
 }
 
 // Parts of these make no sense beside parts of another one: an environment
@@ -38,29 +44,37 @@ var unionPaths = map[string][]string{
 	"spec.containers[].lifecycle.postStart": {"exec", "httpGet", "sleep", "tcpSocket"},
 }
 
-var known = sync.OnceValue(func() *meanings {
-	m := &meanings{
-		sets: map[*Type]string{}, values: map[*Type]bool{}, unions: map[*Type][]string{},
-		container: At("spec.containers[]"), resources: At("spec.containers[].resources"),
-		intOrString: At("spec.containers[].livenessProbe.httpGet.port"),
-	}
+// giveMeaning gives each type of a pod its meaning.
+func giveMeaning(pod *Type) {
+	typeAt(pod, "spec.containers[]").means.container = true
+	typeAt(pod, "spec.containers[].resources").means.resources = true
+	typeAt(pod, "spec.containers[].livenessProbe.httpGet.port").means.intOrString = true
 	for path, name := range Gathered {
-		m.sets[At(path)] = name
+		t := typeAt(pod, path)
+		if t.means.gathers = true; name != "" {
+			t.means.keys = []Key{{Name: name}}
+		}
 	}
 	for _, path := range valuePaths {
-		m.values[At(path)] = true
+		typeAt(pod, path).means.value = true
 	}
 	for path, fields := range unionPaths {
-		m.unions[At(path)] = fields
+		typeAt(pod, path).means.unions = fields
 	}
-	return m
-})
+	for path, value := range fixed {
+		giveDefault(pod, path, func(map[string]any) any { return value })
+	}
+	for path, value := range derived {
+		giveDefault(pod, path, value)
+	}
+}
 
 // At returns the type at a path of the schema such as spec.containers[].env[].
 // It panics for a path that the schema does not have: the path is a constant of
 // the program.
-func At(path string) *Type {
-	t := Pod()
+func At(path string) *Type { return typeAt(Pod(), path) }
+
+func typeAt(t *Type, path string) *Type {
 	for step := range strings.SplitSeq(path, ".") {
 		name, item := strings.CutSuffix(step, "[]")
 		field, ok := t.Field(name)
@@ -88,16 +102,21 @@ func (t *Type) Child(name string) *Type {
 
 // Unions returns the fields of t of which at most one may be set, such as the
 // handlers of a probe. The caller must not change the slice.
-func (t *Type) Unions() []string { return known().unions[t] }
+func (t *Type) Unions() []string {
+	if t == nil {
+		return nil
+	}
+	return t.means.unions
+}
 
 // IsContainer reports whether t is a container of a pod's containers or
 // initContainers.
-func (t *Type) IsContainer() bool { return t != nil && t == known().container }
+func (t *Type) IsContainer() bool { return t != nil && t.means.container }
 
 // IsValue reports whether a value of type t is compared and replaced as a
 // whole. Fields that this build does not know are.
 func (t *Type) IsValue() bool {
-	if t == nil || known().values[t] {
+	if t == nil || t.means.value {
 		return true
 	}
 	switch t.kind {
@@ -115,7 +134,7 @@ func (t *Type) IsValue() bool {
 
 // IsOneAddition reports whether t, where a pod has none, is added as one value
 // rather than as the sum of its parts: values, and objects with a union.
-func (t *Type) IsOneAddition() bool { return t.IsValue() || known().unions[t] != nil }
+func (t *Type) IsOneAddition() bool { return t.IsValue() || t.means.unions != nil }
 
 // Identity says how the items of a list are told apart: by key fields, or, in a
 // set, by their whole value.
@@ -129,10 +148,8 @@ func (t *Type) Identity() (Identity, bool) {
 	if t == nil || t.kind != List {
 		return Identity{}, false
 	}
-	if name, ok := known().sets[t]; ok && name != "" {
-		return Identity{Keys: []Key{{Name: name}}, Elem: t.elem}, true
-	} else if ok || t.set {
-		return Identity{Elem: t.elem}, true
+	if t.means.gathers || t.set {
+		return Identity{Keys: t.means.keys, Elem: t.elem}, true
 	}
 	return Identity{Keys: t.keys, Elem: t.elem}, len(t.keys) > 0
 }
@@ -237,5 +254,5 @@ func keyText(k Key, v any) (string, bool) {
 // value: the API declares the struct atomic, or its parts make no sense beside
 // parts of another. It is false for types that this build does not know (nil).
 func (t *Type) IsWhole() bool {
-	return t != nil && (t.kind == Struct && t.atomic || known().values[t])
+	return t != nil && (t.kind == Struct && t.atomic || t.means.value)
 }

@@ -61,6 +61,7 @@ type Type struct {
 	keys   []Key
 	set    bool
 	atomic bool
+	means  meaning
 }
 
 // Kind returns what a value of this type looks like.
@@ -126,6 +127,7 @@ var pod = sync.OnceValue(func() *Type {
 	if err != nil {
 		panic(fmt.Sprintf("podschema: reading the embedded schema of a pod: %v", err))
 	}
+	giveMeaning(types[0])
 	return types[0]
 })
 

@@ -350,13 +350,13 @@ func (w *way) apply(rec record.Record) error {
 		w.out.Effects, w.out.Kept = w.planned.Effects(), w.planned.Kept()
 	}
 	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
-	w.injected()
+	w.injected(result.Templates)
 	return nil
 }
 
-// injected notes the outcome of each template that was rendered.
-func (w *way) injected() {
-	traced := w.planned.Templates()
+// injected notes the outcome of each template that was rendered. Traced are those that the plan
+// gives something to the pod of.
+func (w *way) injected(traced []string) {
 	for _, name := range w.decision.Inject {
 		out, ok := w.rendered[name]
 		if !ok {

@@ -10,8 +10,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// annotate writes the record into the pod's annotation, and the labels beside it.
-func (a *run) annotate(written, came record.Record, plan merge.Plan, key string) error {
+// annotate writes the record into the pod's annotation, and the labels beside it. Templates are
+// those that the plan gives something to the pod of.
+func (a *run) annotate(written, came record.Record, plan merge.Plan, templates []string, key string) error {
 	metadata, ok := a.pod["metadata"].(map[string]any)
 	if !ok && a.pod["metadata"] != nil {
 		return malformed(plan, "metadata", a.pod["metadata"])
@@ -37,7 +38,7 @@ func (a *run) annotate(written, came record.Record, plan merge.Plan, key string)
 		}
 		return e
 	}
-	wanted := map[string]map[string]any{labels: written.Labels(plan.Templates()), annotations: {key: text}}
+	wanted := map[string]map[string]any{labels: written.Labels(templates), annotations: {key: text}}
 	at, all := (*location)(nil).field("metadata"), fields{now: a.pod}
 	if metadata == nil {
 		a.put(&all, "metadata", at, map[string]any{labels: wanted[labels], annotations: wanted[annotations]})

@@ -27,6 +27,8 @@ type Result struct {
 	Pod map[string]any
 	// Record is that of Pod.
 	Record record.Record
+	// Templates are those that the plan gives something to the pod of.
+	Templates []string
 	// Edits lead from the pod that came in to Pod, one after the other.
 	Edits []Edit
 	// Warnings are sentences about places that somebody changed since Pillion
@@ -74,10 +76,10 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 			written.Templates[f.Template] = f.Hash
 		}
 	}
-	if err := a.annotate(written, rec, plan, statusKey); err != nil {
+	if err := a.annotate(written, rec, plan, names, statusKey); err != nil {
 		return Result{}, err
 	}
-	return Result{Pod: a.pod, Record: written, Edits: a.edits, Warnings: a.warnings}, nil
+	return Result{Pod: a.pod, Record: written, Templates: names, Edits: a.edits, Warnings: a.warnings}, nil
 }
 
 // run is one application of a plan.

@@ -52,7 +52,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, release, malformed(http.StatusMethodNotAllowed, "method %s; allowed is POST", r.Method)
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, release, malformed(http.StatusUnsupportedMediaType, "content type %q; allowed is application/json", r.Header.Get("Content-Type"))
 	}
 	reader := &bodyReader{bodies: b, from: r.Body, declared: r.ContentLength, stop: http.NewResponseController(w).SetReadDeadline}
@@ -72,6 +72,15 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 		return nil, release, Malformed("reading the body: %v", err)
 	}
 	return body, release, nil
+}
+
+// isJSON reports whether a content type is that of JSON.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true // as API servers write it
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
 }
 
 // pooledBody is the size of the memory that bodies of ordinary reviews use one after the

@@ -2,10 +2,12 @@ package templates
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/nearest"
@@ -17,54 +19,54 @@ import (
 type fitting struct{ allowUnknownFields bool }
 
 // fit returns v as a value of the type t, which is nil for a field that this
-// build does not know. Nil leaves the field out. Its error says where in v.
-func (f fitting) fit(v any, t *podschema.Type, where string) (any, error) {
+// build does not know. Nil leaves the field out. Its error is a [*misfit].
+func (f fitting) fit(v any, t *podschema.Type) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
 	if t == nil {
-		return f.fitUnknown(v, where)
+		return f.fitUnknown(v)
 	}
 	switch t.Kind() {
 	case podschema.Struct, podschema.Map:
 		m, ok := v.(map[string]any)
 		if !ok {
-			return nil, mismatch(v, t, where)
+			return nil, &misfit{value: v, want: t}
 		}
-		return f.fitEntries(m, t, where)
+		return f.fitEntries(m, t)
 	case podschema.List:
 		l, ok := v.([]any)
 		if !ok {
-			return nil, mismatch(v, t, where)
+			return nil, &misfit{value: v, want: t}
 		}
-		return f.fitItems(l, t, where)
+		return f.fitItems(l, t)
 	}
-	return fitScalar(v, t, where)
+	return fitScalar(v, t)
 }
 
-func (f fitting) fitUnknown(v any, where string) (any, error) {
+func (f fitting) fitUnknown(v any) (any, error) {
 	switch v := v.(type) {
 	case map[string]any:
-		return f.fitEntries(v, nil, where)
+		return f.fitEntries(v, nil)
 	case []any:
-		return f.fitItems(v, nil, where)
+		return f.fitItems(v, nil)
 	}
 	return v, nil
 }
 
-func (f fitting) fitEntries(m map[string]any, t *podschema.Type, where string) (any, error) {
+func (f fitting) fitEntries(m map[string]any, t *podschema.Type) (any, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		value := m[key]
 		if directive.Is(key) {
-			return nil, fmt.Errorf("%sgives the key %s; no key of a value may begin with $", where, show.Value(key))
+			return nil, &misfit{gives: fmt.Sprintf("the key %s; no key of a value may begin with $", show.Value(key))}
 		}
 		elem, ok := entryType(t, key)
 		if !ok && !f.allowUnknownFields {
-			return nil, fmt.Errorf("%sgives the unknown field %s%s", where, show.Value(key), nearest.Hint(key, t.FieldNames()))
+			return nil, &misfit{gives: fmt.Sprintf("the unknown field %s%s", show.Value(key), nearest.Hint(key, t.FieldNames()))}
 		}
-		fitted, err := f.fit(value, elem, where+"in "+show.Value(key)+": ")
+		fitted, err := f.fit(value, elem)
 		if err != nil {
-			return nil, err
+			return nil, within(show.Value(key), err)
 		}
 		if fitted == nil {
 			delete(m, key)
@@ -87,16 +89,16 @@ func entryType(t *podschema.Type, key string) (*podschema.Type, bool) {
 	return t.Field(key)
 }
 
-func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error) {
+func (f fitting) fitItems(l []any, t *podschema.Type) (any, error) {
 	var elem *podschema.Type
 	if t != nil {
 		elem = t.Elem()
 	}
 	out := make([]any, 0, len(l))
 	for i, item := range l {
-		fitted, err := f.fit(item, elem, itemAt(where, i))
+		fitted, err := f.fit(item, elem)
 		if err != nil {
-			return nil, err
+			return nil, withinItem(i, err)
 		}
 		if fitted != nil {
 			out = append(out, fitted)
@@ -105,19 +107,17 @@ func (f fitting) fitItems(l []any, t *podschema.Type, where string) (any, error)
 	return out, nil
 }
 
-func itemAt(where string, i int) string { return fmt.Sprintf("%sin item %d: ", where, i) }
-
-func fitScalar(v any, t *podschema.Type, where string) (any, error) {
+func fitScalar(v any, t *podschema.Type) (any, error) {
 	switch native := v.(type) {
 	case map[string]any, []any:
-		return nil, mismatch(v, t, where)
+		return nil, &misfit{value: v, want: t}
 	case json.Number:
 		switch t.Scalar() {
 		case podschema.String:
 			return native.String(), nil
 		case podschema.Number:
 			if _, err := strconv.ParseInt(native.String(), 10, 64); err != nil {
-				return nil, fmt.Errorf("%sgives the number %s; want a whole number", where, show.Plain(native.String()))
+				return nil, &misfit{gives: fmt.Sprintf("the number %s; want a whole number", show.Plain(native.String()))}
 			}
 			return native, nil
 		case podschema.Untyped:
@@ -135,22 +135,40 @@ func fitScalar(v any, t *podschema.Type, where string) (any, error) {
 			return native, nil
 		}
 	}
-	return nil, mismatch(v, t, where)
+	return nil, &misfit{value: v, want: t}
 }
 
-func mismatch(v any, t *podschema.Type, where string) error {
-	return &misfit{value: v, want: t, where: where}
-}
-
-// misfit is a value of the wrong kind. Where says where in what an expression gives, and is
-// empty for all of it.
+// misfit is a value that a pod cannot have.
 type misfit struct {
+	// gives says what is wrong. It is empty for a value of the wrong kind.
+	gives string
+	// value is one of the wrong kind, and want the type that it should have.
 	value any
 	want  *podschema.Type
-	where string
+	// in has what the value is in, from the inside to the outside. It is empty for all of what
+	// an expression gives.
+	in []string
 }
+
+// within says of a misfit what it is in.
+func within(what string, err error) error {
+	var wrong *misfit
+	if errors.As(err, &wrong) {
+		wrong.in = append(wrong.in, what)
+	}
+	return err
+}
+
+func withinItem(i int, err error) error { return within("item "+strconv.Itoa(i), err) }
 
 // Error implements error.
 func (m *misfit) Error() string {
-	return fmt.Sprintf("%sgives %s; want %s", m.where, show.Kind(m.value), m.want.Words())
+	var b strings.Builder
+	for _, what := range slices.Backward(m.in) {
+		b.WriteString("in " + what + ": ")
+	}
+	if m.gives != "" {
+		return b.String() + "gives " + m.gives
+	}
+	return fmt.Sprintf("%sgives %s; want %s", b.String(), show.Kind(m.value), m.want.Words())
 }

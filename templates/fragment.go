@@ -168,7 +168,7 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 	_, isText := v.(string)
 	wrong := h.typ.Kind() != podschema.Scalar || !isText && h.typ.Scalar() == podschema.String
 	if !wrong {
-		fitted, err := fitScalar(v, h.typ, "")
+		fitted, err := fitScalar(v, h.typ)
 		if err == nil {
 			return &constant{at: h.at, value: fitted}
 		}

@@ -89,7 +89,7 @@ func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
 	if items, isList := v.([]any); isList && w.item {
 		return w.splice(r, items)
 	}
-	fitted, err := r.template.fitting().fit(v, w.typ, "")
+	fitted, err := r.template.fitting().fit(v, w.typ)
 	if err != nil {
 		return nil, w.failure(err)
 	}
@@ -99,9 +99,9 @@ func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
 func (w *whole) splice(r *renderer, items []any) (any, error) {
 	fitted := make(spliced, 0, len(items))
 	for i, item := range items {
-		v, err := r.template.fitting().fit(item, w.typ, itemAt("", i))
+		v, err := r.template.fitting().fit(item, w.typ)
 		if err != nil {
-			return nil, w.failure(err)
+			return nil, w.failure(withinItem(i, err))
 		}
 		if v != nil {
 			fitted = append(fitted, v)
@@ -114,8 +114,8 @@ func (w *whole) splice(r *renderer, items []any) (any, error) {
 func (w *whole) failure(err error) error {
 	message := err.Error()
 	var wrong *misfit
-	if errors.As(err, &wrong) {
-		message += w.expression.Form(wrong.value, wrong.want, wrong.where != "")
+	if errors.As(err, &wrong) && wrong.want != nil {
+		message += w.expression.Form(wrong.value, wrong.want, len(wrong.in) > 0)
 	}
 	return &failure{Place: w.expression.Place, message: show.Plain(message)}
 }

@@ -13,7 +13,12 @@ var (
 
 // pointerOf escapes path as RFC 6901 asks.
 func pointerOf(path []string) (string, error) {
+	size := 0
+	for _, segment := range path {
+		size += len("/") + len(segment)
+	}
 	var b strings.Builder
+	b.Grow(size)
 	for _, segment := range path {
 		if err := validText(segment); err != nil {
 			return "", fmt.Errorf("path: %w", err)
@@ -30,8 +35,8 @@ func pointerOf(path []string) (string, error) {
 // segments reads a pointer that pointerOf could have written.
 func segments(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
-	if strings.IndexByte(pointer, '~') >= 0 {
-		for i, segment := range path {
+	for i, segment := range path {
+		if strings.IndexByte(segment, '~') >= 0 {
 			path[i] = unescaper.Replace(segment)
 		}
 	}

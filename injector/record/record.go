@@ -129,7 +129,8 @@ func decodeTemplates(v any) (map[string]string, error) {
 	return hashes, nil
 }
 
-// texts has memory for records. They are never much larger than [MaxBytes].
+// texts has memory for records, and for values of which there is a digest. What is larger than
+// [MaxBytes] is not kept.
 var texts = sync.Pool{New: func() any { return new([]byte) }}
 
 // Encode returns the annotation's value. The same record gives the same bytes.

@@ -191,6 +191,8 @@ func toText(v ref.Val, source string, b *budget) (string, error) {
 		return "", err
 	}
 	switch native := native.(type) {
+	case string:
+		return native, nil
 	case nil:
 		return "", errors.New("is null or none inside a text" + textForm(source, "null"))
 	case []any, map[string]any:

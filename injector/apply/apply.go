@@ -86,14 +86,20 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 type run struct {
 	ctx context.Context
 	// known is what is known about values that never change.
-	known    facts.Stores
-	err      error // the context's, once it has ended: nothing counts any more
-	pod      map[string]any
+	known facts.Stores
+	err   error // the context's, once it has ended: nothing counts any more
+	pod   map[string]any
+	// aside: it is about what the plan puts somewhere as a whole. There is one edit for all of it
+	// already.
+	aside    bool
 	edits    []Edit
 	warnings []string
 }
 
 func (a *run) emit(op string, at *location, v any) {
+	if a.aside {
+		return
+	}
 	a.edits = append(a.edits, Edit{Op: op, Path: at.pointer(), Value: v})
 }
 

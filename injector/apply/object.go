@@ -179,7 +179,7 @@ func (a *run) anew(c *merge.Change, t *podschema.Type, was, wanted any) *record.
 	if _, ok := wanted.([]any); ok {
 		empty = []any{}
 	}
-	inner := &run{ctx: a.ctx, known: a.known}
+	inner := &run{ctx: a.ctx, known: a.known, aside: true}
 	inner.descend(t, c, was, wanted, empty, place, nil)
 	a.err = cmp.Or(a.err, inner.err)
 	return place

@@ -33,8 +33,10 @@ const (
 	limitFresh = time.Second
 	// limitForbidden is how long nothing is read after the right to do so was missing.
 	limitForbidden = time.Minute
-	// limitNamespaces bounds the answers that are kept.
+	// limitNamespaces bounds the answers that are kept, limitKept the size of each: decoded, it
+	// takes ten times as much.
 	limitNamespaces = 32
+	limitKept       = 16 << 10
 )
 
 // limitReader reads the LimitRanges and ResourceQuotas of namespaces.
@@ -92,9 +94,10 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 	defer cancel()
 	var ranges corev1.LimitRangeList
 	var quotas corev1.ResourceQuotaList
+	var size [2]int
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.decode(ctx, namespace, "limitranges", &ranges) })
-	group.Go(func() error { return l.decode(ctx, namespace, "resourcequotas", &quotas) })
+	group.Go(func() (err error) { size[0], err = l.decode(ctx, namespace, "limitranges", &ranges); return err })
+	group.Go(func() (err error) { size[1], err = l.decode(ctx, namespace, "resourcequotas", &quotas); return err })
 	err := group.Wait()
 	if err != nil {
 		l.log.Debug("the limits of a namespace could not be read for a preview", "namespace", namespace, "error", err)
@@ -106,6 +109,9 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 		return predict.Namespace{}
 	}
 	found := predict.Namespace{LimitRanges: ranges.Items, Quotas: quotas.Items}
+	if size[0]+size[1] > limitKept {
+		return found
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.known) >= limitNamespaces {
@@ -127,11 +133,11 @@ func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
 	return known.Namespace, ok && now.Sub(known.at) < limitFresh
 }
 
-// decode reads one list.
-func (l *limitReader) decode(ctx context.Context, namespace, resource string, into any) error {
+// decode reads one list, and returns how many bytes of JSON it has.
+func (l *limitReader) decode(ctx context.Context, namespace, resource string, into any) (size int, err error) {
 	body, err := l.list(ctx, namespace, resource)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer body.Close()
 	text, err := io.ReadAll(io.LimitReader(body, limitBytes+1))
@@ -142,7 +148,7 @@ func (l *limitReader) decode(ctx context.Context, namespace, resource string, in
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the %s of namespace %s: %w", resource, namespace, err)
+		return 0, fmt.Errorf("reading the %s of namespace %s: %w", resource, namespace, err)
 	}
-	return nil
+	return len(text), nil
 }

@@ -379,3 +379,16 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 	now = now.Add(limitFresh)
 	want("while others are read", 0, 5)
 }
+
+// Who may write LimitRanges in many namespaces must not fill the memory that is for pods.
+func TestLargeLimitsAreReadAndNotKept(t *testing.T) {
+	l := &limitReader{
+		now: time.Now, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
+		list: func(context.Context, string, string) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(`{"items":[{"metadata":{"name":"` + strings.Repeat("x", limitKept) + `"}}]}`)), nil
+		},
+	}
+	if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != 1 || len(got.Quotas) != 1 || len(l.known) != 0 {
+		t.Errorf("%d LimitRanges, %d ResourceQuotas, %d namespaces kept", len(got.LimitRanges), len(got.Quotas), len(l.known))
+	}
+}

@@ -42,8 +42,8 @@ type Change struct {
 	// stays, as a variable that refers to an earlier one of its name.
 	Beside bool
 
-	suffixes []suffix // what templates append there
 	joins    bool     // the base pod's value is a part of the plan's
+	suffixes []suffix // what templates append there
 	wish     *Wish    // nil if no template wants something in the place itself
 	was      any      // the base pod's value, unless Do is Nothing
 	kept     string   // a template that wants another value, and leaves the pod's alone

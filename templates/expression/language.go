@@ -1,7 +1,6 @@
 package expression
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // What expressions see, besides what $each and $for bind.
@@ -84,13 +85,11 @@ func toJSON(v ref.Val) ref.Val {
 	if err != nil {
 		return types.WrapErr(fmt.Errorf("toJson: %w", err))
 	}
-	var text strings.Builder
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(native); err != nil {
-		return types.WrapErr(fmt.Errorf("toJson: %w", err))
-	}
-	return types.String(strings.TrimSuffix(text.String(), "\n"))
+	text := string(podschema.Encode(native))
+	// JSON allows these two characters in a text, and JavaScript does not.
+	text = strings.ReplaceAll(text, "\u2028", `\u2028`)
+	text = strings.ReplaceAll(text, "\u2029", `\u2029`)
+	return types.String(text)
 }
 
 // shellQuote writes text as one word of a POSIX shell.

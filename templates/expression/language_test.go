@@ -1,12 +1,15 @@
 package expression
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
 	kubernetescel "k8s.io/apiserver/pkg/cel/environment"
+	"pgregory.net/rapid"
 )
 
 // overloads returns the forms of an environment's functions, and which of them ask
@@ -54,4 +57,20 @@ func TestMacrosAreThoseOfKubernetesPolicies(t *testing.T) {
 	if !slices.Equal(theirs, ours) {
 		t.Errorf("theirs %v\nours   %v", theirs, ours)
 	}
+}
+
+func TestToJSONWritesWhatEncodingJSONWrites(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\u2028<&>\u2029", "\"\\\n\x01\x7f", "é"})).Draw(rt, "text")
+		v := map[string]any{text: []any{text, true, nil, json.Number("1.50")}, "b": map[string]any{}}
+		var want strings.Builder
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(v); err != nil {
+			rt.Fatal(err)
+		}
+		if got := toJSON(adapt(v)); string(got.(types.String))+"\n" != want.String() {
+			rt.Errorf("%s, want %s", got, want.String())
+		}
+	})
 }

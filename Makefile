@@ -48,15 +48,16 @@ CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3
 NODE := GROUND=node K8S=1.37 HELM=4
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 OLDER := GROUND=controlplane K8S=1.36 HELM=3
-# A ground waits for programs that another process builds, and go test counts that as the tests'
-# time: the first time takes a quarter of an hour more.
+# The tests wait until the programs that they need are built, and go test counts that as their time:
+# at first it is a quarter of an hour.
 E2E_TESTS := . -count=1 -timeout=40m
-# Beside the checks and the unit tests, which leave half a core, Kubernetes and what else the tests
-# need is built, with low priority.
+settings = $(subst $(subst ,, ),$(comma),$(1))
+comma := ,
+# Beside the checks and the unit tests, Kubernetes and what else the end-to-end tests need is built,
+# with low priority.
 test: ground ## check, chart and end-to-end tests on every ground that can run here; the last line counts
-	@$(CONTROLPLANE) nice -n 19 $(GROUND_COMMAND) programs & programs=$$!; \
-	  $(if $(HAS_NODE),$(NODE) nice -n 19 $(GROUND_COMMAND) programs & programs="$$programs $$!";) \
-	  trap 'kill $$programs 2>/dev/null; wait' EXIT; \
+	@nice -n 19 $(GROUND_COMMAND) programs $(if $(HAS_NODE),$(call settings,$(NODE))) $(call settings,$(CONTROLPLANE)) & \
+	  programs=$$!; trap 'kill $$programs 2>/dev/null; wait' EXIT; \
 	  $(MAKE) --no-print-directory static && \
 	  $(E2E) $(SHARED) go build -o ../.cache/tally ./cmd/tally && \
 	  ../.cache/tally .. -race ./... -- $(SHARED) . -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \

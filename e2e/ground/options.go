@@ -54,6 +54,26 @@ func FromEnvironment() Options {
 	return Options{Kind: os.Getenv("GROUND"), Kubernetes: os.Getenv("K8S"), Helm: os.Getenv("HELM")}
 }
 
+// ParseOptions reads settings as a shell has them before a command, with commas between them:
+// GROUND=node,K8S=1.37,HELM=4.
+func ParseOptions(settings string) (Options, error) {
+	var o Options
+	for setting := range strings.SplitSeq(settings, ",") {
+		name, value, _ := strings.Cut(setting, "=")
+		switch name {
+		case "GROUND":
+			o.Kind = value
+		case "K8S":
+			o.Kubernetes = value
+		case "HELM":
+			o.Helm = value
+		default:
+			return Options{}, fmt.Errorf("%q is none of GROUND=…, K8S=…, HELM=…", setting)
+		}
+	}
+	return o, nil
+}
+
 // String names the ground that the options choose, when all three are set.
 func (o Options) String() string {
 	return fmt.Sprintf("%s, Kubernetes %s, Helm %s", o.Kind, o.Kubernetes, o.Helm)

@@ -4,7 +4,7 @@
 //	ground down      remove it without a trace
 //	ground demo      start another one, show on it what Pillion does, and remove it
 //	ground walk      start a control plane, run the README's commands on it, and remove it
-//	ground programs  build what the end-to-end tests on a ground run, unless it is built
+//	ground programs  build what the end-to-end tests on grounds run, unless it is built
 //	ground image     build Pillion's image into an OCI archive
 //	ground kinds     print the kinds of grounds that can run here
 //

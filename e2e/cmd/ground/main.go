@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | walk | programs | image FILE | kinds"
+const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… | image FILE | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -36,6 +36,9 @@ func run(ctx context.Context, command string, args []string) error {
 	if command == "image" && len(args) == 1 {
 		return image(ctx, checkout, args[0])
 	}
+	if command == "programs" {
+		return programs(ctx, checkout, args)
+	}
 	if len(args) > 0 {
 		return errors.New(usage)
 	}
@@ -53,10 +56,30 @@ func run(ctx context.Context, command string, args []string) error {
 		return demo(ctx, checkout)
 	case "walk":
 		return walk(ctx, checkout)
-	case "programs":
-		return ground.BuildPrograms(ctx, checkout, ground.FromEnvironment(), os.Stdout)
 	}
 	return fmt.Errorf("unknown command; %s", usage)
+}
+
+// programs builds what the tests on each of the grounds run; without any, on that of the
+// environment.
+func programs(ctx context.Context, checkout ground.Checkout, grounds []string) error {
+	all := []ground.Options{ground.FromEnvironment()}
+	if len(grounds) > 0 {
+		all = nil
+	}
+	for _, settings := range grounds {
+		o, err := ground.ParseOptions(settings)
+		if err != nil {
+			return err
+		}
+		all = append(all, o)
+	}
+	for _, o := range all {
+		if err := ground.BuildPrograms(ctx, checkout, o, os.Stdout); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // image builds Pillion's image into an OCI archive.

@@ -285,7 +285,11 @@ func (p Pod) running(l *layout) {
 		r.Unread.text(l, 2, "")
 		return
 	}
-	l.text(2, fmt.Sprintf("%d pods, %d as they would be created now, %d not", r.Pods, r.Current, len(r.Behind)), plain)
+	pods := "pods"
+	if r.Pods == 1 {
+		pods = "pod"
+	}
+	l.text(2, fmt.Sprintf("%d %s, %d as they would be created now, %d not", r.Pods, pods, r.Current, len(r.Behind)), plain)
 	var rows []row
 	for _, pod := range r.Behind {
 		rows = append(rows, row{label: pod.Name, text: pod.Says, colour: yellow})

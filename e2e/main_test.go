@@ -63,7 +63,7 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if _, err := os.Stat(checkout.Pillion()); err != nil {
 		return 1, fmt.Errorf("%w; `make build` makes it", err)
 	}
-	// Nothing is built beside the tests: some are about how soon something happens.
+	// Nothing that these tests need is built beside them: some are about how soon something happens.
 	if err := ground.BuildPrograms(ctx, checkout, ground.FromEnvironment(), os.Stderr); err != nil {
 		return 1, err
 	}

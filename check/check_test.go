@@ -385,18 +385,20 @@ func TestWhatIsNotWellSaysSoAndNamesACommand(t *testing.T) {
 	}
 }
 
+// readings are the fields of [Facts] that hold what was read, or the error.
+func readings() []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[Facts]()), func(f reflect.StructField) bool {
+		return len(f.Index) > 1 || f.Type.Kind() != reflect.Struct || f.Type.NumField() != 2 || f.Type.Field(1).Name != "Err"
+	})
+}
+
 // What could not be read for another reason than a right fails, with a command, too; what cannot
 // be told without it is skipped.
 func TestWhatCannotBeReadFailsWithACommand(t *testing.T) {
-	fields := reflect.TypeFor[Facts]()
-	for i := range fields.NumField() {
-		field := fields.Field(i)
-		if field.Type.Kind() != reflect.Struct || field.Type.NumField() != 2 || field.Type.Field(1).Name != "Err" {
-			continue
-		}
+	for _, field := range readings() {
 		f := sound(t)
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
-		reflect.ValueOf(f).Elem().Field(i).Field(1).Set(reflect.ValueOf(errors.New("the server was unable to return a response\nin the time allotted")))
+		reflect.ValueOf(f).Elem().FieldByIndex(field.Index).Field(1).Set(reflect.ValueOf(errors.New("the server was unable to return a response\nin the time allotted")))
 		r := Run(All(), f)
 		if r.Count(Failed) == 0 {
 			t.Errorf("without %s nothing fails", field.Name)
@@ -462,18 +464,13 @@ func TestTheSameCommandsStandOnce(t *testing.T) {
 
 // A right that the user lacks fails nothing: it is named, with the commands that grant it.
 func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
-	fields := reflect.TypeFor[Facts]()
-	for i := range fields.NumField() {
-		field := fields.Field(i)
-		if field.Type.Kind() != reflect.Struct || field.Type.NumField() != 2 || field.Type.Field(1).Name != "Err" {
-			continue
-		}
+	for _, field := range readings() {
 		f := sound(t)
 		if field.Name == "Autoscalers" {
 			f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
 		}
 		lacking := &rights.MissingError{Right: rights.Right{Verb: "list", Resource: "things"}, User: "jane", Err: errors.New("forbidden")}
-		reflect.ValueOf(f).Elem().Field(i).Field(1).Set(reflect.ValueOf(fmt.Errorf("reading: %w", lacking)))
+		reflect.ValueOf(f).Elem().FieldByIndex(field.Index).Field(1).Set(reflect.ValueOf(fmt.Errorf("reading: %w", lacking)))
 		r := Run(All(), f)
 		if r.Count(Failed) > 0 || r.Count(Skipped) == 0 || !r.Sound(false) || r.Sound(true) {
 			t.Errorf("without the right to read %s: %d failed, %d skipped", field.Name, r.Count(Failed), r.Count(Skipped))

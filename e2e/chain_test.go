@@ -154,24 +154,10 @@ func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
 	})
 
 	// What the chain says.
-	out := must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
-		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
-	var report struct {
-		Pods []struct {
-			Chain struct {
-				Links []struct {
-					Phase, Configuration, Name, Meets, Why string
-					Own                                    bool
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, links := n.chain(t)
 	var got []string
 	own := -1
-	for _, l := range report.Pods[0].Chain.Links {
+	for _, l := range links {
 		_, name, _ := strings.Cut(l.Configuration, "/")
 		switch {
 		case l.Own && l.Phase == "mutating webhooks" && l.Meets == "yes":
@@ -270,23 +256,9 @@ func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
 	})
 
 	// What the chain says.
-	out := must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
-		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
-	var report struct {
-		Pods []struct {
-			Chain struct {
-				Links []struct {
-					Phase, Configuration, Meets, Why, Sees string
-					Own, CalledAgain                       bool
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, links := n.chain(t)
 	found, webhooks := 0, false
-	for _, l := range report.Pods[0].Chain.Links {
+	for _, l := range links {
 		_, name, _ := strings.Cut(l.Configuration, "/")
 		webhooks = webhooks || l.Phase == "mutating webhooks"
 		p, mine := policies[name]
@@ -302,4 +274,24 @@ func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
 	if found != len(policies) {
 		t.Errorf("%d of %d policies are in the chain\n%s", found, len(policies), out)
 	}
+}
+
+// A chainLink is a webhook or a policy of a chain, as explain writes it.
+type chainLink struct {
+	Phase, Configuration, Name, Meets, Why, Sees string
+	Own, CalledAgain                             bool
+}
+
+// chain is what explain says of the chain of a pod in the namespace: the text, and its links.
+func (n *namespace) chain(t *testing.T) (out string, links []chainLink) {
+	t.Helper()
+	out = must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
+		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
+	var report struct {
+		Pods []struct{ Chain struct{ Links []chainLink } }
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return out, report.Pods[0].Chain.Links
 }

@@ -19,7 +19,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/check"
 	"github.com/pillion-dev/pillion/clientset/clientsettest"
@@ -43,14 +42,6 @@ status: {availableReplicas: 1, updatedReplicas: 2}
 // on Secrets.
 func checkReaderOf(t *testing.T, manifests ...string) checkReader {
 	t.Helper()
-	var objects []runtime.Object
-	for _, m := range manifests {
-		var o map[string]any
-		if err := yaml.Unmarshal([]byte(m), &o); err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, &unstructured.Unstructured{Object: o})
-	}
 	lists := map[schema.GroupVersionResource]string{}
 	for _, of := range []struct{ group, resource, kind string }{
 		{"apps", "deployments", "Deployment"}, {"networking.k8s.io", "networkpolicies", "NetworkPolicy"}, {"policy", "poddisruptionbudgets", "PodDisruptionBudget"},
@@ -59,7 +50,7 @@ func checkReaderOf(t *testing.T, manifests ...string) checkReader {
 	} {
 		lists[resourceOf(of.group, "v1", of.resource)] = of.kind + "List"
 	}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...)
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objectsOf(t, manifests)...)
 	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		review := a.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
 		var asked authorizationv1.SubjectAccessReview

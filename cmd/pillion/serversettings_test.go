@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fakeCluster is a cluster with the objects of manifests.
-func fakeCluster(t *testing.T, manifests ...string) *fake.FakeDynamicClient {
+// objectsOf reads manifests.
+func objectsOf(t *testing.T, manifests []string) []runtime.Object {
 	t.Helper()
 	var objects []runtime.Object
 	for _, m := range manifests {
@@ -22,10 +22,16 @@ func fakeCluster(t *testing.T, manifests ...string) *fake.FakeDynamicClient {
 		}
 		objects = append(objects, &unstructured.Unstructured{Object: o})
 	}
+	return objects
+}
+
+// fakeCluster is a cluster with the objects of manifests.
+func fakeCluster(t *testing.T, manifests ...string) *fake.FakeDynamicClient {
+	t.Helper()
 	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Group: "apps", Version: "v1", Resource: "deployments"}:                            "DeploymentList",
 		{Group: "sidecars.example.com", Version: "v1alpha1", Resource: "sidecartemplates"}: "SidecarTemplateList",
-	}, objects...)
+	}, objectsOf(t, manifests)...)
 }
 
 const servingDeployment = `

@@ -62,7 +62,9 @@ type Template struct {
 	spec        v1alpha1.SidecarTemplateSpec
 
 	availableTo, matchNamespace, matchPod labels.Selector
-	verify                                Verify
+	// namespaceKeys are what expressions read of namespaces.
+	namespaceKeys expression.NamespaceKeys
+	verify        Verify
 
 	parameters  *param.Set
 	names       *expression.Names
@@ -79,7 +81,7 @@ type Template struct {
 	reservedLine map[string]int
 
 	// origin is set for a template that can rest. It then has none of the fields from
-	// verify on, and of the spec only the policies.
+	// parameters on, and of the spec only the policies and a required template's fragment.
 	origin *origin
 }
 
@@ -132,6 +134,7 @@ func (c *compiler) broken(t *Template) *Broken {
 	}
 	b := &Broken{Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
 	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
+	b.template.spec.Inject = t.spec.Inject
 	if !c.hasProblemIn("spec.match") {
 		b.template.spec.Match = t.spec.Match
 	}
@@ -253,7 +256,7 @@ func shownAny(v any) string {
 // defaults.
 func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *manifest.Path) error {
 	if raw == nil {
-		spec.OnConflict, spec.OnError, spec.PodResources = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny, v1alpha1.PodResourcesAdd
+		spec.OnConflict, spec.OnError, spec.PodResources, spec.OS = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny, v1alpha1.PodResourcesAdd, []v1alpha1.OperatingSystem{v1alpha1.Linux}
 		c.problem(at, "is missing")
 		return nil
 	}
@@ -273,6 +276,9 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *m
 	if spec.PodResources == "" {
 		spec.PodResources = v1alpha1.PodResourcesAdd
 	}
+	if spec.OS == nil {
+		spec.OS = []v1alpha1.OperatingSystem{v1alpha1.Linux}
+	}
 	return nil
 }
 
@@ -289,7 +295,23 @@ func (c *compiler) rules(at *manifest.Path) {
 	if c.spec.ContainerSecurity != "" {
 		policy("containerSecurity", string(c.spec.ContainerSecurity), "Restricted")
 	}
+	c.systems(at.Field("os"))
 	c.requirement(at)
+}
+
+// systems checks the operating systems.
+func (c *compiler) systems(at *manifest.Path) {
+	if len(c.spec.OS) == 0 {
+		c.problem(at, "is empty; want linux, windows or both (suspend: true stops injection everywhere)")
+	}
+	for i, system := range c.spec.OS {
+		switch {
+		case system != v1alpha1.Linux && system != v1alpha1.Windows:
+			c.problem(at.Item(i), fmt.Sprintf("is %s; want one of linux, windows", show.Value(string(system))))
+		case slices.Contains(c.spec.OS[:i], system):
+			c.problem(at.Item(i), fmt.Sprintf("is %s once more", show.Value(string(system))))
+		}
+	}
 }
 
 // requirement refuses fields with which a pod could get around a required template.
@@ -400,6 +422,7 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
 	c.files(t, at.Field("files"), at.Field("inject"))
+	t.namespaceKeys = t.names.Namespace()
 }
 
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)

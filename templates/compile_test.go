@@ -521,3 +521,36 @@ func TestATemplateHasSoManyExpressionsAtMost(t *testing.T) {
 		}
 	}
 }
+
+func TestTheOperatingSystemsAreCheckedAndChangeNoHash(t *testing.T) {
+	const spec = "inject: {metadata: {labels: {a: x}}}"
+	for os, want := range map[string]string{
+		"os: [linux, windows]\n": "",
+		"os: []\n":               "spec.os: is empty; want linux, windows or both",
+		"os: [Windows]\n":        `spec.os[0]: is "Windows"; want one of linux, windows`,
+		"os: [linux, linux]\n":   `spec.os[1]: is "linux" once more`,
+		"os: linux\n":            "spec.os: is text; want a list",
+	} {
+		_, _, err := Compile(manifestOf(os+spec), Options{Source: "t.yaml"})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", os, err, want)
+		}
+	}
+	_, _, err := Compile(manifestOf("os: [linux, windows]\ninject: {metadata: {labels: {a: \"${pod.spec.?os.?name.orValue('linux') == 'windows' ? string(1 / 0) : 'x'}\"}}}"), Options{Source: "t.yaml"})
+	if err == nil || !strings.Contains(err.Error(), "fails for a full pod for windows: ") {
+		t.Errorf("what fails for Windows alone: %v", err)
+	}
+	plain, listed, both := compiled(t, spec), compiled(t, "os: [linux]\n"+spec), compiled(t, "os: [linux, windows]\n"+spec)
+	if plain.Hash() != listed.Hash() || plain.Hash() != both.Hash() {
+		t.Errorf("hashes %s, %s and %s of one rendering", plain.Hash(), listed.Hash(), both.Hash())
+	}
+	windows := map[string]any{"spec": map[string]any{"os": map[string]any{"name": "windows"}}}
+	for _, c := range []*Template{plain, both.CanRest(manifestOf("os: [linux, windows]\n"+spec), Options{})} {
+		if c != plain {
+			c.Rest()
+		}
+		if got := c.OtherSystem(windows) == ""; got != (c != plain) {
+			t.Errorf("a pod for Windows gets %v: %t", c.Policies().OS, got)
+		}
+	}
+}

@@ -28,8 +28,10 @@ func canonical(values map[string]any) (map[string]any, error) {
 }
 
 // hashOf hashes the spec and the values. The raw parts of the spec are written
-// anew, so that neither white space nor the order of keys counts.
+// anew, so that neither white space nor the order of keys counts. Nor do the operating
+// systems: they change nothing of a pod that has the template.
 func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any, foreign []string) string {
+	spec.OS = nil
 	data, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))

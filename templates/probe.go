@@ -5,10 +5,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 //go:embed probe/minimal.json
@@ -43,6 +45,31 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 	}
 })
 
+// probes are the made-up pods of the template's operating systems: for each a minimal one, and a
+// full one behind it.
+func (t *Template) probes() []probeInput {
+	var all []probeInput
+	linux := probeInputs()
+	for _, system := range t.spec.OS {
+		if system == v1alpha1.Linux {
+			all = append(all, linux[:]...)
+			continue
+		}
+		for i, fields := range []map[string]any{
+			{"nodeSelector": map[string]any{systemLabel: string(system)}},
+			{"os": map[string]any{"name": string(system)}},
+		} {
+			p := linux[i]
+			pod, spec := maps.Clone(p.in.Pod), maps.Clone(p.in.Pod["spec"].(map[string]any))
+			maps.Copy(spec, fields)
+			pod["spec"] = spec
+			p.name, p.in.Pod = p.name+" for "+string(system), pod
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // probe renders the template for the made-up pods: the minimal one with defaults
 // only, the full one with a value for every parameter.
 func (t *Template) probe(c *compiler) {
@@ -51,8 +78,8 @@ func (t *Template) probe(c *compiler) {
 	if c.env.ReadsKubernetes() && t.kubernetes != oldKubernetes {
 		versions = append(versions, oldKubernetes)
 	}
-	for i, probe := range probeInputs() {
-		params, madeUp, missing := t.parameters.Samples(i == 1)
+	for i, probe := range t.probes() {
+		params, madeUp, missing := t.parameters.Samples(i%2 == 1)
 		if missing != "" {
 			if i == 0 {
 				c.warn(at, fmt.Sprintf("the required parameter %s has no example, and none is easily made up: the template is not test-rendered", missing))
@@ -92,7 +119,10 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 // no annotation sets, and that has no default, takes its example or a made-up value.
 // With all set that holds for parameters that may be absent, too.
 func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
-	t = t.full()
+	t, err := t.wake()
+	if err != nil {
+		return nil, err
+	}
 	params, err := t.parameters.ResolveExample(in.annotations(), all)
 	if err != nil {
 		return nil, err

@@ -217,6 +217,23 @@ func reference(t *testing.T) string {
 	line("along, another webhook changed it, or an older version of its template made it, counts as the pod's own: `$each` reaches it. `$each` does not reach the containers of other")
 	line("templates, whatever image or command their parameters give them: restrict those (`setBy`, `enum`, `pattern`, `availableTo`). The template's conditions should not look at what")
 	line("it adds itself.\n")
+	line("## Operating systems\n")
+	line("A template is for pods of the systems in `os`, by default Linux.")
+	line("A pod's system is `spec.os.name`, else its node selector `kubernetes.io/os`, else linux.")
+	line("Nothing else counts: neither `nodeAffinity`, nor a runtime class, nor a toleration.")
+	line("A pod that reaches nodes of Windows by these alone is one for Linux, so let it say `os: {name: windows}`.\n")
+	line("A pod of another system goes without the template (`OtherSystem`).")
+	line("There is a warning if an annotation asked for the template.")
+	line("If the template only matches, `pillion explain` says it, and nothing else.")
+	line("Where the template is required the pod is refused, whatever `onError` says.\n")
+	line("To let pods for Windows pass a required template for Linux, list both systems, and exempt such pods by a condition.")
+	line("A pod that says that it is for Windows runs on no other node, so nobody gains by saying it.")
+	line("A label, as in `podSelector`, is the pod creator's to set.\n")
+	line("```yaml\nrequired: true\nos: [linux, windows]\nmatchConditions:\n- name: for-linux\n  expression: \"pod.spec.?os.?name.or(pod.spec.?nodeSelector[?'kubernetes.io/os']).orValue('linux') == 'linux'\"\n```\n")
+	line("The API server refuses a pod with `os: {name: windows}` that has fields of Linux, such as `runAsUser`, `capabilities` or `seccompProfile`.")
+	line("`containerSecurity: Restricted` leaves them out there.")
+	line("`pillion lint` tries a template that lists `windows` on a pod for Windows.")
+	line("In one fragment for both systems, an `$if` with the expression above tells them apart.\n")
 	line("## In the cluster\n")
 	line("`kubectl apply` (and its dry run) refuses a template with mistakes, and `kubectl delete` one that namespaces name, or that is required, unless it is annotated")
 	line("`pillion.dev/allow-delete`. `kubectl get sidecartemplates` shows whether the newest spec is in force (the condition `Ready`; reasons `Compiled`, `CompileFailed`,")
@@ -345,7 +362,7 @@ func typeOf(e ast.Expr) (name, words string) {
 			return "", "boolean"
 		case "int32", "int64":
 			return "", "whole number"
-		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy", "PodResourcesPolicy", "ContainerSecurity":
+		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy", "PodResourcesPolicy", "ContainerSecurity", "OperatingSystem":
 			return "", "text"
 		}
 		return e.Name, "object"

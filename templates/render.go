@@ -123,14 +123,18 @@ var containerLists = []string{"initContainers", "containers"}
 
 // Render renders the template for a pod. Its error is a *ParameterError (a
 // team's mistake), a *RenderError (the template fails for this pod), a
-// *TooExpensiveError, or that of the context, which has ended. The input is not
-// modified. The result must not be: other pods with the same parameters share it.
+// *TooExpensiveError, that of the context, which has ended, or that a template at rest
+// does not compile any more, which is a bug. The input is not modified. The result must not be: other pods with the same parameters share it.
 func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
-	m, err := t.made(in)
+	awake, err := t.wake()
 	if err != nil {
 		return nil, err
 	}
-	return t.full().renderWith(ctx, in, m)
+	m, err := t.made(awake, in)
+	if err != nil {
+		return nil, err
+	}
+	return awake.renderWith(ctx, in, m)
 }
 
 // renderWith renders with parameters that are already known.

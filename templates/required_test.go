@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,17 +38,17 @@ func TestNamespacesAreRequiredWhereARequiredTemplateSelectsThem(t *testing.T) {
 			t.Errorf("%s: compiled with the error %v", c.name, e.Err)
 		}
 		set := NewSet([]Entry{e})
-		got := set.VerifiedIn(map[string]string{"team": "payments"})
+		got := set.VerifiedIn(Namespace{Name: "shop", Labels: map[string]string{"team": "payments"}})
 		if got != c.want {
 			t.Errorf("%s: the namespace is required: %t, want %t", c.name, got, c.want)
 		}
-		if got := set.MatchedIn(map[string]string{"team": "payments"}); got != c.matched {
+		if got := set.MatchedIn(Namespace{Name: "shop", Labels: map[string]string{"team": "payments"}}); got != c.matched {
 			t.Errorf("%s: the namespace is matched: %t, want %t", c.name, got, c.matched)
 		}
 	}
 	// A bad version of a template does not take the good one's selector away.
 	good, bad := compiledEntry("audit", "required: true\n"+payments), compiledEntry("audit", "ordr: 1")
-	if !NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).VerifiedIn(map[string]string{"team": "payments"}) {
+	if !NewSet([]Entry{{Name: "audit", Template: good.Template, Err: bad.Err}}).VerifiedIn(Namespace{Name: "shop", Labels: map[string]string{"team": "payments"}}) {
 		t.Error("with a bad version after a good one the namespace is not verified any more")
 	}
 }
@@ -64,5 +65,40 @@ func TestATemplateCannotSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T)
 	}
 	if e := compiledEntry("other", "match: {namespaceSelector: {matchLabels: {other.dev/required: 'true'}}}\ninject: {}"); e.Err != nil {
 		t.Errorf("another release's label: %v", e.Err)
+	}
+}
+
+// Before the API server has made the name of a namespace, its label kubernetes.io/metadata.name
+// is whatever the request says. A tenant must not get past a required template by it.
+func TestANamespaceWithoutANameIsSelectedByAnyName(t *testing.T) {
+	t.Parallel()
+	const name = "kubernetes.io/metadata.name"
+	for selector, selected := range map[string]bool{
+		"{}":                              true,
+		"{matchLabels: {team: payments}}": true,
+		"{matchLabels: {team: web}}":      false,
+		"{matchExpressions: [{key: " + name + ", operator: Exists}]}":                                                 true,
+		"{matchExpressions: [{key: " + name + ", operator: DoesNotExist}]}":                                           true,
+		"{matchExpressions: [{key: " + name + ", operator: NotIn, values: [kube-system]}]}":                           true,
+		"{matchLabels: {" + name + ": shop-x7d2k}}":                                                                   true,
+		"{matchLabels: {team: web}, matchExpressions: [{key: " + name + ", operator: NotIn, values: [kube-system]}]}": false,
+	} {
+		for _, required := range []bool{true, false} {
+			template, _, err := Compile([]byte(fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
+				"spec: {required: %t, match: {namespaceSelector: %s}, inject: {metadata: {labels: {a: b}}}}", required, selector)), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := NewSet([]Entry{{Name: "audit", Template: template}})
+			for _, posing := range []map[string]string{{"team": "payments"}, {"team": "payments", name: "kube-system"}, {"team": "payments", name: "web"}} {
+				got := set.MatchedIn
+				if required {
+					got = set.VerifiedIn
+				}
+				if got(Namespace{Labels: posing}) != selected {
+					t.Errorf("required: %t, the selector %s selects a namespace with the labels %v: %t, want %t", required, selector, posing, !selected, selected)
+				}
+			}
+		}
 	}
 }

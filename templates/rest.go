@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -15,6 +16,7 @@ type Policies struct {
 	OnConflict                                      v1alpha1.ConflictPolicy
 	OnError                                         v1alpha1.ErrorPolicy
 	PodResources                                    v1alpha1.PodResourcesPolicy
+	OS                                              []v1alpha1.OperatingSystem
 }
 
 // origin is what a template at rest is compiled from again.
@@ -34,7 +36,7 @@ type origin struct {
 func (t *Template) Policies() Policies {
 	return Policies{
 		Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, Overridable: t.spec.Overridable,
-		OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources,
+		OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources, OS: t.spec.OS,
 	}
 }
 
@@ -46,12 +48,15 @@ func (t *Template) Policies() Policies {
 func (t *Template) CanRest(text []byte, o Options) *Template {
 	below := &Template{
 		name: t.name, hash: t.hash, prefix: t.prefix, annotations: t.annotations,
-		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod,
+		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod, namespaceKeys: t.namespaceKeys, verify: t.verify,
 		spec: v1alpha1.SidecarTemplateSpec{
 			Order: t.spec.Order, Match: t.spec.Match, Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend,
-			Overridable: t.spec.Overridable, OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources,
+			Overridable: t.spec.Overridable, OnConflict: t.spec.OnConflict, OnError: t.spec.OnError, PodResources: t.spec.PodResources, OS: t.spec.OS,
 		},
 		origin: &origin{text: text, options: o},
+	}
+	if t.spec.Required {
+		below.spec.Inject = t.spec.Inject // what [Entry.Own] reads must not depend on anything
 	}
 	below.origin.awake.Store(t)
 	return below
@@ -75,30 +80,41 @@ func (t *Template) Rest() bool {
 // AtRest reports whether the next use of the template compiles it.
 func (t *Template) AtRest() bool { return t.origin != nil && t.origin.awake.Load() == nil }
 
-// full returns the template with all that was compiled, and wakes it if it is at rest.
+// full returns the template with all that was compiled, and wakes it if it is at rest. Where
+// that fails, it returns one without parameters and fragment.
 func (t *Template) full() *Template {
+	awake, err := t.wake()
+	if err != nil {
+		return &Template{name: t.name, hash: t.hash, spec: t.spec, parameters: &param.Set{}}
+	}
+	return awake
+}
+
+// wake returns the template with all that was compiled. A template at rest that does not compile
+// stays at rest, and the next use tries again.
+func (t *Template) wake() (*Template, error) {
 	o := t.origin
 	if o == nil {
-		return t
+		return t, nil
 	}
 	if !o.used.Load() {
 		o.used.Store(true)
 	}
 	if awake := o.awake.Load(); awake != nil {
-		return awake
+		return awake, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if awake := o.awake.Load(); awake != nil {
-		return awake
+		return awake, nil
 	}
 	options := o.options
 	options.again = true
 	awake, _, err := Compile(o.text, options)
 	if err != nil {
-		panic(fmt.Sprintf("templates: compiling %s again, which has compiled before: %v", t.name, err))
+		return nil, fmt.Errorf("template %s cannot be compiled again, though it has compiled before: %w", t.name, err)
 	}
 	awake.hash = t.hash
 	o.awake.Store(awake)
-	return awake
+	return awake, nil
 }

@@ -2,9 +2,11 @@ package templates
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -118,4 +120,42 @@ func TestATemplateIsWokenByManyAtOnceOnly(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// What a template is compiled from cannot change, so this is a bug, wherever it is. It may cost
+// what asks for the template, and not the process.
+func TestATemplateThatDoesNotCompileAgainFailsAloneAndIsTriedAgain(t *testing.T) {
+	text := restless(t)["fails"]
+	text = append(text, "    spec: {containers: [{name: guard, image: 'guard:1'}]}\n"...)
+	o := Options{Values: map[string]any{"list": []any{"zero", "one"}}}
+	awake, _, err := Compile(text, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resting := awake.CanRest([]byte("kind: SidecarTemplate"), o)
+	resting.Rest()
+	wantHeader, in := header(awake), probeInputs()[0].in
+	for _, render := range []func() (*Rendered, error){
+		func() (*Rendered, error) { return resting.Render(t.Context(), in) },
+		func() (*Rendered, error) { return resting.RenderExample(in, true) },
+	} {
+		out, err := render()
+		var fails *RenderError
+		if err == nil || errors.As(err, &fails) || !strings.Contains(err.Error(), "template fails cannot be compiled again") {
+			t.Errorf("it renders %v (%v)", out, err)
+		}
+	}
+	if n := len(resting.Parameters()) + len(resting.Mistakes(FromPod, map[string]string{"fails.pillion.dev/a": "b"})) + len(resting.TextHazards()) + len(resting.At([]string{"spec"}).Parameters); n != 0 {
+		t.Errorf("%d parameters, mistakes, hazards and places", n)
+	}
+	if own := (Entry{Name: "fails", Template: resting}).Own(); !own.Container("guard") || !resting.Verify().AllowsResources() {
+		t.Errorf("its own names are %v, and verify is %+v", own, resting.Verify())
+	}
+	if !resting.AtRest() || header(resting) != wantHeader {
+		t.Errorf("%s (at rest: %v), want %s", header(resting), resting.AtRest(), wantHeader)
+	}
+	resting.origin.text = text
+	if out, err := resting.Render(t.Context(), in); err != nil || out.Fragment == nil {
+		t.Errorf("with its text again it renders %v (%v)", out, err)
+	}
 }

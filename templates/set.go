@@ -59,6 +59,16 @@ func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
 	return nil, nil, false
 }
 
+// AvailableTo reports whether a namespace with these labels may have the template, as far as
+// that is known.
+func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
+	if e.Template != nil {
+		return e.Template.AvailableTo(namespaceLabels)
+	}
+	b := e.Broken()
+	return b == nil || b.AvailableTo(namespaceLabels)
+}
+
 // Set is a snapshot of all templates. It is immutable. The place of an entry is its index
 // in the order of [Set.All].
 type Set struct {
@@ -73,6 +83,7 @@ type Set struct {
 	requiredSomewhere index
 	// selecting finds entries by the namespaces that they select.
 	selecting selecting
+	reads     *NamespaceReads
 }
 
 // NewSet returns the set of the given entries. Of several with one name the last
@@ -94,8 +105,10 @@ func NewSet(entries []Entry) *Set {
 // file notes how each entry is found.
 func (s *Set) file() {
 	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
+	s.reads = &NamespaceReads{selected: map[string]bool{}, labels: map[string]bool{}, annotations: map[string]bool{}}
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
+		s.reads.add(e)
 		if e.InjectByDefault() {
 			s.defaults = append(s.defaults, place)
 		}

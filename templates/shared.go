@@ -277,15 +277,14 @@ func (c *Cache) add(bytes int) {
 	}
 }
 
-// made returns what is made of the template for a pod's parameters. Its error is a
-// *ParameterError.
-func (t *Template) made(in Input) (*made, error) {
+// made returns what is made of the template, which is awake, for a pod's parameters. Its error is
+// a *ParameterError.
+func (t *Template) made(awake *Template, in Input) (*made, error) {
 	a := in.annotations()
 	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a), kubernetes: in.Kubernetes}
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
-	awake := t.full()
 	params, err := awake.parameters.Resolve(a)
 	if err != nil {
 		return nil, err

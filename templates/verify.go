@@ -11,15 +11,15 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Verify is what spec.verify of a required template accepts in the final pod's
-// sidecars, besides what the template renders. The zero value accepts nothing.
+// Verify is what spec.verify of a required template accepts in the final pod,
+// besides what the template renders. The zero value accepts nothing.
 type Verify struct {
 	images, env, mounts []*regexp.Regexp
 	resources, probes   bool
 }
 
 // Verify returns what the template's spec.verify accepts: nothing if it has none.
-func (t *Template) Verify() Verify { return t.full().verify }
+func (t *Template) Verify() Verify { return t.verify }
 
 // AllowsImage reports whether a sidecar may have the image in place of the rendered
 // one. What is no reference to an image, such as a/../b, is never accepted.
@@ -32,7 +32,8 @@ func (v Verify) AllowsImage(reference string) bool {
 func (v Verify) AllowsEnv(name string) bool { return anyMatches(v.env, name) }
 
 // AllowsMount reports whether another webhook may add or change the volume mount of
-// a sidecar at a path. A path with //, . or .. in it, or a / at its end, is never
+// a sidecar at a path, and whether other containers may mount there below a mount of the
+// template, or a volume of it. A path with //, . or .. in it, or a / at its end, is never
 // accepted.
 func (v Verify) AllowsMount(mountPath string) bool {
 	return pathpkg.Clean(mountPath) == mountPath && anyMatches(v.mounts, mountPath)
@@ -48,13 +49,20 @@ func anyMatches(patterns []*regexp.Regexp, text string) bool {
 	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
-// pattern compiles a pattern to an expression for a whole text: ** stands for any
-// text, and * for the text that star matches.
+// ImageExpression returns the regular expression that a pattern of spec.verify.images stands
+// for, without what holds it to a whole text.
+func ImageExpression(pattern string) string { return expressionOf(pattern, withinSlash) }
+
+// expressionOf returns the expression of a pattern: ** stands for any text, and * for the text
+// that star matches.
+func expressionOf(pattern, star string) string {
+	quoted := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*\*`, anyText)
+	return strings.ReplaceAll(quoted, `\*`, star)
+}
+
+// pattern compiles a pattern to an expression for a whole text.
 func pattern(text, star string) *regexp.Regexp {
-	quoted := regexp.QuoteMeta(text)
-	quoted = strings.ReplaceAll(quoted, `\*\*`, `.*`)
-	quoted = strings.ReplaceAll(quoted, `\*`, star)
-	return regexp.MustCompile(`(?s)\A` + quoted + `\z`)
+	return regexp.MustCompile(`(?s)\A` + expressionOf(text, star) + `\z`)
 }
 
 const (

@@ -259,6 +259,7 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 		return nil
 	}
 	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())
+	e.names.namespace.note(compiled.ast.Expr())
 	compiled.typed = compiled.typ
 	if e.typed != nil {
 		compiled.typed = e.checkAgainstPod(source, at)

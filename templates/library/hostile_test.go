@@ -26,7 +26,7 @@ var nasty = []string{
 
 // plainTexts are texts that do nothing anywhere; some of them is of most forms.
 var plainTexts = []string{
-	"zqa", "zqb", "zqc", "zqd", "zq-a.example.com", "zq-b.example.com", "https://zq.example.com", "https://zq.example.com/zq.git", "ssh://zq.example.com/zq.git",
+	"zqa", "zqb", "zqc", "zqd", "zq-a.example.com", "zq-b.example.com", "https://zq.example.com", "/srv/zq", "/etc/certs/zq", "https://zq.example.com/zq.git", "ssh://zq.example.com/zq.git",
 	"zq@zq.example.com:zq.git", "zq.example.com:15012", "zq-1:zq:a", "zq-1:zq:b", "zq-1:zq:c", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16", "/zq", "*",
 	"https://zq.example.com/oauth2/callback", "http://zq.example.com:4317",
 }

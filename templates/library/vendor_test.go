@@ -43,7 +43,7 @@ func vendorKeys(t *testing.T, tmpl *templates.Template) []string {
 
 // likely are texts that some form accepts.
 var likely = []string{
-	"true", "false", "info", "debug", "json", "map", "zqa", "zq-a", "zq/a", "/zq/a", "1", "3000", "9090", "3000,4000", "10.1.0.0/16", "zq:/zq", "https://zq.example.com", "http", "grpc", "kubernetes",
+	"true", "false", "info", "debug", "json", "map", "zqa", "zq-a", "zq/a", "/zq/a", "/srv/zq/a", "1", "3000", "9090", "3000,4000", "10.1.0.0/16", "zq:/mnt/zq", "https://zq.example.com", "http", "grpc", "kubernetes",
 	"64Mi", "100m", "0400", "auth/kubernetes", "zq.example.com:1", "$(HOME)", "a $(HOME) $$ {{ env \"HOME\" }} \"'\n",
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/clientset/follow"
@@ -33,9 +35,16 @@ const (
 	probeInterval  = 2 * time.Second
 	failedInterval = 800 * time.Millisecond
 	probeTimeout   = 5 * time.Second
-	// reportPause is how long after a report the next one comes at the soonest.
+	// reportPause is how long after a report the next one comes at the soonest. While the CRD
+	// cannot be read it becomes twice as long each time, up to unreadPause.
 	reportPause = 100 * time.Millisecond
+	unreadPause = 10 * time.Second
 )
+
+// pauses are those between reports while the CRD cannot be read.
+func pauses() wait.Backoff {
+	return wait.Backoff{Duration: reportPause, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: unreadPause}
+}
 
 // Cluster returns a source of the cluster's SidecarTemplates in an API group. Its
 // client needs the verbs list and watch on the group's resource [Resource], and get on its
@@ -192,18 +201,23 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 	})
 	defer running.Wait()
 	defer stop()
+	unread := pauses()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
 		}
+		pause := reportPause
 		r := Report{Err: c.failure(cache)}
 		if cache.HasSynced() {
 			var err error
 			if r, err = c.losses.judge(ctx, units(cache.List(), r.Err)); err != nil {
 				r = Report{Err: err}
+				pause = unread.Step()
 				signal()
+			} else {
+				unread = pauses()
 			}
 		}
 		if ctx.Err() != nil {
@@ -213,7 +227,7 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 			report(r)
 		}
 		// The replicas write the status of each template, one after the other.
-		if !waiting.For(ctx, reportPause) {
+		if !waiting.For(ctx, pause) {
 			return
 		}
 	}

@@ -411,6 +411,48 @@ func TestWithoutTheRightToReadTheCRDADeletedTemplateIsGone(t *testing.T) {
 	})
 }
 
+func TestACRDThatCannotBeReadIsAskedForLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, object("one", "1"), object("two", "2"))
+		var broken atomic.Bool
+		var asked atomic.Int64
+		c.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked.Add(1)
+			return broken.Load(), nil, apierrors.NewInternalError(errors.New("no storage"))
+		})
+		l, log := running(t, live.Cluster(c, "pillion.dev", nil))
+		wait(inForce)
+		broken.Store(true)
+		asked.Store(0)
+		c.deleteAll(t, "one")
+		wait(time.Second)
+		if n := asked.Load(); n < 2 {
+			t.Errorf("it was asked for %d times in the first second", n)
+		}
+		wait(10 * time.Minute)
+		if n := asked.Load(); n > 100 {
+			t.Errorf("it was asked for %d times in ten minutes", n)
+		}
+		// Changes of other templates are no reason to ask more.
+		asked.Store(0)
+		for i := range 600 {
+			c.update(t, object("two", fmt.Sprint(i)))
+			wait(100 * time.Millisecond)
+		}
+		if n := asked.Load(); n > 10 {
+			t.Errorf("it was asked for %d times in a minute in which another template changed", n)
+		}
+		if n := log.Count("reading the CRD of templates that are gone"); n != 1 || len(l.Snapshot().All()) != 2 {
+			t.Errorf("it was told %d times, and %v are in force\n%s", n, names(l.Snapshot()), log)
+		}
+		broken.Store(false)
+		wait(20 * time.Second)
+		if got := names(l.Snapshot()); len(got) != 1 || value(t, l.Snapshot(), "two") != "599" {
+			t.Errorf("in the end there are %v", got)
+		}
+	})
+}
+
 // mirror returns an object that is a mirror, with a spec that would be a template.
 func mirror(name, value string) *unstructured.Unstructured {
 	o := object(name, value)

@@ -596,6 +596,26 @@ func TestASpecThatTheAPIServerRefusesOrPrunesIsShownAsFarAsItGoes(t *testing.T) 
 	})
 }
 
+func TestWhatIsKnownOfAContentGoesWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newMirrorCluster()
+		r := c.replica(t, "1", nil)
+		for i := range 50 {
+			r.serve(serving("pruned", fmt.Sprintf("{unknown: 1, order: %d, inject: {metadata: {}}}", i)))
+			after(2 * time.Minute)
+		}
+		w := r.writer
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if order := c.get("pruned").Object["spec"].(map[string]any)["order"]; fmt.Sprint(order) != "49" || r.api.writes.Load() != 50 {
+			t.Errorf("its order is %v after %d writes", order, r.api.writes.Load())
+		}
+		if n := len(w.wanted) + len(w.kept) + len(w.refused) + len(w.tasks); n > 3 {
+			t.Errorf("of one mirror, %d contents, %d that the API server keeps otherwise, %d that it refused and %d tasks are known", len(w.wanted), len(w.kept), len(w.refused), len(w.tasks))
+		}
+	})
+}
+
 // Whatever happens to objects and templates: in the end there is a mirror of each template
 // whose name no real template has, and no other one, and no real template was touched.
 func TestPropertyMirrorsSettle(t *testing.T) {

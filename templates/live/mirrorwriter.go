@@ -170,6 +170,11 @@ func (w *MirrorWriter) want() {
 	}
 	w.wanted = wanted
 	maps.DeleteFunc(w.refused, func(name string, _ []byte) bool { _, ok := wanted[name]; return !ok })
+	digests := map[string]bool{}
+	for _, m := range wanted {
+		digests[m.digest] = true
+	}
+	maps.DeleteFunc(w.kept, func(digest, _ string) bool { return !digests[digest] })
 }
 
 func (w *MirrorWriter) content(s Served) content {

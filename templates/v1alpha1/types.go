@@ -81,6 +81,9 @@ type SidecarTemplateSpec struct {
 	// AllowUnknownFields lets pod fields through that are newer than this build
 	// of Pillion. Default false: they are errors.
 	AllowUnknownFields bool `json:"allowUnknownFields,omitempty"`
+	// OS lists the operating systems whose pods get the template: linux, windows. A pod's system
+	// is spec.os.name, else its node selector kubernetes.io/os, else linux. Default [linux].
+	OS []OperatingSystem `json:"os,omitempty"`
 	// Inject is the fragment of a pod: metadata.labels, metadata.annotations and
 	// spec, with CEL in ${…} and directives in keys that begin with $.
 	Inject json.RawMessage `json:"inject"`
@@ -108,18 +111,19 @@ type Verify struct {
 	// without /, and ** for any text. A sidecar has the image that the template
 	// renders, or one that matches.
 	Images []string `json:"images,omitempty"`
-	// Allow says what other webhooks may add to the sidecars or change in them.
-	// Default: nothing.
+	// Allow says what other webhooks may add to the sidecars or change in them, and where
+	// other containers may mount beside the template. Default: nothing.
 	Allow *Allow `json:"allow,omitempty"`
 }
 
 // Allow lists what other webhooks may add to the sidecars of a required template
-// or change in them.
+// or change in them, and where other containers may mount beside it.
 type Allow struct {
 	// Env are names of environment variables, in which * stands for any text.
 	Env []string `json:"env,omitempty"`
 	// VolumeMounts are the paths of volume mounts, in which * stands for any text
-	// without /, and ** for any text.
+	// without /, and ** for any text. Other containers may mount there too, below a mount
+	// of the template and from its volumes.
 	VolumeMounts []string `json:"volumeMounts,omitempty"`
 	// Resources lets them change requests and limits, LimitRanges and resizes
 	// included. Default false.
@@ -299,6 +303,15 @@ const (
 	ErrorDeny ErrorPolicy = "Deny"
 	// ErrorSkip admits the pod without the template, with a warning.
 	ErrorSkip ErrorPolicy = "Skip"
+)
+
+// OperatingSystem is the system that a pod's containers are for.
+type OperatingSystem string
+
+// The operating systems of Kubernetes' nodes.
+const (
+	Linux   OperatingSystem = "linux"
+	Windows OperatingSystem = "windows"
 )
 
 // SidecarTemplateStatus is what Pillion found when it compiled a template.

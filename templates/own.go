@@ -1,0 +1,79 @@
+package templates
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/expression"
+)
+
+// Own tells by their names the containers and volumes that a required template renders,
+// for whatever pod: a condition, a failure or another pod makes no difference.
+type Own struct {
+	containers   map[string]bool
+	volumes      []*regexp.Regexp
+	podResources bool
+}
+
+// Container reports whether the template renders a container with an image of that name.
+// Such names are plain text: compiling a required template makes sure of it.
+func (o Own) Container(name string) bool { return o.containers[name] }
+
+// Volume reports whether the template may render a volume of that name. Any text may stand
+// for an expression in the name.
+func (o Own) Volume(name string) bool { return anyMatches(o.volumes, name) }
+
+// PodResources reports whether the template may render resources of the pod itself.
+func (o Own) PodResources() bool { return o.podResources }
+
+// Own returns the names of a required entry. Of a template without a good version they are
+// those that can be read.
+func (e Entry) Own() Own {
+	var text []byte
+	if e.Template != nil {
+		text = e.Template.spec.Inject
+	} else if b := e.Broken(); b != nil {
+		text = b.template.spec.Inject
+	}
+	var fragment map[string]any
+	_ = json.Unmarshal(text, &fragment) // the text of a broken template may be anything
+	spec, _ := fragment["spec"].(map[string]any)
+	own := Own{containers: map[string]bool{}, podResources: spec["resources"] != nil}
+	for _, list := range []string{"initContainers", "containers"} {
+		items, _ := spec[list].([]any)
+		for _, item := range items {
+			container, _ := item.(map[string]any)
+			if name, ok := container["name"].(string); ok && container["image"] != nil {
+				own.containers[name] = true
+			}
+		}
+	}
+	volumes, isList := spec["volumes"].([]any)
+	if !isList && spec["volumes"] != nil {
+		volumes = []any{nil}
+	}
+	for _, item := range volumes {
+		volume, _ := item.(map[string]any)
+		name, ok := volume["name"].(string)
+		if !ok {
+			name = "${name}" // an expression gives the item
+		}
+		own.volumes = append(own.volumes, renderedName(name))
+	}
+	return own
+}
+
+// renderedName compiles a name in a manifest to an expression for what it may be rendered to.
+func renderedName(text string) *regexp.Regexp {
+	parts, _ := expression.Scan(text) // compiling the template has said what is wrong with it
+	var name strings.Builder
+	for _, p := range parts {
+		if p.IsExpr {
+			name.WriteString(anyText)
+		} else {
+			name.WriteString(regexp.QuoteMeta(p.Text))
+		}
+	}
+	return regexp.MustCompile(`(?s)\A` + name.String() + `\z`)
+}

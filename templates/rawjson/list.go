@@ -1,0 +1,58 @@
+package rawjson
+
+import (
+	"errors"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// List reads a list of the API one item after the other, so that no more than one is in memory.
+// It calls metadata with the text of the list's own metadata, and item with that of each item.
+// The text holds until they return; their errors end it.
+func List(r io.Reader, metadata, item func(text []byte) error) error {
+	d := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	value := func(visit func(text []byte) error) error {
+		text, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		return visit(text)
+	}
+	return members(d, '{', func(name string) error {
+		switch {
+		case name == "metadata":
+			return value(metadata)
+		case name == "items" && d.PeekKind() == '[':
+			return members(d, '[', func(string) error { return value(item) })
+		}
+		return d.SkipValue()
+	})
+}
+
+// members calls each with the name of each member of an object, or with "" for each item of a
+// list, which the function has to read.
+func members(d *jsontext.Decoder, kind jsontext.Kind, each func(name string) error) error {
+	begin, err := d.ReadToken()
+	if err != nil {
+		return err
+	}
+	if begin.Kind() != kind {
+		return errors.New("it is no list of the API")
+	}
+	for d.PeekKind() != kind+2 { // } comes two after {, and ] two after [
+		name := ""
+		if kind == '{' {
+			token, err := d.ReadToken()
+			if err != nil {
+				return err
+			}
+			name = token.String()
+		}
+		if err := each(name); err != nil {
+			return err
+		}
+	}
+	_, err = d.ReadToken()
+	return err
+}

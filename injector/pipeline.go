@@ -199,9 +199,7 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
 func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
-	if r.Kubernetes == (templates.KubernetesVersion{}) && p.config.Kubernetes != nil {
-		r.Kubernetes = p.config.Kubernetes()
-	}
+	r = p.versioned(r)
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
 	r.decided = nil // that was for the record as it is
@@ -224,6 +222,14 @@ func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (
 	base = rec.Base(r.Pod)
 	w, err = p.walk(k, r, base, base, verifying)
 	return w, rec, err
+}
+
+// versioned returns the request with the API server's version.
+func (p *Pipeline) versioned(r Request) Request {
+	if r.Kubernetes == (templates.KubernetesVersion{}) && p.config.Kubernetes != nil {
+		r.Kubernetes = p.config.Kubernetes()
+	}
+	return r
 }
 
 // walk decides, renders and plans for a base pod. Required templates see seen.

@@ -338,6 +338,43 @@ func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
 	})
 }
 
+// What an annotation says cannot be understood is for the mutating webhook to say. The final
+// pod is compared whatever it says.
+func TestNoAnnotationSwitchesTheVerificationOff(t *testing.T) {
+	set := requiredSet(t)
+	injected := injectRequired(t, set, podOf(t, plainPod))
+	for why, annotations := range map[string]string{
+		"a word that is none":      `{"pillion.dev/inject":"!!"}`,
+		"nothing":                  `{"pillion.dev/inject":""}`,
+		"a mixed list":             `{"pillion.dev/inject":"a,+b"}`,
+		"added and taken off":      `{"pillion.dev/inject":"+audit,-audit"}`,
+		"a template that is not":   `{"pillion.dev/inject":"nobody"}`,
+		"a relative one":           `{"pillion.dev/inject":"-audit"}`,
+		"a parameter that is not":  `{"helper.pillion.dev/nobody":"x"}`,
+		"a record of nonsense":     `{"pillion.dev/status":"{"}`,
+		"a mirror pod of nobody's": `{"kubernetes.io/config.mirror":"x"}`,
+	} {
+		for change, says := range map[string]string{
+			"": "",
+			`,{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`: `evil:1`,
+			`,{"op":"remove","path":"/spec/initContainers"}`:                           "spec.initContainers[name=audit] is missing",
+		} {
+			pod := patched(t, injected, `[{"op":"replace","path":"/metadata/annotations","value":`+annotations+`},{"op":"remove","path":"/spec/containers/1"}`+change+`]`)
+			got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil)
+			if says == "" && got != "" || !strings.Contains(got, says) {
+				t.Errorf("%s, %s: %q; want %q", why, change, got, says)
+			}
+		}
+	}
+	ns := shop
+	ns.Annotations = map[string]string{"pillion.dev/inject": "!!"}
+	pod := patched(t, injected, `[{"op":"remove","path":"/metadata/annotations"},{"op":"remove","path":"/spec/containers/1"},{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`)
+	out, err := NewPipeline(Config{}).Verify(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+	if err != nil || !strings.Contains(out.Message, "evil:1") {
+		t.Errorf("an annotation of the namespace: %v %q", err, out.Message)
+	}
+}
+
 func TestAnUpdateIsJudgedByTheContainersThatItChanges(t *testing.T) {
 	set := requiredSet(t)
 	old := injectRequired(t, set, podOf(t, plainPod))

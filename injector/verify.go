@@ -2,7 +2,6 @@ package injector
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,15 +12,16 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // Verify refuses a final pod, after all webhooks, that is not what the required
 // templates make of it. Of an update only images count, with the subresource
-// resize only resources, and with ephemeralcontainers only new containers that
-// enter a required sidecar. Errors and the end of the context are as with
-// [Pipeline.Inject].
+// resize only resources, the pod's own among them, and with ephemeralcontainers only new containers that
+// enter a required sidecar or mount its volumes. Errors and the end of the context
+// are as with [Pipeline.Inject].
 func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 	out := Outcome{Allowed: true, Pod: r.Pod}
 	k := p.begin(ctx)
@@ -52,38 +52,38 @@ func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(w.out.Refusals, func(t TemplateOutcome) bool { return t.Name == "" }), nil
+	return w.out.Refusals, nil
 }
 
 // wrongInUpdate judges an update by what of a pod can still change. Labels and
-// annotations may have changed before, so the namespace alone says for which
-// templates a container counts.
+// annotations may have changed before, and the app's image as well. So the namespace
+// alone says which templates count, and a template's containers are known by their
+// names. A pod that the template never selected, with a container of such a name, has
+// to be made anew for another image.
 func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) {
 	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) || p.disabled(r.Namespace) {
 		return nil, nil
 	}
-	u := &update{work: k, request: r, changed: changedContainers(r)}
-	if len(u.changed) == 0 {
+	u := &update{pipeline: p, work: k, request: p.versioned(r), changed: changedContainers(r)}
+	u.resized = r.Subresource == "resize" && !podschema.Equal(podResources, podResourcesOf(r.Old), podResourcesOf(r.Pod))
+	if len(u.changed) == 0 && !u.resized {
 		return nil, nil
 	}
 	u.base = record.New(p.statusKey).Base(r.Pod)
 	var refusals []TemplateOutcome
 	for _, place := range r.Templates.Required() {
 		e := r.Templates.At(place)
-		if e.Template == nil || e.Template.Policies().Suspend {
+		namespaces, pods, ok := e.Match()
+		if !ok || e.Suspended() || !namespaces.Matches(labels.Set(r.Namespace.Labels)) || !e.AvailableTo(r.Namespace.Labels) {
 			continue
 		}
-		namespaces, pods, ok := e.Template.Match()
-		if !ok || !namespaces.Matches(labels.Set(r.Namespace.Labels)) || !e.Template.AvailableTo(r.Namespace.Labels) {
-			continue
-		}
-		matches := pods.Matches(labels.Set(podLabels(r.Pod))) || pods.Matches(labels.Set(podLabels(r.Old)))
-		wrong, err := u.judge(p, e.Template, matches)
+		selected := pods.Matches(labels.Set(podLabels(r.Pod))) || pods.Matches(labels.Set(podLabels(r.Old)))
+		wrong, err := u.judge(e, selected)
 		if err != nil {
 			return nil, err
 		}
 		if len(wrong) > 0 {
-			refusals = append(refusals, TemplateOutcome{Name: e.Name, Hash: e.Template.Hash(), Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
+			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
 		}
 	}
 	return refusals, nil
@@ -91,10 +91,12 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 
 // update is a change of a running pod.
 type update struct {
-	work    *work
-	request Request
-	base    map[string]any // the pod without its record
-	changed []changedContainer
+	pipeline *Pipeline
+	work     *work
+	request  Request
+	base     map[string]any // the pod without its record
+	changed  []changedContainer
+	resized  bool // the resources of the pod itself change
 }
 
 // changedContainer is a container that an update changes, in its list.
@@ -130,69 +132,160 @@ func changedContainers(r Request) []changedContainer {
 }
 
 // judge says in which ways the changed containers are not as a required template
-// wants them. Matches reports whether the template selects the pod by its labels,
+// wants them. Selected reports whether the template selects the pod by its labels,
 // before or after.
-func (u *update) judge(p *Pipeline, t *templates.Template, matches bool) ([]string, error) {
-	sidecars := sidecarsOf(t)
-	if u.request.Subresource == "ephemeralcontainers" {
-		return u.entered(sidecars), nil
+func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
+	own := e.Own()
+	var verify templates.Verify
+	if e.Template != nil {
+		verify = e.Template.Verify()
 	}
-	seen := without(u.base, sidecars)
-	if err := u.work.render(t.Name()); err != nil {
+	if u.request.Subresource == "ephemeralcontainers" {
+		return u.entered(own, verify), nil
+	}
+	seen := without(u.base, own)
+	fragment, fails, err := u.render(e, seen)
+	if err != nil {
 		return nil, err
 	}
-	rendered, err := t.Render(u.work.ctx, templates.Input{Pod: seen, Namespace: u.request.Namespace, Cache: p.cache, IgnoreConditions: true})
-	if err != nil {
-		switch {
-		case renderCode(err) == reason.InternalError:
-			return nil, fmt.Errorf("rendering template %s: %w", t.Name(), err)
-		case matches:
-			return []string{err.Error()}, nil
-		}
-		return nil, nil
+	wrong := u.sidecars(own, verify, fragment, fails)
+	// A pod that has a container of the template was made with it.
+	has := func(list string) bool {
+		return slices.ContainsFunc(containersOf(u.base, list), func(c map[string]any) bool { return own.Container(nameOf(c)) })
 	}
-	wrong := u.sidecars(t, rendered.Fragment)
-	unreached, err := u.unreached(p, t, rendered.Fragment, seen)
-	return append(wrong, unreached...), err
+	made := selected || has("initContainers") || has("containers")
+	if u.request.Subresource == "resize" {
+		if made && u.resized && own.PodResources() && !verify.AllowsResources() {
+			wrong = append(wrong, u.podResources(fragment)...)
+		}
+		return wrong, nil
+	}
+	if fails == "" {
+		unreached, err := u.unreached(e.Name, fragment, seen)
+		return append(wrong, unreached...), err
+	}
+	isOthers := func(c changedContainer) bool { return !own.Container(nameOf(c.container)) }
+	if made && slices.ContainsFunc(u.changed, isOthers) {
+		wrong = append(wrong, fails)
+	}
+	return wrong, nil
 }
 
-// entered finds new ephemeral containers that enter a required sidecar: they
-// share its processes, and so can change what it does.
-func (u *update) entered(sidecars map[string]bool) []string {
+// render returns what the template renders for the pod as it is now, or why it fails.
+func (u *update) render(e templates.Entry, seen map[string]any) (fragment map[string]any, fails string, err error) {
+	if e.Template == nil {
+		return nil, fmt.Sprintf("it is required here, but no good version of it is known: %v", e.Err), nil
+	}
+	if err := u.work.render(e.Name); err != nil {
+		return nil, "", err
+	}
+	rendered, err := e.Template.Render(u.work.ctx, templates.Input{
+		Pod: seen, Namespace: u.request.Namespace, Kubernetes: u.request.Kubernetes, Cache: u.pipeline.cache, IgnoreConditions: true,
+	})
+	switch {
+	case err == nil:
+		return rendered.Fragment, "", nil
+	case renderCode(err) == reason.InternalError:
+		return nil, "", fmt.Errorf("rendering template %s: %w", e.Name, err)
+	}
+	return nil, strings.TrimPrefix(err.Error(), "template "+e.Name+": "), nil
+}
+
+// entered finds new ephemeral containers that enter a required sidecar: they share its
+// processes, or its files, and so can change what it does.
+func (u *update) entered(own templates.Own, verify templates.Verify) []string {
 	var wrong []string
 	for _, c := range u.changed {
-		if target, _ := c.container["targetContainerName"].(string); sidecars[target] {
+		if target, _ := c.container["targetContainerName"].(string); own.Container(target) {
 			wrong = append(wrong, fmt.Sprintf("the ephemeral container %s targets the container %s; leave out targetContainerName, or target another container",
 				nameOf(c.container), target))
 		}
+		for _, m := range required.MountsOf(c.container) {
+			if own.Volume(m.Volume) && !verify.AllowsMount(m.Path) {
+				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template could allow the path)",
+					nameOf(c.container), m.Volume))
+			}
+		}
 	}
 	return wrong
 }
 
-// sidecars compares changed sidecars of the template with what it renders.
-func (u *update) sidecars(t *templates.Template, fragment map[string]any) []string {
+// sidecars compares changed containers of the template with what it renders. If it fails,
+// or does not render a container, only what spec.verify accepts will do: whoever changes
+// the container can bring that about first.
+func (u *update) sidecars(own templates.Own, verify templates.Verify, fragment map[string]any, fails string) []string {
 	rendered := containersByName(fragment)
+	instead := "the template does not render it for the pod as it is now"
+	if fails != "" {
+		instead = "the template fails for the pod as it is now (" + fails + ")"
+	}
 	var wrong []string
 	for _, c := range u.changed {
-		want := rendered[c.list][nameOf(c.container)]
-		image, isSidecar := want["image"].(string)
-		if !isSidecar {
+		name := nameOf(c.container)
+		if !own.Container(name) {
 			continue
 		}
+		want := rendered[c.list][name]
+		image, isSidecar := want["image"].(string)
 		if u.request.Subresource == "resize" {
 			resources := podschema.At("spec.containers[].resources")
-			if !t.Verify().AllowsResources() && !podschema.Equal(resources, orEmpty(want["resources"]), orEmpty(c.container["resources"])) {
+			switch {
+			case verify.AllowsResources(), isSidecar && podschema.Equal(resources, orEmpty(want["resources"]), orEmpty(c.container["resources"])):
+			case isSidecar:
 				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; want %s, as the template renders them (spec.verify.allow.resources could allow others)",
-					nameOf(c.container), podschema.Show(c.container["resources"]), podschema.Show(want["resources"])))
+					name, podschema.Show(c.container["resources"]), podschema.Show(want["resources"])))
+			default:
+				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; %s, so leave them as they are (spec.verify.allow.resources could allow others)",
+					name, podschema.Show(c.container["resources"]), instead))
 			}
 			continue
 		}
-		if got, _ := c.container["image"].(string); got != image && !t.Verify().AllowsImage(got) {
+		got, _ := c.container["image"].(string)
+		switch {
+		case verify.AllowsImage(got), isSidecar && got == image:
+		case isSidecar:
 			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; want %s, or an image that the template's spec.verify.images allows",
-				nameOf(c.container), podschema.Show(got), podschema.Show(image)))
+				name, podschema.Show(got), podschema.Show(image)))
+		default:
+			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; %s, so want an image that its spec.verify.images allows, or make a new pod",
+				name, podschema.Show(got), instead))
 		}
 	}
 	return wrong
+}
+
+var podResources = podschema.At("spec.resources")
+
+// podResources compares the resources of the pod itself with those that the template renders.
+// If it renders none for the pod as it is now, they stay as they are.
+func (u *update) podResources(fragment map[string]any) []string {
+	is, want := podResourcesOf(u.request.Pod), podResourcesOf(fragment)
+	rendered := map[string]any{} // what the pod has where the template renders something
+	for section, v := range want {
+		amounts, _ := v.(map[string]any)
+		has, _ := is[section].(map[string]any)
+		of := map[string]any{}
+		for name := range amounts {
+			of[name] = has[name]
+		}
+		rendered[section] = of
+	}
+	switch {
+	case want == nil:
+		return []string{fmt.Sprintf("the pod would have the resources %s; the template does not render them for the pod as it is now, so leave them as they are (spec.verify.allow.resources could allow others)",
+			podschema.Show(is))}
+	case !podschema.Equal(podResources, rendered, want):
+		return []string{fmt.Sprintf("the pod would have the resources %s; want %s, as the template renders them (spec.verify.allow.resources could allow others)",
+			podschema.Show(is), podschema.Show(want))}
+	}
+	return nil
+}
+
+// podResourcesOf returns the resources of a pod or fragment itself.
+func podResourcesOf(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	resources, _ := spec["resources"].(map[string]any)
+	return resources
 }
 
 func orEmpty(v any) any {
@@ -206,10 +299,7 @@ func orEmpty(v any) any {
 // because another template's sidecar is not its business: the programs in them may
 // not become others. A pod in which no container has what the template gives was
 // made without the template.
-func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen map[string]any) ([]string, error) {
-	if u.request.Subresource == "resize" {
-		return nil, nil
-	}
+func (u *update) unreached(template string, fragment, seen map[string]any) ([]string, error) {
 	extensions, there := map[string]any{}, containersByName(seen)
 	for _, list := range []string{"initContainers", "containers"} {
 		var items []any
@@ -225,10 +315,10 @@ func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen ma
 	if len(extensions) == 0 {
 		return nil, nil
 	}
-	if err := u.work.next("merging what the template " + t.Name() + " wants"); err != nil {
+	if err := u.work.next("merging what the template " + template + " wants"); err != nil {
 		return nil, err
 	}
-	plan, err := merge.Merge(u.work.ctx, seen, []merge.Fragment{{Template: t.Name(), OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, p.statusKey)
+	plan, err := merge.Merge(u.work.ctx, seen, []merge.Fragment{{Template: template, OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, u.pipeline.statusKey)
 	if err := u.work.ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -261,28 +351,10 @@ func (u *update) unreached(p *Pipeline, t *templates.Template, fragment, seen ma
 	return wrong, nil
 }
 
-// sidecarsOf returns the names of a required template's own containers. They are
-// literal: compiling a required template makes sure of it.
-func sidecarsOf(t *templates.Template) map[string]bool {
-	var fragment map[string]any
-	if err := json.Unmarshal(t.Spec().Inject, &fragment); err != nil {
-		return nil // a fragment that is one expression has no literal containers
-	}
-	names := map[string]bool{}
-	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range containersOf(fragment, list) {
-			if c["image"] != nil {
-				names[nameOf(c)] = true
-			}
-		}
-	}
-	return names
-}
-
-// without returns the pod without the containers of those names.
-func without(pod map[string]any, names map[string]bool) map[string]any {
+// without returns the pod without the template's containers.
+func without(pod map[string]any, own templates.Own) map[string]any {
 	spec, ok := pod["spec"].(map[string]any)
-	if !ok || len(names) == 0 {
+	if !ok {
 		return pod
 	}
 	pod, spec = maps.Clone(pod), maps.Clone(spec)
@@ -291,7 +363,7 @@ func without(pod map[string]any, names map[string]bool) map[string]any {
 		items, _ := spec[list].([]any)
 		left := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
 			c, _ := v.(map[string]any)
-			return names[nameOf(c)]
+			return own.Container(nameOf(c))
 		})
 		if len(left) < len(items) {
 			spec[list] = left

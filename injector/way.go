@@ -51,7 +51,8 @@ func (w *way) decide() {
 // begin makes the outcome as far as the decision says it.
 func (w *way) begin() {
 	w.out = Outcome{Allowed: true, Code: w.decision.Code, Pod: w.request.Pod, Warnings: slices.Clone(w.decision.Warnings), Steps: slices.Clone(w.decision.Steps)}
-	if w.decision.Deny {
+	// A final pod is compared with what is required of it, whatever its annotations say.
+	if w.decision.Deny && !w.verifying {
 		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: w.decision.Code, Why: w.decision.Why})
 	}
 	for _, o := range w.decision.Exclusions {
@@ -120,6 +121,10 @@ func (w *way) renderOne(t *templates.Template) error {
 		pod = w.seen
 	}
 	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
+	if why := t.OtherSystem(pod); why != "" {
+		w.otherSystem(out, why)
+		return nil
+	}
 	if err := w.work.render(out.Name); err != nil {
 		return err
 	}
@@ -155,6 +160,22 @@ func (w *way) renderOne(t *templates.Template) error {
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	})
 	return nil
+}
+
+// otherSystem leaves a template out of a pod for another operating system. Where the template is
+// required, the pod is refused: what onError says is about failures of the template.
+func (w *way) otherSystem(out TemplateOutcome, why string) {
+	out.Code, out.Why = reason.OtherSystem, why
+	w.step(out.Name, "operating system", string(out.Code)+": "+why)
+	switch {
+	case w.decision.Required[out.Name]:
+		out.Asked = true
+		out.Why = why + "; it is required here: ask the cluster's admin for a template that serves this system or exempts it"
+		w.out.Refusals = append(w.out.Refusals, out)
+	case out.Asked:
+		w.warn(out)
+	}
+	w.out.Templates = append(w.out.Templates, out)
 }
 
 // invalid refuses a pod for which validations of a template are false. A template's

@@ -276,6 +276,21 @@ func TestAnEqualEventRaisesTheCountOfTheSeriesFromTimeToTime(t *testing.T) {
 	})
 }
 
+// Whoever makes templates of other names makes no new events for those who ask for one that there
+// is not.
+func TestAnEventIsTheSameWhateverElseThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		for _, there := range []string{"a", "a, b", "a, b and 3 more"} {
+			w.events.Record(Event{Namespace: "shop", Code: reason.UnknownTemplate, Message: "there is no template \"x\"" + reason.Choice + there, Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")})
+		}
+		time.Sleep(firstRepeat + lookEvery)
+		if got := w.counts(t); got != "[there:3]" {
+			t.Errorf("the counts are %s", got)
+		}
+	})
+}
+
 // A rollout makes another ReplicaSet, a CronJob another Job, and another replica knows nothing
 // of what this one wrote: they go on with the series of the owner above.
 func TestReplicasAndOwnersShareOneSeries(t *testing.T) {

@@ -108,14 +108,21 @@ func controllerOf(e Event) (owner corev1.ObjectReference, controlled bool) {
 
 // key is the same for equal events.
 func (n note) key() string {
-	return strings.Join([]string{n.namespace, n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.message}, "\x00")
+	return strings.Join([]string{n.namespace, n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.says()}, "\x00")
+}
+
+// says is what an event says but for what there is to choose from, which changes with others'
+// templates.
+func (n note) says() string {
+	said, _, _ := strings.Cut(n.message, reason.Choice)
+	return said
 }
 
 // event returns the event about a confirmed object. Its name is made of what it says: the API
 // server refuses the same event of another replica, or of another time, and its series then
 // goes on.
 func (n note) event(regarding corev1.ObjectReference, o Options) *eventsv1.Event {
-	sum := sha256.Sum256([]byte(strings.Join([]string{regarding.Kind, string(regarding.UID), string(n.code), n.action, n.message}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{regarding.Kind, string(regarding.UID), string(n.code), n.action, n.says()}, "\x00")))
 	suffix := "." + hex.EncodeToString(sum[:8])
 	e := &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: n.namespace, Name: strings.TrimRight(clip(regarding.Name, maxName-len(suffix)), ".-") + suffix},

@@ -289,10 +289,10 @@ func (m *listMerger) mergeItem(it listItem, at *place) error {
 		return nil
 	case m.list.id.Elem.IsContainer():
 		return m.mergeContainer(it, at)
-	case m.bothProjected(it) && !n.ours():
-		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at)
-	case m.bothProjected(it):
+	case m.bothProjected(it) && n.ours():
 		return m.gather(it, at)
+	case m.bothProjected(it) && !m.frag.Required: // a later source of the pod's could overrule a required one
+		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at)
 	case m.list.id.Elem.IsValue() || ours:
 		return m.mergeWholeItem(it, at)
 	case n.replaces(m.frag.Template):

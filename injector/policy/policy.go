@@ -69,13 +69,16 @@ type Decision struct {
 	// namespace, a mirror pod, an unreadable annotation, an opt-out.
 	Code reason.Code
 	Why  string
-	// Deny reports that the pod must be refused.
+	// Deny reports that the pod must be refused for an annotation.
 	Deny bool
-	// Inject names the templates to render, in the order they were given.
+	// Inject names the templates to render, in the order they were given. Of a pod that must be
+	// refused they are the required ones: a final pod is compared with them all the same.
 	Inject []string
 	// Asked has the templates of Inject that an annotation asks for, by name or by
 	// "true".
 	Asked map[string]bool
+	// Required has the templates of Inject that are required for this pod.
+	Required map[string]bool
 	// Exclusions are the templates that are not injected though something concerns them:
 	// they are asked for, match, or are taken off one by one. They are in the catalog's
 	// order, those that do not exist last. Of the rest there is none, unless the request
@@ -133,16 +136,16 @@ func (d *decider) decide() {
 	}
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
-	// A pod that says for itself does not depend on the namespace's annotation.
-	if podErr != nil {
+	d.matching = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels)
+	switch {
+	case podErr != nil:
 		d.deny(Pod, podErr)
 		return
-	}
-	if nsErr != nil && pod.Mode != Out && pod.Mode != Names {
+	case nsErr != nil && pod.Mode != Out && pod.Mode != Names:
+		// A pod that says for itself does not depend on the namespace's annotation.
 		d.deny(Namespace, nsErr)
 		return
 	}
-	d.matching = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels)
 	d.choose(pod, ns)
 	d.require()
 	d.finish(pod)
@@ -252,6 +255,7 @@ func (a Ask) describe() string {
 	}
 }
 
+// deny refuses the pod for an annotation. What is required of the pod does not depend on it.
 func (d *decider) deny(level Level, err error) {
 	value := d.request.PodAnnotations[d.request.InjectKey]
 	where := "annotation " + d.request.InjectKey
@@ -262,6 +266,11 @@ func (d *decider) deny(level Level, err error) {
 	d.result.Code = reason.BadAnnotation
 	d.result.Why = fmt.Sprintf("%s: %q: %v", where, clip(value), err)
 	d.result.Deny = true
+	d.require()
+	d.sort()
+	for _, f := range d.fates {
+		d.offer(f)
+	}
 }
 
 // choose says which templates are wanted, by the table of [Decide].
@@ -439,7 +448,7 @@ func (d *decider) offer(f fate) {
 }
 
 func (d *decider) inject(t Template, f fate) {
-	if d.result.Code != "" && t.Required {
+	if d.result.Code != "" && t.Required && !d.result.Deny {
 		d.result.Code, d.result.Why = "", ""
 	}
 	d.result.Inject = append(d.result.Inject, t.Name)
@@ -448,6 +457,12 @@ func (d *decider) inject(t Template, f fate) {
 			d.result.Asked = map[string]bool{}
 		}
 		d.result.Asked[t.Name] = true
+	}
+	if f.required {
+		if d.result.Required == nil {
+			d.result.Required = map[string]bool{}
+		}
+		d.result.Required[t.Name] = true
 	}
 	if d.request.Explain {
 		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.sentence(f), Result: "goes on to its matchConditions and parameters"})

@@ -86,6 +86,13 @@ func Unanswered(err error, prefix string) bool {
 	return strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "."+prefix+`"`)
 }
 
+// lacksRequired reports whether the admission policy of a required template refused the pod.
+func lacksRequired(err error, prefix string) bool {
+	_, policy, found := strings.Cut(err.Error(), "ValidatingAdmissionPolicy 'required-")
+	name, _, _ := strings.Cut(policy, "'")
+	return found && strings.HasSuffix(name, "."+prefix)
+}
+
 // failure names the error of a request that was to create a pod.
 func (p *Prover) failure(ctx context.Context, err error) *Failure {
 	o := p.options
@@ -120,6 +127,9 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 			return failed(PermissionMissing, "missing permission: the verb create on the resource pods in namespace %s, which the chart grants with rbac.create=true and enforcement.mode=Auto. By hand: "+
 				"kubectl -n %[1]s create role pillion-proof --verb=create --resource=pods; "+
 				"kubectl -n %[1]s create rolebinding pillion-proof --role=pillion-proof --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error", o.Namespace)
+		}
+		if lacksRequired(err, o.Prefix) {
+			return failed(RefusedByOthers, "a pod of namespace %s is refused by the admission policy of a required template: the API server does not call Pillion, or the policy is older than the template; pillion check says which", o.Namespace)
 		}
 		fallthrough
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):

@@ -255,6 +255,8 @@ func TestEveryFailureHasANameAndSaysWhatToDo(t *testing.T) {
 		{"another webhook does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": context deadline exceeded`))), true, true, NoAnswer, "pods.example.com"},
 		{"Pillion refuses", refusing(&apierrors.StatusError{ErrStatus: *reason.Conflict.Refusal("two values")}), true, true, RefusedByPillion, "Conflict"},
 		{"a quota refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), true, true, RefusedByOthers, "exceeded quota"},
+		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, true, RefusedByOthers, "pillion check says which"},
+		{"another policy refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.example.com' with binding 'x' denied request: x"))), true, true, RefusedByOthers, "except this namespace from what refuses it"},
 		{"an invalid pod", refusing(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "", nil)), true, true, RefusedByOthers, "not by Pillion"},
 		{"no right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, true, PermissionMissing, "kubectl -n " + namespace + " create role"},
 		{"neither namespace nor right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, false, NamespaceMissing, "kubectl create namespace " + namespace},

@@ -4,6 +4,10 @@ package reason
 // contract: they are label values of metrics and do not change their meaning.
 type Code string
 
+// Choice begins the end of a sentence that lists what there is instead. The sentence says the same
+// whatever the list is.
+const Choice = "; there are: "
+
 // What happened to one template, or to the whole pod.
 const (
 	// Injected: the template's items are in the pod.
@@ -30,6 +34,8 @@ const (
 	NoDefaultTemplates Code = "NoDefaultTemplates"
 	// ConditionFalse: one of the template's matchConditions is false for this pod.
 	ConditionFalse Code = "ConditionFalse"
+	// OtherSystem: the template is not for the operating system of the pod.
+	OtherSystem Code = "OtherSystem"
 	// ValidationFailed: one of the template's validations is false for this pod.
 	ValidationFailed Code = "ValidationFailed"
 	// NotAllowedHere: the template is not available to this namespace.
@@ -60,6 +66,8 @@ const (
 	TemplateReadOnly Code = "TemplateReadOnly"
 	// RequiredMissing: the final pod is not what a required template makes of it.
 	RequiredMissing Code = "RequiredMissing"
+	// LabelNotWritten: an API server goes on refusing a label of the namespace.
+	LabelNotWritten Code = "LabelNotWritten"
 	// UntrueLabel: a label of the pod says that something is injected that is not.
 	UntrueLabel Code = "UntrueLabel"
 	// InternalError: Pillion itself failed.
@@ -79,6 +87,7 @@ var sentences = map[Code]string{
 	NotAPodCreation:      "only the creation of pods is changed",
 	NoDefaultTemplates:   "no template is injected by default",
 	ConditionFalse:       "a matchCondition of the template is false for this pod",
+	OtherSystem:          "the template is not for the pod's operating system",
 	ValidationFailed:     "a validation of the template is false for this pod",
 	NotAllowedHere:       "the template is not available to this namespace",
 	Suspended:            "the template is suspended",
@@ -93,6 +102,7 @@ var sentences = map[Code]string{
 	TemplateInUse:        "namespaces, workloads or pods ask for the template",
 	TemplateReadOnly:     "the template is one of the library or of a file, which its SidecarTemplate only shows",
 	RequiredMissing:      "the pod is not what a required template makes of it",
+	LabelNotWritten:      "Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store",
 	UntrueLabel:          "a label of the pod says that something is injected that is not",
 	InternalError:        "Pillion itself failed",
 }

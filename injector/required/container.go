@@ -162,12 +162,12 @@ const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 // isToken reports whether a mount is the one that the API server's ServiceAccount
 // plugin adds: of a projected volume with the token, the cluster's CA and the
 // namespace, and nothing else.
-func (s sidecar) isToken(mount map[string]any) bool {
+func (c *comparison) isToken(mount map[string]any) bool {
 	if mount["mountPath"] != tokenPath || mount["readOnly"] != true || len(mount) != 3 {
 		return false
 	}
 	name, _ := mount["name"].(string)
-	return s.tokenVolumes()[name]
+	return c.tokenVolumes()[name]
 }
 
 // tokenVolumes returns the names of the pod's volumes that the plugin adds. Of several

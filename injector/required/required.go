@@ -3,7 +3,6 @@ package required
 import (
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Allowed is what spec.verify of a template lets others do to its sidecars.
+// Allowed is what spec.verify of a template lets others do to its sidecars and mounts.
 type Allowed interface {
 	AllowsImage(image string) bool
 	AllowsEnv(name string) bool
@@ -39,14 +38,15 @@ func (d Difference) String() string {
 
 // Differences compares the pod with what the required templates of the plan
 // want. Rec is the record that the pod came with; it decides nothing. The
-// differences come in the order of the pod's fields. The error is the context's, which
-// has ended.
+// differences come in the order of the pod's fields, those of mounts that hide others last.
+// The error is the context's, which has ended.
 func Differences(ctx context.Context, plan merge.Plan, pod map[string]any, rec record.Record, allowed func(template string) Allowed) ([]Difference, error) {
 	c := &comparison{ctx: ctx, pod: pod, allowed: allowed, required: map[string]bool{}}
 	for _, f := range plan.Fragments {
 		c.required[f.Template] = f.Required
 	}
 	c.walk(podschema.Pod(), plan.Root, plan.Pod, pod, rec.Root, nil)
+	c.mounts(plan.Root.Child("spec"))
 	return c.found, c.err
 }
 
@@ -72,8 +72,11 @@ func (c *comparison) differs(template string, at []string, since bool, format st
 	c.found = append(c.found, Difference{Template: template, Path: podschema.Readable(at), Text: fmt.Sprintf(format, args...), Since: since})
 }
 
-// template returns the required template that wants a change, "" for none.
+// template returns the required template that wants a change, "" for none. Nil is no change.
 func (c *comparison) template(change *merge.Change) string {
+	if change == nil {
+		return ""
+	}
 	for _, name := range change.Templates {
 		if c.required[name] {
 			return name
@@ -135,7 +138,6 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 	for i, key := range podschema.KeysIn(id, items, change.In) {
 		byKey[key] = append(byKey[key], items[i])
 	}
-	var mounts map[string][]string
 	for _, key := range change.Segments() {
 		if c.interrupted() {
 			return
@@ -155,41 +157,8 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 		for _, item := range same {
 			c.place(id.Elem, child, w, item, true, r.Child(key), here)
 		}
-		if template := c.template(child); template != "" && len(id.Keys) == 1 && id.Keys[0].Name == "mountPath" {
-			if mounts == nil {
-				mounts = mountsOf(items)
-			}
-			c.shadowed(template, child, mounts, here)
-		}
 	}
 	c.positions(id, change, items, at)
-}
-
-// mountsOf returns the paths of mounts as they are written, by the directory that they
-// mean.
-func mountsOf(mounts []any) map[string][]string {
-	paths := make(map[string][]string, len(mounts))
-	for _, m := range mounts {
-		written, _ := objectOf(m)["mountPath"].(string)
-		directory := path.Clean("/" + written)
-		paths[directory] = append(paths[directory], written)
-	}
-	return paths
-}
-
-// shadowed finds mounts of the same path, written another way, over a mount that
-// a template wants.
-func (c *comparison) shadowed(template string, change *merge.Change, mounts map[string][]string, at []string) {
-	wish := change.Wish()
-	if wish == nil || wish.Gone {
-		return
-	}
-	want, _ := objectOf(wish.Value)["mountPath"].(string)
-	for _, got := range mounts[path.Clean("/"+want)] {
-		if got != want {
-			c.differs(template, at, false, "is mounted over by a mount at %q", got)
-		}
-	}
 }
 
 // positions compares where items stand with where required templates want them.

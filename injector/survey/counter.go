@@ -34,9 +34,12 @@ type Options struct {
 	List     List
 	Comparer standing.Comparer
 	// Namespaces are those of the cache; the maps of one hold until the next one. Namespace
-	// returns one of them. Templates returns the set in force.
+	// returns one of them, and Whole the same with all that templates which read these keys
+	// need; where that cannot be read now, a look goes without the namespace. Templates returns
+	// the set in force.
 	Namespaces func() iter.Seq[templates.Namespace]
 	Namespace  func(name string) (templates.Namespace, bool)
+	Whole      func(ctx context.Context, name string, reads *templates.NamespaceReads) (ns templates.Namespace, ok bool)
 	Templates  func() *templates.Set
 	// Ready returns nil once both have been read completely.
 	Ready func() error
@@ -143,6 +146,9 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 		// such pods costs a read of all.
 		ns, ok := c.options.Namespace(name)
 		if !ok || !c.options.Comparer.Registration.Calls(ns, nil) {
+			continue
+		}
+		if ns, ok = c.options.Whole(ctx, name, set.NamespaceReads()); !ok {
 			continue
 		}
 		var count Count

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -79,39 +78,21 @@ type visitError struct{ error }
 
 // page reads one page, pod by pod. It returns the token of the next one.
 func page(r io.Reader, visit func(pod map[string]any) error) (tooLarge int, next string, err error) {
-	d := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	err = members(d, '{', func(name string) error {
-		switch {
-		case name == "metadata" && d.PeekKind() == '{':
-			text, err := d.ReadValue()
-			if err != nil {
-				return err
-			}
-			decoded, err := rawjson.Decode(text, nil)
-			if err != nil {
-				return err
-			}
-			metadata, _ := decoded.(map[string]any)
-			next, _ = metadata["continue"].(string)
-			return nil
-		case name == "items" && d.PeekKind() == '[':
-			return members(d, '[', func(string) error {
-				left, err := item(d, visit)
-				tooLarge += left
-				return err
-			})
-		}
-		return d.SkipValue()
+	err = rawjson.List(r, func(text []byte) error {
+		decoded, err := rawjson.Decode(text, nil)
+		metadata, _ := decoded.(map[string]any)
+		next, _ = metadata["continue"].(string)
+		return err
+	}, func(text []byte) error {
+		left, err := item(text, visit)
+		tooLarge += left
+		return err
 	})
 	return tooLarge, next, err
 }
 
-// item reads one pod.
-func item(d *jsontext.Decoder, visit func(pod map[string]any) error) (tooLarge int, err error) {
-	text, err := d.ReadValue()
-	if err != nil {
-		return 0, err
-	}
+// item visits one pod.
+func item(text []byte, visit func(pod map[string]any) error) (tooLarge int, err error) {
 	if bounds.DecodedSize(text) > mostDecoded {
 		return 1, nil
 	}
@@ -129,31 +110,4 @@ func item(d *jsontext.Decoder, visit func(pod map[string]any) error) (tooLarge i
 		return 0, visitError{err}
 	}
 	return 0, nil
-}
-
-// members calls each with the name of each member of an object, or with "" for each item of a
-// list, which the function has to read.
-func members(d *jsontext.Decoder, kind jsontext.Kind, each func(name string) error) error {
-	begin, err := d.ReadToken()
-	if err != nil {
-		return err
-	}
-	if begin.Kind() != kind {
-		return errors.New("it is no list of the API")
-	}
-	for d.PeekKind() != kind+2 { // } comes two after {, and ] two after [
-		name := ""
-		if kind == '{' {
-			token, err := d.ReadToken()
-			if err != nil {
-				return err
-			}
-			name = token.String()
-		}
-		if err := each(name); err != nil {
-			return err
-		}
-	}
-	_, err = d.ReadToken()
-	return err
 }

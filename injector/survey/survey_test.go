@@ -192,15 +192,22 @@ func namespace(name, injection string) templates.Namespace {
 // counterOf returns a counter of a cluster, and what it logs.
 func counterOf(t testing.TB, c *cluster, all ...templates.Namespace) (*Counter, *bytes.Buffer) {
 	set, log := setOf(t), &bytes.Buffer{}
+	named := func(name string) (templates.Namespace, bool) {
+		i := slices.IndexFunc(all, func(ns templates.Namespace) bool { return ns.Name == name })
+		if i < 0 {
+			return templates.Namespace{}, false
+		}
+		return all[i], true
+	}
 	return NewCounter(Options{
 		List: c.list, Comparer: standing.Comparer{Pipeline: injector.NewPipeline(injector.Config{})},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(all) }, Templates: func() *templates.Set { return set },
-		Namespace: func(name string) (templates.Namespace, bool) {
-			i := slices.IndexFunc(all, func(ns templates.Namespace) bool { return ns.Name == name })
-			if i < 0 {
-				return templates.Namespace{}, false
-			}
-			return all[i], true
+		Namespace: func(name string) (templates.Namespace, bool) { // as the cache has a large one
+			ns, ok := named(name)
+			return templates.Namespace{Name: ns.Name, Labels: ns.Labels}, ok
+		},
+		Whole: func(_ context.Context, name string, _ *templates.NamespaceReads) (templates.Namespace, bool) {
+			return named(name)
 		},
 		Ready: func() error { return nil }, Every: 5 * time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}), log
@@ -318,12 +325,29 @@ func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
 	}
 }
 
+// That is a bug, and the look is no review, whose panics are caught.
+func TestATemplateThatDoesNotCompileAgainEndsTheLookAndNotTheProcess(t *testing.T) {
+	c := &cluster{pods: map[string]int{"shop": 3}}
+	counter, log := counterOf(t, c, namespace("shop", "enabled"))
+	e, _ := setOf(t).Get("side")
+	e.Template = e.Template.CanRest([]byte("{}"), templates.Options{})
+	e.Template.Rest()
+	counter.options.Templates = func() *templates.Set { return templates.NewSet([]templates.Entry{e}) }
+	counter.note(counter.look(t.Context()))
+	if !strings.Contains(log.String(), "the next look tries again") || !strings.Contains(log.String(), "template side cannot be compiled again") {
+		t.Error(log)
+	}
+}
+
 func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
 	c := &cluster{pods: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}}
 	all := []templates.Namespace{namespace("a", "enabled"), namespace("b", "enabled"), namespace("c", "enabled"), namespace("d", "")}
 	counter, _ := counterOf(t, c, all...)
 	now := map[string]templates.Namespace{"a": all[0], "b": namespace("b", "disabled"), "d": namespace("d", "enabled")}
 	counter.options.Namespace = func(name string) (templates.Namespace, bool) { ns, ok := now[name]; return ns, ok }
+	counter.options.Whole = func(_ context.Context, name string, _ *templates.NamespaceReads) (templates.Namespace, bool) {
+		return now[name], true
+	}
 	found, err := counter.look(t.Context())
 	if err != nil || len(found.counts) != 2 || found.counts["a"].Missing != 1 || found.counts["d"].Missing != 1 {
 		t.Errorf("%+v (%v)", found, err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -23,10 +24,15 @@ const (
 	// review, of a few KiB.
 	smallBody = 64 << 10
 	// A body whose sender is slow gives way where others need its memory: later than
-	// slowStart, with less than slowRate bytes a second since. An API server sends a
-	// review in one go.
+	// slowStart, with less than slowRate bytes a second since, or with nothing for slowPause.
+	// An API server sends a review in one go.
 	slowStart = 100 * time.Millisecond
 	slowRate  = 1 << 20
+	slowPause = time.Second
+	// A body waits for memory for patience at most. By then a small body whose sender has
+	// stopped is slow. It looks for slow ones every slowCheck.
+	patience  = 250 * time.Millisecond
+	slowCheck = 20 * time.Millisecond
 )
 
 // errTooMuch means that the bodies being read have used up their memory.
@@ -34,11 +40,12 @@ var errTooMuch = errors.New("the reviews being read hold as much memory as they 
 
 // bodies bounds the memory of the bodies of reviews, from their first byte to their
 // answer. Small bodies, and the first part of each other, have memory of their own.
-// Where memory runs out, bodies whose senders are slow are given up.
+// Where memory runs out, bodies whose senders are slow are given up, and others wait until
+// that memory is back.
 type bodies struct{ small, rest pool }
 
 func newBodies(small, rest int64) *bodies {
-	return &bodies{small: pool{free: small, readers: map[*bodyReader]struct{}{}}, rest: pool{free: rest, readers: map[*bodyReader]struct{}{}}}
+	return &bodies{small: newPool(small), rest: newPool(rest)}
 }
 
 // free returns how many bytes no body holds.
@@ -55,7 +62,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, release, malformed(http.StatusUnsupportedMediaType, "content type %q; allowed is application/json", r.Header.Get("Content-Type"))
 	}
-	reader := &bodyReader{bodies: b, from: r.Body, declared: r.ContentLength, stop: http.NewResponseController(w).SetReadDeadline}
+	reader := &bodyReader{bodies: b, from: r.Body, declared: r.ContentLength, stop: http.NewResponseController(w).SetReadDeadline, slow: time.Now().Add(slowStart)}
 	defer reader.done()
 	release = reader.release
 	if reader.declared > maxBody {
@@ -101,10 +108,11 @@ type bodyReader struct {
 	pooled      *[pooledBody]byte
 	small, rest int64 // what it holds of each pool
 
-	mu       sync.Mutex
-	began    time.Time
-	received int64
-	evicted  bool
+	mu sync.Mutex
+	// slow is when its sender counts as slow unless more comes.
+	slow time.Time
+	// waits says that it waits for memory. Its sender is not slow then.
+	waits, evicted bool
 }
 
 func (r *bodyReader) most() int {
@@ -123,7 +131,6 @@ func (r *bodyReader) tooLong() error {
 
 // readAll reads to the end.
 func (r *bodyReader) readAll() ([]byte, error) {
-	r.moved(0)
 	if err := r.grow(4 << 10); err != nil {
 		return nil, err
 	}
@@ -181,6 +188,7 @@ func (r *bodyReader) grow(size int) error {
 	grown := make([]byte, len(r.buffer), size)
 	copy(grown, r.buffer)
 	r.buffer = grown
+	r.unpool()
 	if held > 0 {
 		r.bodies.small.give(min(held, smallBody))
 		r.bodies.rest.give(max(held-smallBody, 0))
@@ -189,13 +197,14 @@ func (r *bodyReader) grow(size int) error {
 	return nil
 }
 
+// moved notes that bytes have come.
 func (r *bodyReader) moved(bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.began.IsZero() {
-		r.began = time.Now()
+	r.slow = r.slow.Add(time.Duration(bytes) * time.Second / slowRate)
+	if latest := time.Now().Add(slowPause); r.slow.After(latest) {
+		r.slow = latest
 	}
-	r.received += int64(bytes)
 }
 
 func (r *bodyReader) wasEvicted() bool {
@@ -211,32 +220,60 @@ func (r *bodyReader) done() {
 }
 
 func (r *bodyReader) release() {
+	r.buffer = nil
+	r.unpool()
 	r.bodies.small.give(r.small)
 	r.bodies.rest.give(r.rest)
-	r.small, r.rest, r.buffer = 0, 0, nil
+	r.small, r.rest = 0, 0
+}
+
+func (r *bodyReader) unpool() {
 	if r.pooled != nil {
 		pooledBodies.Put(r.pooled)
 		r.pooled = nil
 	}
 }
 
-// evict ends the reading if its sender is slow, and reports whether it has.
-func (r *bodyReader) evict(now time.Time) bool {
+// wait notes that the body waits for memory, and returns what ends that. It reports false if
+// the body was given up.
+func (r *bodyReader) wait() (end func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	allowed := slowStart + time.Duration(r.received)*time.Second/slowRate
-	if r.evicted || now.Sub(r.began) < allowed {
-		return false
-	}
-	r.evicted = r.stop(time.Unix(1, 0)) == nil
-	return r.evicted
+	since := time.Now()
+	r.waits = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waits, r.slow = false, r.slow.Add(time.Since(since))
+	}, !r.evicted
 }
 
-// pool is memory that bodies share, in bytes.
+// evict ends the reading if its sender is slow.
+func (r *bodyReader) evict(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.evicted || r.waits || now.Before(r.slow) {
+		return
+	}
+	r.evicted = r.stop(time.Unix(1, 0)) == nil
+}
+
+// pool is memory that bodies share, in bytes. It never gives more than it has.
 type pool struct {
-	mu      sync.Mutex
-	free    int64
-	readers map[*bodyReader]struct{} // those that hold some and still read
+	mu         sync.Mutex
+	size, free int64
+	readers    map[*bodyReader]struct{} // those that hold some and still read
+	waiting    []*claim                 // in the order in which they get memory
+}
+
+// claim is memory that a body waits for.
+type claim struct {
+	bytes   int64
+	granted chan struct{} // closed when the body has it
+}
+
+func newPool(bytes int64) pool {
+	return pool{size: bytes, free: bytes, readers: map[*bodyReader]struct{}{}}
 }
 
 func (p *pool) left() int64 {
@@ -246,25 +283,74 @@ func (p *pool) left() int64 {
 }
 
 // take takes memory. Where there is none left, bodies whose senders are slow are given
-// up. Their memory comes back a moment later, and is overdrawn until then.
+// up, and the body waits for the memory of these and of others.
 func (p *pool) take(r *bodyReader, bytes int64) error {
 	if bytes == 0 {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.free < bytes && !p.evict(r) {
+	if len(p.waiting) == 0 && p.free >= bytes {
+		p.free -= bytes
+	} else if !p.wait(r, bytes) {
 		return errTooMuch
 	}
-	p.free -= bytes
 	p.readers[r] = struct{}{}
 	return nil
+}
+
+// wait reports whether a body got memory in time. The caller has locked the pool, which is open
+// while the body waits.
+func (p *pool) wait(r *bodyReader, bytes int64) bool {
+	if bytes > p.size {
+		return false
+	}
+	end, ok := r.wait()
+	defer end()
+	if !ok {
+		return false
+	}
+	c := &claim{bytes: bytes, granted: make(chan struct{})}
+	p.waiting = append(p.waiting, c)
+	check := time.NewTicker(slowCheck)
+	defer check.Stop()
+	for last := time.Now().Add(patience); ; {
+		if p.waiting[0] == c {
+			p.evict()
+		}
+		p.mu.Unlock()
+		select {
+		case <-c.granted:
+		case <-check.C:
+		}
+		p.mu.Lock()
+		i := slices.Index(p.waiting, c)
+		if i < 0 {
+			return true
+		}
+		if time.Now().After(last) {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			p.serve()
+			return false
+		}
+	}
+}
+
+// serve gives memory to those that wait, in their order: a large body is not kept waiting by
+// small ones that come after it.
+func (p *pool) serve() {
+	for len(p.waiting) > 0 && p.free >= p.waiting[0].bytes {
+		p.free -= p.waiting[0].bytes
+		close(p.waiting[0].granted)
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+	}
 }
 
 func (p *pool) give(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free += bytes
+	p.serve()
 }
 
 func (p *pool) forget(r *bodyReader) {
@@ -273,14 +359,10 @@ func (p *pool) forget(r *bodyReader) {
 	delete(p.readers, r)
 }
 
-// evict ends the reading of all bodies whose senders are slow, and reports whether there
-// was one.
-func (p *pool) evict(but *bodyReader) (any bool) {
+// evict ends the reading of all bodies whose senders are slow.
+func (p *pool) evict() {
 	now := time.Now()
 	for r := range p.readers {
-		if r != but && r.evict(now) {
-			any = true
-		}
+		r.evict(now)
 	}
-	return any
 }

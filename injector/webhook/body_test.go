@@ -32,7 +32,7 @@ func (f *fixture) allFree(t *testing.T) {
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
 	held := f.Memory.LargeBodies
-	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, began: time.Now().Add(time.Hour)}, held); err != nil {
+	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, slow: time.Now().Add(time.Hour)}, held); err != nil {
 		t.Fatal(err)
 	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
@@ -108,7 +108,7 @@ func TestSlowSendersGiveWayToOthers(t *testing.T) {
 			t.Cleanup(server.Close)
 			stall(t, server.Listener.Addr().String(), 3, smallBody-1024, trickle)
 			eventuallyFree(t, f, func(small int64) bool { return small == smallBody }, "the bodies are not held")
-			sending := &bodyReader{began: time.Now().Add(time.Hour)}
+			sending := &bodyReader{slow: time.Now().Add(time.Hour)}
 			if err := f.bodies.small.take(sending, smallBody-100); err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@ package webhook
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -90,13 +89,6 @@ func (h *head) readMetadata(s *scanner) error {
 
 // part is a part of a body, without a copy of it. It is valid as long as the body.
 type part []byte
-
-// UnmarshalJSON implements [json.Unmarshaler]. It keeps the text that [json.Unmarshal]
-// was given. (A [json.Decoder] would use the memory again.)
-func (p *part) UnmarshalJSON(text []byte) error {
-	*p = text
-	return nil
-}
 
 // MarshalJSON implements [json.Marshaler].
 func (p part) MarshalJSON() ([]byte, error) {
@@ -367,51 +359,78 @@ func (r *Review) wholeMetadata(decided map[string]any) (map[string]any, error) {
 // OldPod returns what of the pod before an update the pipeline compares: labels, and of
 // each container its name, image and resources. Every error is a [MalformedError].
 func (r *Review) OldPod() (map[string]any, error) {
-	type container struct {
-		Name      string `json:"name"`
-		Image     string `json:"image,omitempty"`
-		Resources part   `json:"resources,omitempty"`
-	}
-	var old struct {
-		Metadata struct {
-			Labels map[string]string `json:"labels"`
-		} `json:"metadata"`
-		Spec struct {
-			InitContainers      []container `json:"initContainers"`
-			Containers          []container `json:"containers"`
-			EphemeralContainers []container `json:"ephemeralContainers"`
-		} `json:"spec"`
-	}
 	if isAbsent(r.OldObject) {
 		return nil, Malformed("the review's request has no oldObject")
 	}
-	if err := json.Unmarshal(r.OldObject, &old); err != nil {
+	var labels map[string]string
+	spec := map[string]any{}
+	err := scan(r.OldObject, func(s *scanner) error {
+		return s.object(func(name []byte) error {
+			switch string(name) {
+			case "metadata":
+				labels = nil
+				return s.object(func(name []byte) error {
+					if string(name) == "labels" {
+						return s.texts(&labels)
+					}
+					return s.json.SkipValue()
+				})
+			case "spec":
+				clear(spec)
+				return s.object(func(name []byte) (err error) {
+					switch list := string(name); list {
+					case "initContainers", "containers", "ephemeralContainers":
+						spec[list], err = s.oldContainers()
+						return err
+					}
+					return s.json.SkipValue()
+				})
+			}
+			return s.json.SkipValue()
+		})
+	})
+	if err != nil {
 		return nil, Malformed("the review's old object is not a pod: %v", err)
 	}
-	labels := map[string]any{}
-	for key, value := range old.Metadata.Labels {
-		labels[key] = value
+	values := make(map[string]any, len(labels))
+	for key, value := range labels {
+		values[key] = value
 	}
-	spec := map[string]any{}
-	for list, containers := range map[string][]container{"initContainers": old.Spec.InitContainers, "containers": old.Spec.Containers, "ephemeralContainers": old.Spec.EphemeralContainers} {
-		items := make([]any, len(containers))
-		for i, c := range containers {
-			item := map[string]any{"name": c.Name}
-			if c.Image != "" {
-				item["image"] = c.Image
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": values}, "spec": spec}, nil
+}
+
+// oldContainers reads containers as [Review.OldPod] returns them.
+func (s *scanner) oldContainers() ([]any, error) {
+	containers := []any{}
+	err := s.list(func() error {
+		container := map[string]any{}
+		var name, image string
+		var resources part
+		err := s.object(func(field []byte) error {
+			switch string(field) {
+			case "name":
+				return s.string(&name)
+			case "image":
+				return s.string(&image)
+			case "resources":
+				return s.part(&resources)
 			}
-			if !isAbsent(c.Resources) {
-				resources, err := podschema.Decode(c.Resources)
-				if err != nil {
-					return nil, Malformed("the review's old object is not a pod: %v", err)
-				}
-				item["resources"] = resources
-			}
-			items[i] = item
+			return s.json.SkipValue()
+		})
+		if err != nil {
+			return err
 		}
-		spec[list] = items
-	}
-	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": labels}, "spec": spec}, nil
+		container["name"] = name
+		if image != "" {
+			container["image"] = image
+		}
+		if !isAbsent(resources) {
+			container["resources"], err = podschema.Decode(resources)
+		}
+		containers = append(containers, container)
+		return err
+	})
+	return containers, err
 }
 
 // drop gives back the memory of the objects. What names the review in the log stays.
@@ -432,13 +451,25 @@ func (r *Review) FromNode() (bool, error) {
 	if bytes.IndexByte(r.UserInfo, '\\') < 0 && !bytes.Contains(r.UserInfo, []byte("system:nodes")) {
 		return false, nil // no group can be spelt in another way
 	}
-	var user struct {
-		Groups []string `json:"groups"`
-	}
-	if err := json.Unmarshal(r.UserInfo, &user); err != nil {
+	node := false
+	err := scan(r.UserInfo, func(s *scanner) error {
+		return s.object(func(name []byte) error {
+			if string(name) != "groups" {
+				return s.json.SkipValue()
+			}
+			node = false
+			return s.list(func() error {
+				var group string
+				err := s.string(&group)
+				node = node || group == "system:nodes"
+				return err
+			})
+		})
+	})
+	if err != nil {
 		return false, Malformed("the review's userInfo cannot be read: %v", err)
 	}
-	return slices.Contains(user.Groups, "system:nodes"), nil
+	return node, nil
 }
 
 // maxUserInfo bounds the JSON of a review's user, in bytes: thousands of groups.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -93,11 +92,34 @@ func compileWork(manifest part) int64 {
 // sidecarTemplate has the fields that the guard reads before it compiles a template.
 type sidecarTemplate struct {
 	Metadata struct {
-		Name        string            `json:"name"`
-		Labels      map[string]string `json:"labels"`
-		Annotations map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec json.RawMessage `json:"spec"`
+		Name                string
+		Labels, Annotations map[string]string
+	}
+	Spec part
+}
+
+func (t *sidecarTemplate) read(s *scanner) error {
+	return s.object(func(name []byte) error {
+		switch string(name) {
+		case "metadata":
+			m := &t.Metadata
+			*m = sidecarTemplate{}.Metadata
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "name":
+					return s.string(&m.Name)
+				case "labels":
+					return s.texts(&m.Labels)
+				case "annotations":
+					return s.texts(&m.Annotations)
+				}
+				return s.json.SkipValue()
+			})
+		case "spec":
+			return s.part(&t.Spec)
+		}
+		return s.json.SkipValue()
+	})
 }
 
 func readTemplate(raw []byte) (*sidecarTemplate, error) {
@@ -105,7 +127,7 @@ func readTemplate(raw []byte) (*sidecarTemplate, error) {
 		return nil, Malformed("the review's request has no object")
 	}
 	var t sidecarTemplate
-	if err := json.Unmarshal(raw, &t); err != nil {
+	if err := scan(raw, t.read); err != nil {
 		return nil, Malformed("the review's object is no SidecarTemplate: %v", err)
 	}
 	return &t, nil
@@ -174,7 +196,7 @@ func refused(code reason.Code, message string) Response {
 	return Denied(code, strings.Split(message+" ("+string(code)+")", "\n")...)
 }
 
-func sameJSON(a, b json.RawMessage) (bool, error) {
+func sameJSON(a, b part) (bool, error) {
 	x, err := decodeAny(a)
 	if err != nil {
 		return false, Malformed("the old object's spec cannot be read: %v", err)

@@ -50,6 +50,34 @@ func TestTheLargestPodThatCanBeStoredIsInjectedAndALargerOneIsRefused(t *testing
 	f.allFree(t)
 }
 
+// outer is a webhook around another one.
+type outer struct{ Webhook }
+
+// What answers for an object that is too large is the webhook, whatever stands around it.
+func TestALargePodCountsOnceThroughAWebhookAroundAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		webhook func(Pods) Webhook
+		counted float64
+	}{
+		"injection":    {func(p Pods) Webhook { return outer{NewMutate(p, anywhere)} }, 1},
+		"verification": {func(p Pods) Webhook { return outer{NewVerify(p, anywhere)} }, 0},
+	} {
+		change := func(*parts) {}
+		if c.counted == 0 {
+			change = withAudit(t)
+		}
+		f := newFixture(t, change)
+		r := decodeAnswer(t, postTo(t, f.Handler(c.webhook(f.Pods)), variables(450_000, ""))).Response
+		if r.Allowed || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
+			t.Errorf("%s: %+v", name, r.Result)
+		}
+		if n := testutil.ToFloat64(f.Metrics.pods.WithLabelValues("denied", "TemplateTooExpensive")); n != c.counted {
+			t.Errorf("%s: the refused pod is counted %v times, want %v", name, n, c.counted)
+		}
+		f.allFree(t)
+	}
+}
+
 // Go writes '<' as six bytes, so a review can be six times what an API server was sent.
 func TestAPodIsNotLetThroughForTheBytesOfItsReview(t *testing.T) {
 	f := newFixture(t, nil)
@@ -156,7 +184,7 @@ type namespacesThatHang struct {
 	end   chan struct{}
 }
 
-func (n *namespacesThatHang) Get(ctx context.Context, name string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
+func (n *namespacesThatHang) Get(ctx context.Context, name string, _ *templates.NamespaceReads, _ func(templates.Namespace) bool) (templates.Namespace, error) {
 	if name == "shop" {
 		return templates.Namespace{Name: name}, nil
 	}

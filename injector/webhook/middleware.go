@@ -138,9 +138,6 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 		if !ok {
 			return nil, err
 		}
-		if _, pods := webhook.(mutate); pods {
-			refusal.Call = FirstCall
-		}
 		e.response = refusal
 	}
 	answer, err := encodeReview(room, version, review.UID, e.response)

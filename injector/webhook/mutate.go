@@ -22,6 +22,15 @@ func NewMutate(p Pods, through Entry) Webhook { return mutate{p, through} }
 func (mutate) Name() string { return "mutate" }
 
 func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
+	response, err := m.inject(ctx, r)
+	if refusal, ok := refuseForMemory(r, err); ok {
+		refusal.Call = FirstCall
+		return refusal, nil
+	}
+	return response, err
+}
+
+func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 	request, err := m.pods.request(ctx, r, m.through)
 	if err != nil {
 		return Response{}, err

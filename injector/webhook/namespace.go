@@ -2,9 +2,9 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/injector/kept"
@@ -46,11 +46,16 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
+	if ns.Name == "" {
+		// The name comes from generateName after this call, and the API server sets this label
+		// then: what the request says is no name of any namespace.
+		delete(ns.Labels, corev1.LabelMetadataName)
+	}
 	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns})
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
-	operations, err := relabel(ns.Labels, changes)
+	operations, err := relabel(ns.Labels != nil, changes)
 	if err != nil {
 		return Response{}, err
 	}
@@ -60,24 +65,37 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 // namespaceObject has the parts of a Namespace that its labels are decided by, not decoded.
 type namespaceObject struct{ labels, annotations part }
 
-// readNamespace reads an object of a review. Keys count as they are written, as in a JSON
-// patch. The error is a [MalformedError].
+// readNamespace reads an object of a review. The error is a [MalformedError].
 func readNamespace(raw []byte) (namespaceObject, error) {
 	if isAbsent(raw) {
 		return namespaceObject{}, Malformed("the review's request has no object")
 	}
-	var object, metadata map[string]part
-	err := json.Unmarshal(raw, &object)
-	if err == nil && !isAbsent(object["metadata"]) {
-		err = json.Unmarshal(object["metadata"], &metadata)
-	}
-	if err == nil && metadata == nil {
+	var object namespaceObject
+	hasMetadata := false
+	err := scan(raw, func(s *scanner) error {
+		return s.object(func(name []byte) error {
+			if string(name) != "metadata" {
+				return s.json.SkipValue()
+			}
+			object, hasMetadata = namespaceObject{}, s.json.PeekKind() == '{'
+			return s.object(func(name []byte) error {
+				switch string(name) {
+				case "labels":
+					return s.part(&object.labels)
+				case "annotations":
+					return s.part(&object.annotations)
+				}
+				return s.json.SkipValue()
+			})
+		})
+	})
+	if err == nil && !hasMetadata {
 		err = errors.New("it has no metadata")
 	}
 	if err != nil {
 		return namespaceObject{}, Malformed("the review's object is no Namespace: %v", err)
 	}
-	return namespaceObject{metadata["labels"], metadata["annotations"]}, nil
+	return object, nil
 }
 
 // namespace decodes the parts. Maps that the object does not have are nil. The error is a
@@ -92,22 +110,22 @@ func (o namespaceObject) namespace(name string) (templates.Namespace, error) {
 		if isAbsent(m.raw) {
 			continue
 		}
-		if err := json.Unmarshal(m.raw, m.into); err != nil {
+		if err := scan(m.raw, func(s *scanner) error { return s.texts(m.into) }); err != nil {
 			return ns, Malformed("the review's object is no Namespace: metadata.%s: %v", m.field, err)
 		}
 	}
 	return ns, nil
 }
 
-// relabel returns the patch that makes the changes in an object with these labels.
-func relabel(labels map[string]string, changes []kept.Change) ([]patch.Operation, error) {
+// relabel returns the patch that makes the changes in an object, which has labels or has none.
+func relabel(labelled bool, changes []kept.Change) ([]patch.Operation, error) {
 	var operations []patch.Operation
 	add := func(op string, path []string, value any) error {
 		operation, err := patch.New(op, path, value)
 		operations = append(operations, operation)
 		return err
 	}
-	if labels == nil {
+	if !labelled {
 		if err := add(patch.Add, []string{"metadata", "labels"}, map[string]any{}); err != nil {
 			return nil, err
 		}

@@ -55,6 +55,10 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 	}
 	const team, required = `,"team":"payments"`, `,"` + requiredLabel + `":"true"`
 	all := labels("enabled", team+required)
+	const asked = `"pillion.dev/injection":"enabled",`
+	posing := func(injection, rest string) string {
+		return `,"labels":{` + injection + `"kubernetes.io/metadata.name":"kube-system"` + rest + `}`
+	}
 	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
 	for why, c := range map[string]struct {
 		operation, name, object, old string
@@ -79,8 +83,12 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 		"nothing relevant":              {"UPDATE", "shop", object(all), object(all), ""},
 		"another replica's label":       {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
 		"taken off while it is deleted": {"UPDATE", "shop", object(deleted + selected), object(deleted + all), object(deleted + all)},
-		"a deletion":                    {"DELETE", "shop", "", object(all), ""},
-		"an operation that is unknown":  {"CONNECT", "shop", "", "", ""},
+		// With generateName the API server makes the name later, and the label of the name then.
+		"named later, selected":                 {"CREATE", "", object(selected), "", object(all)},
+		"named later, as a system namespace":    {"CREATE", "", object(posing("", team)), "", object(posing(asked, team+required))},
+		"named later, as nobody that is wanted": {"CREATE", "", object(posing("", "")), "", ""},
+		"a deletion":                            {"DELETE", "shop", "", object(all), ""},
+		"an operation that is unknown":          {"CONNECT", "shop", "", "", ""},
 	} {
 		w := postTo(t, webhook, namespaceReview(c.operation, c.name, c.object, c.old))
 		var review admissionv1.AdmissionReview
@@ -110,7 +118,7 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 
 // What selects every namespace selects one without labels.
 func TestANamespaceWithoutLabelsIsPatched(t *testing.T) {
-	operations, err := relabel(nil, []kept.Change{{Key: requiredLabel, Value: "true"}})
+	operations, err := relabel(false, []kept.Change{{Key: requiredLabel, Value: "true"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,11 @@ import (
 // Namespaces returns a namespace's metadata.
 type Namespaces interface {
 	// Get takes the metadata from a cache where they agree with what the caller knows of the
-	// namespace, and reads them live otherwise. What is read live need not agree. The error
-	// is one of the API's: NotFound for a namespace that does not exist. Any other says that
-	// the metadata cannot be found out now.
-	Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error)
+	// namespace, and reads them live otherwise. What is read live need not agree. Of a large
+	// namespace the metadata may be no more than what Pillion and templates that read these keys
+	// need; nil asks for all. The error is one of the API's: NotFound for a namespace that does
+	// not exist. Any other says that the metadata cannot be found out now.
+	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
 // Pods are what the webhooks for pods work with. All fields are required.
@@ -40,7 +41,8 @@ func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.R
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
 	}
-	ns, err := p.Namespaces.Get(ctx, r.Namespace, through.Selects)
+	set := p.Templates() // the namespace is read for these templates
+	ns, err := p.Namespaces.Get(ctx, r.Namespace, set.NamespaceReads(), through.Selects)
 	switch {
 	case apierrors.IsNotFound(err):
 		return injector.Request{}, malformed(http.StatusNotFound, "there is no namespace %q", r.Namespace)
@@ -55,6 +57,6 @@ func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.R
 	}
 	return injector.Request{
 		Operation: r.Operation, Subresource: r.SubResource, FromNode: fromNode,
-		Namespace: ns, Templates: p.Templates(),
+		Namespace: ns, Templates: set,
 	}, nil
 }

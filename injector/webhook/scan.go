@@ -140,21 +140,49 @@ func (s *scanner) spanned(into *part, read func() error) error {
 	return nil
 }
 
-// count reads a list, or null, and returns how many items it has.
-func (s *scanner) count(into *int) error {
-	*into = 0
-	if s.json.PeekKind() != '[' {
+// texts reads an object of texts, or null, which gives a nil map.
+func (s *scanner) texts(into *map[string]string) error {
+	*into = nil
+	if s.json.PeekKind() == '{' {
+		*into = map[string]string{}
+	}
+	return s.object(func(name []byte) error {
+		key, value := string(name), ""
+		err := s.string(&value)
+		(*into)[key] = value
+		return err
+	})
+}
+
+// list reads a list, or null. It calls item for each item, which reads it.
+func (s *scanner) list(item func() error) error {
+	switch kind := s.json.PeekKind(); kind {
+	case 'n':
 		return s.json.SkipValue()
+	case '[':
+	default:
+		return s.unexpected(kind, "a list")
 	}
 	if _, err := s.json.ReadToken(); err != nil {
 		return err
 	}
 	for s.json.PeekKind() != ']' {
-		if err := s.json.SkipValue(); err != nil {
+		if err := item(); err != nil {
 			return err
 		}
-		*into++
 	}
 	_, err := s.json.ReadToken()
 	return err
+}
+
+// count reads any value, and returns how many items it has if it is a list.
+func (s *scanner) count(into *int) error {
+	*into = 0
+	if s.json.PeekKind() != '[' {
+		return s.json.SkipValue()
+	}
+	return s.list(func() error {
+		*into++
+		return s.json.SkipValue()
+	})
 }

@@ -1,0 +1,180 @@
+package injector
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// guarding is required of databases only, and fails for an annotation that is no number.
+const guarding = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: audit}
+spec:
+  match: {namespaceSelector: {matchLabels: {team: shop}}, podSelector: {matchLabels: {app: db}}}
+  required: true
+  verify: {images: ["mirror.example.com/*"]}
+  inject:
+    spec:
+      initContainers:
+      - $if: "pod.spec.containers.exists(c, c.image.startsWith('db:'))"
+        name: audit
+        restartPolicy: Always
+        image: audit:1
+        args: ["${string(int(pod.metadata.?annotations['port'].orValue('1')))}"]
+        resources: {limits: {memory: 64Mi}}
+`
+
+const database = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"app":"db"}},"spec":{"containers":[{"name":"app","image":"db:1"}]}}`
+
+// A tenant may change labels, annotations and the app's image one after the other, so each
+// step is judged by the names of the containers alone.
+func TestAContainerOfARequiredTemplateIsKnownByItsName(t *testing.T) {
+	set := requiredSet(t, audit, guarding)
+	made := injectRequired(t, set, podOf(t, database))
+	// Its own container has the name, in a pod that the template does not select.
+	bystander := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1"},{"name":"audit","image":"mine:1"}]}}`)
+	const (
+		unselected = `{"op":"remove","path":"/metadata/labels/app"}`
+		failing    = `{"op":"add","path":"/metadata/annotations/port","value":"abc"}`
+		otherApp   = `{"op":"replace","path":"/spec/containers/0/image","value":"x:1"}`
+		evil       = `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`
+		accepted   = `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:2"}]`
+		smaller    = `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`
+		backToDB   = `[{"op":"replace","path":"/spec/containers/0/image","value":"db:2"}]`
+	)
+	for _, c := range []struct {
+		why, subresource, before, change, says string
+		old                                    map[string]any
+	}{
+		{why: "the app's image", change: `[` + otherApp + `]`},
+		{why: "the sidecar's image", change: evil, says: `the container audit would have the image "evil:1"; want "audit:1", or`},
+		{why: "its image while it is not rendered", before: otherApp, change: evil,
+			says: `the container audit would have the image "evil:1"; the template does not render it for the pod as it is now, so want an image that its spec.verify.images allows, or make a new pod`},
+		{why: "its image while it is not rendered, to an accepted one", before: otherApp, change: accepted},
+		{why: "its size while it is not rendered", subresource: "resize", before: otherApp, change: smaller, says: "the container audit would have the resources"},
+		{why: "its image while rendering fails", before: failing, change: evil, says: `the container audit would have the image "evil:1"; the template fails for the pod as it is now`},
+		{why: "its image while rendering fails, to an accepted one", before: failing + `,` + unselected, change: accepted},
+		{why: "its image while rendering fails and the pod is not selected", before: failing + `,` + unselected, change: evil, says: `the container audit would have the image "evil:1"; the template fails for the pod as it is now`},
+		{why: "its size while rendering fails and the pod is not selected", subresource: "resize", before: failing + `,` + unselected, change: smaller, says: "the container audit would have the resources"},
+		{why: "the app's image while rendering fails", before: failing, change: backToDB, says: "spec.inject.spec.initContainers[0].args[0]: type conversion error"},
+		{why: "the app's image while rendering fails and the pod has the sidecar", before: failing + `,` + unselected, change: backToDB, says: "spec.inject.spec.initContainers[0].args[0]: type conversion error"},
+		{why: "the app's image, back", before: otherApp, change: backToDB},
+		{why: "the app's image where the pod is none of the template's", old: bystander, before: `{"op":"add","path":"/metadata/annotations","value":{}}`, change: `[` + otherApp + `]`},
+		{why: "an own container of the name", old: bystander, before: `{"op":"add","path":"/metadata/annotations","value":{}}`, change: `[{"op":"replace","path":"/spec/containers/1/image","value":"mine:2"}]`,
+			says: "the template does not render it for the pod as it is now"},
+	} {
+		if c.old == nil {
+			c.old = made
+		}
+		old := c.old
+		if c.before != "" {
+			old = patched(t, old, `[`+c.before+`]`)
+		}
+		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, old, c.change)}, old)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+}
+
+// The resources of the pod itself bound those of its containers.
+func TestAResizeLeavesTheResourcesOfThePodThatARequiredTemplateRenders(t *testing.T) {
+	text := strings.Replace(guarding, "    spec:\n", "    spec:\n      resources: {limits: {cpu: 1, memory: \"${pod.spec.containers[0].image == 'db:1' ? '1Gi' : '2Gi'}\"}}\n", 1)
+	set := requiredSet(t, audit, text)
+	made := injectRequired(t, set, podOf(t, database))
+	const (
+		otherApp   = `[{"op":"replace","path":"/spec/containers/0/image","value":"db:2"},{"op":"remove","path":"/metadata/labels/app"}]`
+		failing    = `[{"op":"add","path":"/metadata/annotations/port","value":"abc"},{"op":"remove","path":"/metadata/labels/app"}]`
+		smaller    = `[{"op":"replace","path":"/spec/resources/limits/cpu","value":"1m"}]`
+		more       = `[{"op":"add","path":"/spec/resources/requests","value":{"cpu":"1m"}}]`
+		asRendered = `[{"op":"replace","path":"/spec/resources/limits/memory","value":"2048Mi"}]`
+	)
+	for _, c := range []struct{ why, spec, before, change, says string }{
+		{"less", text, `[]`, smaller, `the pod would have the resources {"limits":{"cpu":"1m","memory":"1Gi"}}; want {"limits":{"cpu":1,"memory":"1Gi"}}, as the template renders them`},
+		{"none", text, `[]`, `[{"op":"remove","path":"/spec/resources"}]`, "the pod would have the resources"},
+		{"less, while rendering fails and the pod is not selected", text, failing, smaller, "the template does not render them for the pod as it is now, so leave them as they are"},
+		{"what the template leaves alone", text, `[]`, more, ""},
+		{"as rendered by now", text, otherApp, asRendered, ""},
+		{"allowed", strings.Replace(text, "verify: {", "verify: {allow: {resources: true}, ", 1), `[]`, smaller, ""},
+		{"a template without", guarding, `[]`, smaller, ""},
+	} {
+		old := patched(t, made, c.before)
+		got := verifyRequired(t, requiredSet(t, audit, c.spec), Request{Operation: "UPDATE", Subresource: "resize", Pod: patched(t, old, c.change)}, old)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+	bystander := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1"}],"resources":{"limits":{"cpu":"2"}}}}`)
+	if got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: "resize", Pod: patched(t, bystander, smaller)}, bystander); got != "" {
+		t.Errorf("a pod that the template never selected: %q", got)
+	}
+}
+
+func TestAnUpdateIsJudgedForTheAPIServersVersion(t *testing.T) {
+	set := requiredSet(t, audit, strings.ReplaceAll(guarding, "image: audit:1", `image: "audit:${string(kubernetes.minor)}"`))
+	old := podOf(t, database)
+	old["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "audit", "image": "audit:0", "restartPolicy": "Always"}}
+	p := NewPipeline(Config{Kubernetes: func() templates.KubernetesVersion { return templates.KubernetesVersion{Major: 1, Minor: 34} }})
+	for image, allowed := range map[string]bool{"audit:34": true, "audit:35": false, "audit:37": false} {
+		pod := patched(t, old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"`+image+`"}]`)
+		out, err := p.Verify(t.Context(), Request{Operation: "UPDATE", Pod: pod, Old: old, Namespace: shop, Templates: set})
+		if err != nil || out.Allowed != allowed {
+			t.Errorf("%s: %v, allowed %t: %s", image, err, out.Allowed, out.Message)
+		}
+	}
+}
+
+// The answer to pods that a broken template selects is the same where they are made and where
+// they change.
+func TestABrokenRequiredTemplateRefusesUpdatesOfThePodsThatItSelects(t *testing.T) {
+	made := injectRequired(t, requiredSet(t, audit, guarding), podOf(t, database))
+	_, _, err := templates.Compile([]byte(strings.Replace(guarding, "restartPolicy: Always", "restartPolicies: Always", 1)), templates.Options{})
+	set := templates.NewSet([]templates.Entry{{Name: "audit", Err: errors.Join(err)}})
+	for _, c := range []struct{ why, before, change, says string }{
+		{"the app's image", "", `{"op":"replace","path":"/spec/containers/0/image","value":"x:1"}`, "no good version of it is known"},
+		{"the sidecar's", "", `{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`, "no good version of it is known"},
+		{"the sidecar's, relabelled", `{"op":"remove","path":"/metadata/labels/app"}`, `{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`, `the container audit would have the image "evil:1"`},
+		{"metadata", "", `{"op":"add","path":"/metadata/labels/a","value":"b"}`, ""},
+		{"another pod's app", `{"op":"remove","path":"/metadata/labels/app"},{"op":"remove","path":"/spec/initContainers"}`, `{"op":"replace","path":"/spec/containers/0/image","value":"x:1"}`, ""},
+	} {
+		old := made
+		if c.before != "" {
+			old = patched(t, old, `[`+c.before+`]`)
+		}
+		got := verifyRequired(t, set, Request{Operation: "UPDATE", Pod: patched(t, old, `[`+c.change+`]`)}, old)
+		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q; want %q", c.why, got, c.says)
+		}
+	}
+	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: made}, nil); !strings.Contains(got, "no good version of it is known") {
+		t.Errorf("where the pod is made: %q", got)
+	}
+}
+
+func TestNoEphemeralContainerMountsAVolumeOfARequiredTemplate(t *testing.T) {
+	for volume, text := range map[string]string{
+		"agent":   copied,
+		"agent-x": strings.ReplaceAll(copied, "name: agent,", `name: "agent-${pod.metadata.?labels['v'].orValue('x')}",`),
+	} {
+		set := requiredSet(t, audit, text)
+		old := injectRequired(t, set, podOf(t, plainPod))
+		relabelled := patched(t, old, `[{"op":"add","path":"/metadata/labels/v","value":"y"}]`)
+		for mount, says := range map[string]string{
+			`{"name":"` + volume + `","mountPath":"/x"}`:      "the ephemeral container debug mounts the volume " + volume + ", which is the template's: mount another volume, or none",
+			`{"name":"` + volume + `","mountPath":"/shared"}`: "",
+			`{"name":"own","mountPath":"/x"}`:                 "",
+		} {
+			for _, was := range []map[string]any{old, relabelled} {
+				pod := patched(t, was, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","targetContainerName":"app","volumeMounts":[`+mount+`]}]}]`)
+				got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: "ephemeralcontainers", Pod: pod}, was)
+				if says == "" && got != "" || !strings.Contains(got, says) {
+					t.Errorf("%s: %q; want %q", mount, got, says)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package injector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// podFor returns a pod with fields of its spec, as JSON, in front of its container.
+func podFor(t testing.TB, annotations, spec string) map[string]any {
+	t.Helper()
+	return podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{`+annotations+`}},"spec":{`+spec+`"containers":[{"name":"web","image":"web:1"}]}}`)
+}
+
+const (
+	osWindows       = `"os":{"name":"windows"},`
+	selectorWindows = `"nodeSelector":{"kubernetes.io/os":"windows"},`
+)
+
+var bySystem = map[string]string{
+	"penguin": `inject: {metadata: {labels: {penguin: "yes"}}}`,
+	"pane":    "os: [windows]\n  " + `inject: {metadata: {labels: {pane: "yes"}}}`,
+	"both":    "os: [windows, linux]\n  " + `inject: {metadata: {labels: {both: "yes"}}}`,
+}
+
+func TestAPodGetsTheTemplatesForItsOperatingSystemAndAWarningForOthersThatItAsksFor(t *testing.T) {
+	linux, windows := "both,penguin", "both,pane"
+	for _, c := range []struct{ spec, want string }{
+		{"", linux}, {`"os":{"name":"linux"},`, linux}, {`"os":null,"nodeSelector":null,`, linux}, {`"nodeSelector":{"disk":"fast"},`, linux}, {`"nodeSelector":{"kubernetes.io/os":""},`, linux},
+		{osWindows, windows}, {selectorWindows, windows}, {osWindows + selectorWindows, windows},
+		{`"os":{"name":"linux"},` + selectorWindows, linux}, {osWindows + `"nodeSelector":{"kubernetes.io/os":"linux"},`, windows},
+		{`"nodeSelector":{"kubernetes.io/os":"freebsd"},`, ""},
+	} {
+		out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"both,pane,penguin"`, c.spec))
+		var got, others []string
+		for _, o := range out.Templates {
+			switch o.Code {
+			case reason.Injected:
+				got = append(got, o.Name)
+			case reason.OtherSystem:
+				others = append(others, o.Name)
+			}
+		}
+		if !out.Allowed || strings.Join(got, ",") != c.want || len(got)+len(others) != 3 || len(out.Warnings) != len(others) {
+			t.Errorf("%s: injected %q, others %q, warnings %q: %s", c.spec, got, others, out.Warnings, out.Message)
+		}
+		for _, name := range others {
+			if !strings.Contains(strings.Join(out.Warnings, "\n"), "OtherSystem: without "+name+": the pod is for ") {
+				t.Errorf("%s: no warning about %s in %q", c.spec, name, out.Warnings)
+			}
+		}
+	}
+}
+
+func TestTheWarningSaysWhichFieldsDecide(t *testing.T) {
+	for spec, want := range map[string]string{
+		osWindows:       `OtherSystem: without penguin: the pod is for "windows" (spec.os.name), and the template for linux (spec.os of the template)`,
+		selectorWindows: `OtherSystem: without penguin: the pod is for "windows" (spec.nodeSelector[kubernetes.io/os]), and the template for linux (spec.os of the template)`,
+		`"nodeSelector":{"kubernetes.io/os":"a\nb"},`: `OtherSystem: without penguin: the pod is for "a\nb" (spec.nodeSelector[kubernetes.io/os]), and the template for linux (spec.os of the template)`,
+	} {
+		out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"penguin"`, spec))
+		if out.Code != reason.OtherSystem || len(out.Warnings) != 1 || out.Warnings[0] != want {
+			t.Errorf("%s: %s, %q", spec, out.Code, out.Warnings)
+		}
+	}
+	out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"pane"`, ""))
+	if want := `OtherSystem: without pane: the pod is for "linux" (neither spec.os.name nor a node selector kubernetes.io/os says another), and the template for windows (spec.os of the template)`; len(out.Warnings) != 1 || out.Warnings[0] != want {
+		t.Errorf("warnings %q", out.Warnings)
+	}
+}
+
+func TestATemplateThatOnlyMatchesIsLeftOutOfAnotherSystemsPodWithoutAWord(t *testing.T) {
+	set := setOf(t, map[string]string{"penguin": "match: {podSelector: {}}\n  parameters: [{name: level, type: string, enum: [a], required: true}]\n  " + `inject: {metadata: {labels: {penguin: "${params.level}"}}}`})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: podFor(t, "", osWindows), Namespace: templates.Namespace{Name: "shop"}, Templates: set, Explain: true})
+	if err != nil || !out.Allowed || len(out.Operations) > 0 || len(out.Warnings) > 0 || len(out.Templates) != 1 || out.Templates[0].Code != reason.OtherSystem {
+		t.Errorf("%+v, %v", out, err)
+	}
+	last := out.Steps[len(out.Steps)-1]
+	if want := (policy.Step{Template: "penguin", Rule: "template penguin", Input: "operating system", Result: "OtherSystem: " + out.Templates[0].Why}); last != want {
+		t.Errorf("the last step is %+v, want %+v", last, want)
+	}
+}
+
+// A tenant who says that a Linux pod is for Windows gains nothing where a template is required.
+func TestAPodForAnotherSystemIsRefusedWhereATemplateIsRequired(t *testing.T) {
+	for _, spec := range []string{osWindows, selectorWindows} {
+		text := strings.Replace(plainPod, `"spec":{`, `"spec":{`+spec, 1)
+		for _, pod := range []string{text, strings.Replace(text, `"name":"web"}`, `"name":"web","annotations":{"pillion.dev/inject":"false"}}`, 1)} {
+			request := Request{Operation: "CREATE", Pod: podOf(t, pod), Namespace: shop, Templates: requiredSet(t)}
+			out, err := NewPipeline(Config{}).Inject(t.Context(), request)
+			if err != nil || out.Allowed || out.Code != reason.OtherSystem || len(out.Refusals) != 1 || out.Refusals[0].Name != "audit" {
+				t.Fatalf("%s: %+v, %v", pod, out, err)
+			}
+			if !strings.Contains(out.Message, `template audit: the pod is for "windows" (spec.`) || !strings.Contains(out.Message, "it is required here: ask the cluster's admin for a template that serves this system or exempts it") {
+				t.Errorf("message %s", out.Message)
+			}
+			verified, err := NewPipeline(Config{}).Verify(t.Context(), request)
+			if err != nil || verified.Allowed || verified.Code != reason.RequiredMissing || !strings.Contains(verified.Message, "template audit: the pod is for \"windows\"") {
+				t.Errorf("verified %v: %s, %v", verified.Allowed, verified.Message, err)
+			}
+		}
+		// A record that says that Pillion wrote the field hides it from no required template.
+		forged := recordtest.Forged{Templates: map[string]string{"audit": "0123456789abcdef"}, Added: []string{"spec.os", "spec.nodeSelector"}}
+		pod := podOf(t, text)
+		pod["metadata"].(map[string]any)["annotations"] = map[string]any{statusKey: forged.Text()}
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: requiredSet(t)})
+		if err != nil || out.Allowed {
+			t.Errorf("with a forged record: %v: %s", err, out.Message)
+		}
+	}
+}
+
+// Elsewhere a required template is one that may be asked for.
+func TestARequiredTemplateThatIsAskedForElsewhereGivesAWarning(t *testing.T) {
+	pod := podFor(t, `"pillion.dev/inject":"audit"`, osWindows)
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "other"}, Templates: requiredSet(t)})
+	if err != nil || !out.Allowed || len(out.Warnings) != 1 || !strings.HasPrefix(out.Warnings[0], "OtherSystem: without audit: ") {
+		t.Errorf("%v: %q, %s", err, out.Warnings, out.Message)
+	}
+}
+
+// A pod of another system that says so itself cannot run elsewhere. So a condition can exempt it.
+func TestAConditionExemptsPodsOfASystemThatARequiredTemplateLists(t *testing.T) {
+	set := requiredSet(t, "  required: true", "  required: true\n  os: [linux, windows]", `"!pod.spec.?hostNetwork.orValue(false)"`, `"pod.spec.?os.?name.or(pod.spec.?nodeSelector[?'kubernetes.io/os']).orValue('linux') == 'linux'"`)
+	for spec, injected := range map[string]bool{osWindows: false, selectorWindows: false, "": true} {
+		pod := podOf(t, strings.Replace(plainPod, `"spec":{`, `"spec":{`+spec, 1))
+		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
+		if err != nil || !out.Allowed || (containersByName(out.Pod)["initContainers"]["audit"] != nil) != injected {
+			t.Errorf("%s: %v: %s", spec, err, out.Message)
+		}
+	}
+}

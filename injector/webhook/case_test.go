@@ -1,0 +1,152 @@
+package webhook
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cases are members of an object that are nothing to the API server, which tells capital from small
+// letters, and members that stand twice, of which the last counts.
+func cases(name, good, other string) map[string]string {
+	member := func(name, value string) string { return fmt.Sprintf("%q:%s", name, value) }
+	title := strings.ToUpper(name[:1]) + name[1:]
+	all := map[string]string{
+		"small letters":               member(name, good),
+		"a capital letter after":      member(name, good) + "," + member(title, other),
+		"a capital letter before":     member(title, other) + "," + member(name, good),
+		"capital letters after":       member(name, good) + "," + member(strings.ToUpper(name), other),
+		"twice, and the last counts":  member(name, other) + "," + member(name, good),
+		"a spelling of small letters": fmt.Sprintf(`"\u%04x%s":%s`, name[0], name[1:], good),
+	}
+	if folds := strings.ReplaceAll(name, "s", "ſ"); folds != name {
+		all["a letter that folds"] = member(name, good) + "," + member(folds, other)
+	}
+	return all
+}
+
+func TestMembersOfAnOldPodAreReadAsTheAPIServerReadsThem(t *testing.T) {
+	container := func(image string) string { return `{` + image + `,"name":"audit","NAME":"x"}` }
+	check := func(name, pod string) {
+		t.Helper()
+		old, err := (&Review{OldObject: part(pod)}).OldPod()
+		want := map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "audit", "image": "good:1"}}},
+		}
+		if diff := cmp.Diff(want, old); err != nil || diff != "" {
+			t.Errorf("%s: %s is (-want +got): %v\n%s", name, pod, err, diff)
+		}
+	}
+	const labels, image = `"labels":{"a":"b"}`, `"image":"good:1"`
+	good := `"containers":[` + container(image) + `]`
+	other := `[{"name":"audit","image":"evil:1"}]`
+	for name, member := range cases("metadata", `{`+labels+`}`, `{"labels":{"c":"d"}}`) {
+		check(name, `{`+member+`,"spec":{`+good+`}}`)
+	}
+	for name, member := range cases("labels", `{"a":"b"}`, `{"c":"d"}`) {
+		check(name, `{"metadata":{`+member+`},"spec":{`+good+`}}`)
+	}
+	for name, member := range cases("spec", `{`+good+`}`, `{"initContainers":`+other+`}`) {
+		check(name, `{"metadata":{`+labels+`},`+member+`}`)
+	}
+	for name, member := range cases("containers", `[`+container(image)+`]`, other) {
+		check(name, `{"metadata":{`+labels+`},"spec":{`+member+`}}`)
+	}
+	for name, member := range cases("image", `"good:1"`, `"evil:1"`) {
+		check(name, `{"metadata":{`+labels+`},"spec":{"containers":[`+container(member)+`]}}`)
+	}
+}
+
+func TestMembersOfASidecarTemplateAreReadAsTheAPIServerReadsThem(t *testing.T) {
+	check := func(name, text string) {
+		t.Helper()
+		got, err := readTemplate([]byte(text))
+		if err != nil || got.Metadata.Name != "shipper" || got.Metadata.Labels["a"] != "b" || len(got.Metadata.Labels) != 1 || got.Metadata.Annotations["c"] != "d" || len(got.Metadata.Annotations) != 1 || string(got.Spec) != `{"order":1}` {
+			t.Errorf("%s: %s is %+v (%v)", name, text, got, err)
+		}
+	}
+	rest := map[string]string{"name": `"name":"shipper"`, "labels": `"labels":{"a":"b"}`, "annotations": `"annotations":{"c":"d"}`}
+	for field, values := range map[string][2]string{"name": {`"shipper"`, `"other"`}, "labels": {`{"a":"b"}`, `{"x":"y"}`}, "annotations": {`{"c":"d"}`, `{"pillion.dev/allow-delete":"true"}`}} {
+		for name, member := range cases(field, values[0], values[1]) {
+			members := []string{member}
+			for other, m := range rest {
+				if other != field {
+					members = append(members, m)
+				}
+			}
+			check(field+", "+name, `{"metadata":{`+strings.Join(members, ",")+`},"spec":{"order":1}}`)
+		}
+	}
+	metadata := `{` + rest["name"] + `,` + rest["labels"] + `,` + rest["annotations"] + `}`
+	for name, member := range cases("metadata", metadata, `{"name":"other","labels":{"x":"y"}}`) {
+		check("metadata, "+name, `{`+member+`,"spec":{"order":1}}`)
+	}
+	for name, member := range cases("spec", `{"order":1}`, `{"order":2}`) {
+		check("spec, "+name, `{"metadata":`+metadata+`,`+member+`}`)
+	}
+}
+
+func TestMembersOfANamespaceAreReadAsTheAPIServerReadsThem(t *testing.T) {
+	check := func(name, text string) {
+		t.Helper()
+		object, err := readNamespace([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %s: %v", name, text, err)
+			return
+		}
+		got, err := object.namespace("shop")
+		if err != nil || got.Labels["a"] != "b" || len(got.Labels) != 1 || got.Annotations["c"] != "d" || len(got.Annotations) != 1 {
+			t.Errorf("%s: %s is %+v (%v)", name, text, got, err)
+		}
+	}
+	const labels, annotations = `"labels":{"a":"b"}`, `"annotations":{"c":"d"}`
+	for name, member := range cases("metadata", `{`+labels+`,`+annotations+`}`, `{"labels":{"x":"y"},"annotations":{"x":"y"}}`) {
+		check(name, `{`+member+`}`)
+	}
+	for name, member := range cases("labels", `{"a":"b"}`, `{"x":"y"}`) {
+		check(name, `{"metadata":{`+member+`,`+annotations+`}}`)
+	}
+	for name, member := range cases("annotations", `{"c":"d"}`, `{"x":"y"}`) {
+		check(name, `{"metadata":{`+labels+`,`+member+`}}`)
+	}
+}
+
+func TestMembersOfAUserAreReadAsTheAPIServerReadsThem(t *testing.T) {
+	for name, member := range cases("groups", `["system:nodes"]`, `["a"]`) {
+		if node, err := (&Review{UserInfo: part(`{` + member + `}`)}).FromNode(); err != nil || !node {
+			t.Errorf("%s: %s is from a node: %v (%v)", name, member, node, err)
+		}
+	}
+	for name, member := range cases("groups", `["a"]`, `["system:nodes"]`) {
+		if node, err := (&Review{UserInfo: part(`{` + member + `}`)}).FromNode(); err != nil || node {
+			t.Errorf("%s: %s is from a node: %v (%v)", name, member, node, err)
+		}
+	}
+}
+
+// The guard compares the specs that count.
+func TestASpecInCapitalLettersHidesNoMistake(t *testing.T) {
+	old, object := guardedObject(t, ""), mistaken(t, "")
+	object["ſpec"], object["Spec"], object["SPEC"] = old["spec"], old["spec"], old["spec"]
+	if got := judgeTemplate(t, "", "UPDATE", object, old); got.Allowed {
+		t.Error("a bad template is admitted")
+	}
+}
+
+// An image that is the old pod's in capital letters alone is another one.
+func TestAnImageInCapitalLettersHidesNoChange(t *testing.T) {
+	f := newFixture(t, withAudit(t))
+	pod := func(more string) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit",` + more + `,"restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
+	}
+	for _, old := range []string{`"image":"older:1","Image":"evil:1"`, `"image":"older:1","IMAGE":"evil:1"`, `"image":"evil:1","image":"older:1"`} {
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
+			`"namespace":"shop","operation":"UPDATE","object":` + pod(`"image":"evil:1"`) + `,"oldObject":` + pod(old) + `}}`
+		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed {
+			t.Errorf("from %s to the image evil:1: %+v", old, got)
+		}
+	}
+}

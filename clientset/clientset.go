@@ -50,6 +50,9 @@ type Interface interface {
 	// PodList answers one list request for pods as JSON, of a namespace or of all for "".
 	// The caller closes the body.
 	PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error)
+	// NamespaceList answers one list request for the metadata of namespaces as JSON, a
+	// PartialObjectMetadataList. The caller closes the body.
+	NamespaceList(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error)
 	// PodProxy reads a path from a port of a pod through the API server. It may return
 	// a body together with an error.
 	PodProxy(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error)
@@ -124,6 +127,12 @@ func (c *Clientset) Pods(namespace string) Client[*corev1.Pod, *corev1.PodList] 
 func (c *Clientset) PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error) {
 	return c.core.Get().NamespaceIfScoped(namespace, namespace != "").Resource("pods").
 		VersionedParams(&opts, c.codec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+}
+
+// NamespaceList implements [Interface].
+func (c *Clientset) NamespaceList(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
+	return c.core.Get().Resource("namespaces").VersionedParams(&opts, c.codec).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
 }
 
 // PodProxy implements [Interface].

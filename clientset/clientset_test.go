@@ -99,6 +99,17 @@ func TestAPageOfPodsIsAskedForAsJSON(t *testing.T) {
 	}
 }
 
+func TestAPageOfNamespacesIsAskedForAsTheirMetadata(t *testing.T) {
+	all := record(t, func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }, rest.Config{}, func(c clientset.Interface) {
+		if _, err := c.NamespaceList(t.Context(), metav1.ListOptions{Limit: 50, Continue: "next"}); !apierrors.IsNotFound(err) {
+			t.Errorf("got %v, want the API server's answer", err)
+		}
+	})
+	if len(all) != 1 || all[0].Path != "/api/v1/namespaces?continue=next&limit=50" || all[0].Accept != "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" {
+		t.Errorf("asked %+v", all)
+	}
+}
+
 func TestThePodProxyIsAskedForAPathOfAPort(t *testing.T) {
 	all := record(t, func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }, rest.Config{}, func(c clientset.Interface) {
 		if body, err := c.PodProxy(t.Context(), "own", "pillion-0", 8080, "/readyz"); err == nil || len(body) == 0 {

@@ -56,6 +56,16 @@ func (o of) PodList(ctx context.Context, namespace string, opts metav1.ListOptio
 	return io.NopCloser(bytes.NewReader(text)), err
 }
 
+// NamespaceList implements [clientset.Interface]. The fake clientset knows no pages.
+func (o of) NamespaceList(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
+	list, err := o.all.CoreV1().Namespaces().List(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(list)
+	return io.NopCloser(bytes.NewReader(text)), err
+}
+
 // PodProxy implements [clientset.Interface].
 func (o of) PodProxy(_ context.Context, namespace, pod string, port int, path string) ([]byte, error) {
 	return nil, fmt.Errorf("a fake cluster has no pod %s/%s to read %d%s from", namespace, pod, port, path)

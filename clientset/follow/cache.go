@@ -77,6 +77,8 @@ type Cache struct {
 	synced chan struct{}
 	// watches bounds how often watches begin.
 	watches *rate.Limiter
+	// writing lets one change of the store happen at a time.
+	writing sync.Mutex
 
 	mu sync.Mutex
 	// at is a resource version. The cache has every change up to it.
@@ -296,24 +298,48 @@ type filled struct {
 func (f *filled) Transformer() cache.TransformFunc { return f.c.o.Transform }
 
 // Add implements [cache.ReflectorStore].
-func (f *filled) Add(object any) error { return f.then(object, f.Store.Add(object)) }
+func (f *filled) Add(object any) error { return f.c.write(object, f.Store.Add) }
 
 // Update implements [cache.ReflectorStore].
-func (f *filled) Update(object any) error { return f.then(object, f.Store.Update(object)) }
+func (f *filled) Update(object any) error { return f.c.write(object, f.Store.Update) }
 
 // Delete implements [cache.ReflectorStore].
-func (f *filled) Delete(object any) error { return f.then(object, f.Store.Delete(object)) }
+func (f *filled) Delete(object any) error { return f.c.write(object, f.Store.Delete) }
 
-func (f *filled) then(object any, err error) error {
-	if err != nil || f.c.o.Changed == nil {
+// write changes the store by an object, and says so.
+func (c *Cache) write(object any, change func(any) error) error {
+	c.writing.Lock()
+	err := change(object)
+	c.writing.Unlock()
+	if err != nil || c.o.Changed == nil {
 		return err
 	}
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
-		return fmt.Errorf("finding the key of an object of %s: %w", f.c.o.Name, err)
+		return fmt.Errorf("finding the key of an object of %s: %w", c.o.Name, err)
 	}
-	f.c.o.Changed(key)
+	c.o.Changed(key)
 	return nil
+}
+
+// Remake has the cache keep an object anew that was read just now, for a Transform that keeps
+// something else by now. It does nothing where the cache has another version of the object: that
+// one was, or is being, transformed since.
+func (c *Cache) Remake(object any) error {
+	key, err := cache.MetaNamespaceKeyFunc(object)
+	if err != nil {
+		return fmt.Errorf("finding the key of an object of %s: %w", c.o.Name, err)
+	}
+	version, same := versionOf(object), false
+	c.writing.Lock()
+	if has, ok := c.Get(key); ok && versionOf(has) == version {
+		same, err = true, c.store.Update(object)
+	}
+	c.writing.Unlock()
+	if same && err == nil && c.o.Changed != nil {
+		c.o.Changed(key)
+	}
+	return err
 }
 
 // Replace implements [cache.ReflectorStore].
@@ -323,7 +349,10 @@ func (f *filled) Replace(objects []any, version string) error {
 	if c.o.Changed != nil {
 		before = c.versions()
 	}
-	if err := f.Store.Replace(objects, version); err != nil {
+	c.writing.Lock()
+	err := f.Store.Replace(objects, version)
+	c.writing.Unlock()
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -331,3 +331,46 @@ pillion_cache_wrong_total{cache="templates"} 2
 		t.Error(err)
 	}
 }
+
+func TestAnObjectIsRemadeInTheVersionThatTheCacheHasAndInNoOther(t *testing.T) {
+	t.Parallel()
+	s := followtest.New(t)
+	s.Put("shop", v("1"), nil)
+	var made, told atomic.Int64
+	c, _ := running(t, s, func(o *follow.Options) {
+		o.Transform = func(object any) (any, error) {
+			if ns, ok := object.(*metav1.PartialObjectMetadata); ok && ns.Labels["made"] == "" {
+				ns = ns.DeepCopy()
+				ns.Labels["made"] = fmt.Sprint(made.Load())
+				return ns, nil
+			}
+			return object, nil
+		}
+		o.Changed = func(string) { told.Add(1) }
+	})
+	object, _ := c.Get("shop")
+	kept := object.(*metav1.PartialObjectMetadata)
+	read := func(name, version string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version, Labels: v("1")}}
+	}
+	made.Store(7)
+	before := told.Load()
+	for _, other := range []*metav1.PartialObjectMetadata{read("shop", "99"), read("shop", "1000"), read("none", kept.ResourceVersion)} {
+		if err := c.Remake(other); err != nil {
+			t.Error(err)
+		}
+	}
+	if now, _ := c.Get("shop"); now != object || told.Load() != before {
+		t.Errorf("another version changed the cache: %+v", now)
+	}
+	if _, ok := c.Get("none"); ok {
+		t.Error("an object that the cache has not is put into it")
+	}
+	if err := c.Remake(read("shop", kept.ResourceVersion)); err != nil {
+		t.Error(err)
+	}
+	now, _ := c.Get("shop")
+	if label := now.(*metav1.PartialObjectMetadata).Labels["made"]; label != "7" || told.Load() != before+1 {
+		t.Errorf("made %q, told %d times", label, told.Load()-before)
+	}
+}

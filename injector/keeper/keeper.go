@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"golang.org/x/time/rate"
 
@@ -23,8 +25,9 @@ const (
 	// same time.
 	writesPerSecond = 50
 	writers         = 16
-	// writeTimeout bounds one.
-	writeTimeout = 5 * time.Second
+	// writeTimeout bounds one. A server-side apply of a namespace with 130,000 labels, which is
+	// as many as the API takes, lasts 10 s.
+	writeTimeout = 30 * time.Second
 	// readyInterval is how often it is looked whether templates and namespaces are read.
 	readyInterval = 50 * time.Millisecond
 	// permissionPause is how long all writes wait where the right to write is missing, and
@@ -46,11 +49,16 @@ type Options struct {
 	// Templates returns the set in force.
 	Templates  func() *templates.Set
 	Namespaces Namespaces
-	// Ready returns nil once templates and namespaces have been read completely.
+	// Ready returns nil while templates and namespaces are as the API server has them. While
+	// it returns an error, nothing is written.
 	Ready func() error
-	// Write makes one change. The error is the API's; a conflict says that somebody else owns
-	// a label that is applied.
-	Write func(ctx context.Context, namespace string, change kept.Change) error
+	// Write makes the changes of one namespace in one write. The error is the API's; a
+	// conflict says that the namespace is another by now, or that somebody else owns a label.
+	Write func(ctx context.Context, ns kept.Namespace, changes []kept.Change) error
+	// Held is told of a label of which API servers go on refusing the write for the same reason:
+	// a field manager owns it that is neither Pillion nor, as far as the namespace tells,
+	// somebody's hand; or the namespace has no room for it.
+	Held func(namespace, label string, err error)
 	// MayPatch reports whether the process has the right to do so.
 	MayPatch func(ctx context.Context) (bool, error)
 	Logger   *slog.Logger
@@ -113,24 +121,26 @@ func (k *Keeper) signal() {
 
 // Run keeps the labels until ctx ends, which is no error.
 func (k *Keeper) Run(ctx context.Context) error {
-	if !waiting.UntilReady(ctx, readyInterval, k.options.Ready) {
-		return nil
-	}
-	k.mu.Lock()
-	k.all, k.changed = true, map[string]bool{} // to be new to the cache is not urgent
-	k.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
-	for {
+	for first := true; ; first = false {
+		if !waiting.UntilReady(ctx, readyInterval, k.options.Ready) {
+			return nil
+		}
+		if first {
+			k.mu.Lock()
+			k.all, k.changed = true, map[string]bool{} // to be new to the cache is not urgent
+			k.mu.Unlock()
+		}
 		k.look()
 		due, next := k.due()
-		for _, d := range due {
+		for _, of := range due {
 			if !k.begin(ctx) {
 				return nil
 			}
 			running.Go(func() {
 				defer k.end()
-				k.write(ctx, d.place, d.change)
+				k.write(ctx, of)
 			})
 		}
 		if len(due) == 0 && !waiting.Until(ctx, next, k.wake) {
@@ -168,14 +178,21 @@ func (k *Keeper) look() {
 	}
 	judgement, keys := k.options.Labels.By(k.options.Templates()), k.options.Labels.Keys()
 	found := map[string][]kept.Change{}
+	// What is not known of a namespace is being read: then it has changed. Until then there is
+	// nothing to write.
+	judge := func(ns kept.Namespace) {
+		if judgement.Knows(ns) {
+			found[ns.Name] = judgement.Differences(ns)
+		}
+	}
 	if all {
 		for ns := range k.options.Namespaces.All() {
-			found[ns.Name] = judgement.Differences(ns)
+			judge(ns)
 		}
 	} else {
 		for name := range changed {
 			if ns, ok := k.options.Namespaces.Cached(name); ok {
-				found[name] = judgement.Differences(ns)
+				judge(ns)
 			}
 		}
 	}
@@ -191,8 +208,9 @@ func (k *Keeper) look() {
 	})
 }
 
-// due returns the labels to write now, and how long there are none after that.
-func (k *Keeper) due() (due []task, next time.Duration) {
+// due returns the labels to write now, those of a namespace together, and how long there are
+// none after that.
+func (k *Keeper) due() (due [][]task, next time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -208,11 +226,20 @@ func (k *Keeper) due() (due []task, next time.Duration) {
 	return k.tasks.due(now, most)
 }
 
-// write sends one change, and takes note of the result.
-func (k *Keeper) write(ctx context.Context, at place, change kept.Change) {
+// write sends the changes of one namespace, and takes note of the result.
+func (k *Keeper) write(ctx context.Context, due []task) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	err := k.options.Write(limited, at.namespace, change)
+	name := due[0].place.namespace
+	ns, ok := k.options.Namespaces.Cached(name)
+	var err error = apierrors.NewNotFound(corev1.Resource("namespaces"), name)
+	if ok {
+		changes := make([]kept.Change, len(due))
+		for i, t := range due {
+			changes[i] = t.change
+		}
+		err = k.options.Write(limited, ns, changes)
+	}
 	if ctx.Err() != nil {
 		return
 	}
@@ -220,31 +247,49 @@ func (k *Keeper) write(ctx context.Context, at place, change kept.Change) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
+	if err == nil && k.problem != (pause{}) {
+		k.options.Logger.Info("labels of namespaces can be written again")
+		k.problem, k.pausedUntil = pause{}, time.Time{}
+	}
+	for _, t := range due {
+		k.note(t, err, all.of > 0, now)
+	}
+	if all.of > 0 {
+		k.pause(all, now)
+	}
+}
+
+// note takes note of the result of one change. Known reports whether the error is everybody's,
+// which is told elsewhere.
+func (k *Keeper) note(t task, err error, known bool, now time.Time) {
+	at, result := t.place, "failed"
 	switch {
 	case err == nil:
-		if k.problem != (pause{}) {
-			k.options.Logger.Info("labels of namespaces can be written again")
-		}
-		k.problem, k.pausedUntil = pause{}, time.Time{}
-		k.tasks.written(at, change, now)
+		k.tasks.written(at, t.change, now)
 		k.writes[outcome{at.label, "written"}]++
-		k.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", change.Value)
+		k.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", t.change.Value)
+		return
 	case apierrors.IsNotFound(err):
 		k.tasks.drop(at)
-	case change.Applied && apierrors.IsConflict(err):
-		// Somebody set it by hand, of which the cache hears soon.
-		k.tasks.drop(at)
-		k.writes[outcome{at.label, "left"}]++
-	default:
-		k.writes[outcome{at.label, "failed"}]++
-		again := k.tasks.failed(at, change, err.Error(), now)
-		if all.of > 0 {
-			k.pause(all, now)
-		} else if !again {
-			k.logged.Do(func() {
-				k.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", at.namespace, "label", at.label, "error", err)
-			})
-		}
+		return
+	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
+		// The namespace changed, of which the cache hears soon.
+		k.tasks.again(at, now)
+		return
+	case apierrors.IsConflict(err):
+		result = "conflict"
+	}
+	k.writes[outcome{at.label, result}]++
+	// At first a conflict may be a hand of which the cache has yet to hear.
+	again, often := k.tasks.failed(at, t.change, err.Error(), now)
+	conflict := result == "conflict"
+	if again && !known && (conflict || often) {
+		k.options.Held(at.namespace, at.label, err)
+	}
+	if !known && again == conflict {
+		k.logged.Do(func() {
+			k.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", at.namespace, "label", at.label, "error", err)
+		})
 	}
 }
 
@@ -266,7 +311,8 @@ func (k *Keeper) reason(ctx context.Context, err error) pause {
 				"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
 				"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
 		}
-	case !errors.As(err, &answer):
+	// A write that takes too long may do so for the size of its namespace.
+	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
 		return pause{connectionPause, err.Error()}
 	}
 	return pause{}

@@ -17,7 +17,7 @@ func (k *Keeper) Collector() prometheus.Collector {
 		failing: prometheus.NewDesc("pillion_namespaces_failing_label",
 			"Namespaces whose label cannot be put on or taken off, by label; the log says why.", []string{"label"}, nil),
 		writes: prometheus.NewDesc("pillion_namespace_label_writes_total",
-			"Writes of labels of namespaces, by label and outcome (written, failed, left: somebody set it by hand).", []string{"label", "outcome"}, nil),
+			"Writes of labels of namespaces, by label and outcome (written, failed, conflict: another field manager owns it).", []string{"label", "outcome"}, nil),
 	}
 }
 

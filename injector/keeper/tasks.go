@@ -17,6 +17,8 @@ const (
 	firstPauseOff, lastPauseOff = 30 * time.Second, 10 * time.Minute
 	// The pauses after a write that failed.
 	firstRetry, lastRetry = time.Second, 5 * time.Minute
+	// lasting is how many failures in a row, in seven seconds, show that the next ones fail, too.
+	lasting = 3
 	// idle is how long nothing is looked at where there is nothing to do.
 	idle = 10 * time.Minute
 )
@@ -70,8 +72,18 @@ func (s *tasks) set(namespace string, keys []string, changes []kept.Change, urge
 		if !t.open && change.TakesOff() {
 			t.due = later(t.due, now.Add(settle))
 		}
+		if urgent && t.failures > 0 { // perhaps what was in the way is gone
+			t.due = earlier(t.due, now.Add(firstRetry))
+		}
 		t.open, t.urgent = true, t.urgent || urgent
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func later(a, b time.Time) time.Time {
@@ -90,9 +102,11 @@ func (s *tasks) forget(gone func(namespace string) bool) {
 	}
 }
 
-// due returns up to so many tasks that are to be written now, the most urgent ones first,
-// and marks them as being written. It returns how long there are none after that.
-func (s *tasks) due(now time.Time, most int) (due []task, next time.Duration) {
+// due returns up to so many namespaces' tasks that are to be written now, the most urgent ones
+// first, and marks them as being written. Tasks of one namespace are written together, but for
+// those that failed: one that cannot be written delays no other. It returns how long there are
+// none after that.
+func (s *tasks) due(now time.Time, most int) (due [][]task, next time.Duration) {
 	next = idle
 	var ready [ranks][]*task // no more than needed of each rank
 	for at, t := range s.byPlace {
@@ -111,9 +125,21 @@ func (s *tasks) due(now time.Time, most int) (due []task, next time.Duration) {
 		}
 	}
 	all := slices.Concat(ready[:]...)
-	for _, t := range all[:min(most, len(all))] {
+	together := map[string]int{} // the place in due, by namespace
+	for _, t := range all {
+		i, there := together[t.place.namespace]
+		switch {
+		case there && t.failures == 0:
+			due[i] = append(due[i], *t)
+		case len(due) == most:
+			continue
+		default:
+			if t.failures == 0 {
+				together[t.place.namespace] = len(due)
+			}
+			due = append(due, []task{*t})
+		}
 		t.busy = true
-		due = append(due, *t)
 	}
 	return due, next
 }
@@ -153,24 +179,31 @@ func (s *tasks) written(at place, change kept.Change, now time.Time) {
 	t.pause = min(2*t.pause, last)
 }
 
+// again says that a write came too late. It is tried again once the cache has what came first.
+func (s *tasks) again(at place, now time.Time) {
+	if t := s.byPlace[at]; t != nil {
+		t.busy, t.due = false, now.Add(firstRetry)
+	}
+}
+
 // failed says that a write failed, and reports whether it failed like that before.
-func (s *tasks) failed(at place, change kept.Change, why string, now time.Time) (again bool) {
+func (s *tasks) failed(at place, change kept.Change, why string, now time.Time) (again, often bool) {
 	t := s.byPlace[at]
 	if t == nil {
-		return false
+		return false, false
 	}
 	t.busy = false
 	if t.change != change {
-		return false
+		return false, false
 	}
-	again = t.failure == why
+	again, often = t.failure == why, t.failures >= lasting
 	retry := lastRetry
 	if t.failures < 16 {
 		retry = min(firstRetry<<t.failures, lastRetry)
 	}
 	t.failures, t.failure, t.urgent = t.failures+1, why, false
 	t.due = now.Add(retry)
-	return again
+	return again, often
 }
 
 // drop forgets a task: its namespace is gone.

@@ -2,6 +2,7 @@ package kept
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
@@ -22,12 +23,14 @@ type Enforcement struct {
 func Injection(prefix string, enforcement func() Enforcement) Label {
 	key, annotation := templates.InjectionLabel(prefix), cmp.Or(prefix, templates.DefaultPrefix)+"/inject"
 	return Label{
-		Key: key, Applied: true,
+		Key: key, Yields: true,
 		Wanted: func(set *templates.Set) func(Namespace) string {
 			now := enforcement()
 			return func(ns Namespace) string {
 				has := ns.Labels[key]
 				switch {
+				case has == templates.InjectionDisabled: // only hands set it
+					return has
 				case !asks(set, ns.Namespace, annotation):
 					return ""
 				case now.Enforce, has == templates.InjectionEnforced && !now.TakeBack:
@@ -50,11 +53,26 @@ func asks(set *templates.Set, ns templates.Namespace, annotation string) bool {
 	switch {
 	case err != nil: // a pod is told so
 		return true
-	case set.VerifiedIn(ns.Labels):
+	case set.VerifiedIn(ns):
 		return true
 	case ask.Mode == policy.Out:
 		return false
 	default:
-		return ask.Mode != policy.Absent || set.MatchedIn(ns.Labels)
+		return ask.Mode != policy.Absent || set.MatchedIn(ns)
+	}
+}
+
+// ShortAsk returns a value of a namespace's inject annotation that asks for the same, and has
+// no more than a few kilobytes: others' spaces are not kept. A value that asks for nothing that
+// can be understood stays one.
+func ShortAsk(value string) string {
+	ask, err := policy.ParseAsk(value, true, policy.Namespace)
+	switch {
+	case err != nil:
+		return ""
+	case ask.Mode == policy.Names:
+		return strings.Join(ask.Names, ",")
+	default:
+		return strings.TrimSpace(value)
 	}
 }

@@ -8,18 +8,29 @@ import (
 
 // Namespace is a namespace as far as its labels are decided by it.
 type Namespace struct {
+	// Namespace has an empty name if the API server has yet to generate the name.
 	templates.Namespace
+	// ResourceVersion is the version that the rest is of. It is empty in a review.
+	ResourceVersion string
 	// ByHand has the keys of labels that a field manager other than Pillion's owns: somebody
 	// set them, and not Pillion.
 	ByHand []string
+	// Unowned is [Unowned]: an apply has to be forced.
+	Unowned bool
+	// Keys are the templates' keys that the labels are complete for, as far as selectors name
+	// them. Nil: there is no other label.
+	Keys *templates.NamespaceReads
+	// Forged has the keys of labels that somebody wrote under Pillion's name, as
+	// [InPillionsName] finds them. Only `pillion check` fills it in.
+	Forged []string
 }
 
 // Label is one label that Pillion keeps on namespaces.
 type Label struct {
 	Key string
-	// Applied labels are written by server-side apply, never forced: where somebody else owns
-	// the label, the value stays. The others are written whoever set them.
-	Applied bool
+	// Yields reports whether a value that somebody set by hand stays. Other labels are put
+	// on whoever set them.
+	Yields bool
 	// Wanted returns, for the templates in force, which value a namespace is to have; the
 	// value "" means that it is to have none. It is called once for a set, and the returned
 	// function once for a namespace.
@@ -50,7 +61,7 @@ func (l Labels) Keys() []string {
 
 // By returns the judgement by a set of templates.
 func (l Labels) By(set *templates.Set) Judgement {
-	j := Judgement{excluded: l.excluded}
+	j := Judgement{excluded: l.excluded, reads: set.NamespaceReads()}
 	for _, label := range l.list {
 		j.labels = append(j.labels, judged{label, label.Wanted(set)})
 	}
@@ -62,6 +73,7 @@ func (l Labels) By(set *templates.Set) Judgement {
 type Judgement struct {
 	excluded []string
 	labels   []judged
+	reads    *templates.NamespaceReads
 }
 
 type judged struct {
@@ -75,12 +87,16 @@ type Change struct {
 	// Value is the value to set. The label is taken off where it is empty. From is the value
 	// that it has.
 	Value, From string
-	// Applied is [Label.Applied].
-	Applied bool
 }
 
 // TakesOff reports whether the label is taken off.
 func (c Change) TakesOff() bool { return c.Value == "" }
+
+// Knows reports whether the namespace has all labels that the templates select by. Without them
+// it cannot be judged: what a template needs may be there or not.
+func (j Judgement) Knows(ns Namespace) bool {
+	return ns.Keys == nil || j.reads.SelectsWithin(ns.Keys)
+}
 
 // Differences returns the labels of a namespace that are not what they should be.
 func (j Judgement) Differences(ns Namespace) []Change {
@@ -88,6 +104,27 @@ func (j Judgement) Differences(ns Namespace) []Change {
 		want := label.wanted(ns)
 		return want, has != want || there != (want != "")
 	})
+}
+
+// Applied returns the labels that Pillion owns after the changes, as one server-side apply
+// sets them. Force reports whether the apply takes a label from somebody's hand, as one that
+// does not yield, or from nobody's.
+func (l Labels) Applied(ns Namespace, changes []Change) (labels map[string]string, force bool) {
+	labels, force = map[string]string{}, ns.Unowned
+	for _, label := range l.list {
+		if value, there := ns.Labels[label.Key]; there && !slices.Contains(ns.ByHand, label.Key) {
+			labels[label.Key] = value
+		}
+	}
+	for _, c := range changes {
+		if c.TakesOff() {
+			delete(labels, c.Key)
+			continue
+		}
+		labels[c.Key] = c.Value
+		force = force || slices.Contains(ns.ByHand, c.Key)
+	}
+	return labels, force
 }
 
 // InWrite returns the labels that have to change in a write of a namespace. A label is put on
@@ -112,12 +149,12 @@ func (j Judgement) changes(ns Namespace, f func(label judged, has string, there 
 	}
 	var changes []Change
 	for _, label := range j.labels {
-		if label.Applied && slices.Contains(ns.ByHand, label.Key) {
+		if label.Yields && slices.Contains(ns.ByHand, label.Key) {
 			continue
 		}
 		has, there := ns.Labels[label.Key]
 		if value, changed := f(label, has, there); changed {
-			changes = append(changes, Change{Key: label.Key, Value: value, From: has, Applied: label.Applied})
+			changes = append(changes, Change{Key: label.Key, Value: value, From: has})
 		}
 	}
 	return changes

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -212,7 +214,7 @@ func TestLabelsAreKeptEachByItsOwnRule(t *testing.T) {
 		t.Errorf("the keys are %q", got)
 	}
 	judgement := both.By(required(t, "payments"))
-	want := []Change{{Key: key, Value: "true"}, {Key: injection, Value: templates.InjectionEnabled, Applied: true}}
+	want := []Change{{Key: key, Value: "true"}, {Key: injection, Value: templates.InjectionEnabled}}
 	if got := judgement.Differences(namespace("shop", "team=payments")); !slices.Equal(got, want) {
 		t.Errorf("both are wanted: %v", got)
 	}
@@ -244,10 +246,6 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		}
 		return n
 	}
-	byHand := func(n Namespace) Namespace {
-		n.ByHand = []string{injection}
-		return n
-	}
 	open, enforce, takeBack := Enforcement{}, Enforcement{Enforce: true}, Enforcement{TakeBack: true}
 	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
 	for why, c := range map[string]struct {
@@ -274,12 +272,14 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		"asks and enforced, taken back":            {ns("logs", enforced), takeBack, "enabled"},
 		"asks no more":                             {ns("", enabled), open, "-"},
 		"asks no more, enforced":                   {ns("", enforced), enforce, "-"},
-		"asks no more, enforced by hand":           {byHand(ns("", enforced)), enforce, ""},
-		"asks, enabled by hand":                    {byHand(ns("logs", enabled)), enforce, ""},
-		"asks, enforced by hand, taken back":       {byHand(ns("logs", enforced)), takeBack, ""},
-		"asks, disabled":                           {byHand(ns("logs", disabled)), enforce, ""},
-		"required, disabled":                       {byHand(ns("", "team=payments", disabled)), enforce, ""},
-		"an empty value by hand":                   {byHand(ns("logs", injection+"=")), open, ""},
+		"asks no more, enforced by hand":           {byHand(ns("", enforced), injection), enforce, ""},
+		"asks, enabled by hand":                    {byHand(ns("logs", enabled), injection), enforce, ""},
+		"asks, enforced by hand, taken back":       {byHand(ns("logs", enforced), injection), takeBack, ""},
+		"asks, disabled":                           {byHand(ns("logs", disabled), injection), enforce, ""},
+		"required, disabled":                       {byHand(ns("", "team=payments", disabled), injection), enforce, ""},
+		"asks, disabled, and nobody owns it":       {ns("logs", disabled), enforce, ""},
+		"asks no more, disabled, nobody owns it":   {ns("", disabled), enforce, ""},
+		"an empty value by hand":                   {byHand(ns("logs", injection+"="), injection), open, ""},
 		"an empty value that nobody owns":          {ns("logs", injection+"="), open, "enabled"},
 		"an empty value that nobody owns or needs": {ns("", injection+"="), open, "-"},
 	} {
@@ -335,5 +335,140 @@ func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 	}
 	if touched < 50 {
 		t.Errorf("%d pods were touched, so that this test shows little", touched)
+	}
+}
+
+// Who writes under Pillion's name is not Pillion, and no hand either: such a label is a conflict,
+// which is told.
+func TestWhoTakesPillionsNameIsNotPillion(t *testing.T) {
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:` + injection + `":{}}}}`)}
+	}
+	for why, c := range map[string]struct {
+		entry        metav1.ManagedFieldsEntry
+		hand, forged bool
+	}{
+		"Pillion's apply":           {entry("pillion.dev", "Apply", ""), false, false},
+		"an update in its name":     {entry("pillion.dev", "Update", ""), false, true},
+		"an apply on a subresource": {entry("pillion.dev", "Apply", "status"), false, true},
+		"a hand":                    {entry("kubectl-label", "Update", ""), true, false},
+		"another prefix":            {entry("side.example.com", "Apply", ""), true, false},
+		"nobody that is known":      {entry("before-first-apply", "Update", ""), false, false},
+	} {
+		ns := &metav1.ObjectMeta{Labels: map[string]string{injection: "enabled"}, ManagedFields: []metav1.ManagedFieldsEntry{c.entry}}
+		if got := len(ByHand(ns, []string{injection})) > 0; got != c.hand {
+			t.Errorf("%s: set by hand: %t, want %t", why, got, c.hand)
+		}
+		if _, got := InPillionsName(ns, injection); got != c.forged {
+			t.Errorf("%s: in Pillion's name: %t, want %t", why, got, c.forged)
+		}
+	}
+}
+
+// Names of fields in capital letters are those of other fields.
+func TestAHandSetsALabelByItsExactName(t *testing.T) {
+	for fields, want := range map[string]bool{
+		`{"f:metadata":{"f:labels":{"f:LABEL":{}}}}`:                              true,
+		`{"f:metadata":{"f:labels":{"f:LABEL":{}}},"f:Metadata":{"f:labels":{}}}`: true,
+		`{"F:METADATA":{"f:labels":{"f:LABEL":{}}}}`:                              false,
+		`{"f:metadata":{"f:Labels":{"f:LABEL":{}}}}`:                              false,
+		`{"f:metadata":{"f:labels":{"F:LABEL":{}}}}`:                              false,
+	} {
+		entry := metav1.ManagedFieldsEntry{Manager: "kubectl-label", Operation: "Update", FieldsV1: metav1.NewFieldsV1(strings.ReplaceAll(fields, "LABEL", injection))}
+		ns := &metav1.ObjectMeta{Labels: map[string]string{injection: "enabled"}, ManagedFields: []metav1.ManagedFieldsEntry{entry}}
+		if got := len(ByHand(ns, []string{injection})) > 0; got != want {
+			t.Errorf("%s: set by hand: %t, want %t", fields, got, want)
+		}
+	}
+}
+
+// One apply has all that Pillion owns: what it leaves out, the API server takes off.
+func TestAnApplyHasAllLabelsOfPillionsAndNoHands(t *testing.T) {
+	labels := New(nil, Required(""), Injection("", func() Enforcement { return Enforcement{} }))
+	put := []Change{{Key: key, Value: "true"}}
+	for why, c := range map[string]struct {
+		ns      Namespace
+		changes []Change
+		want    map[string]string
+		force   bool
+	}{
+		"nothing there":                {namespace("shop"), put, map[string]string{key: "true"}, false},
+		"the other label is Pillion's": {namespace("shop", "team=web", injection+"=enforced"), put, map[string]string{key: "true", injection: "enforced"}, false},
+		"the other label is a hand's":  {byHand(namespace("shop", injection+"=disabled"), injection), put, map[string]string{key: "true"}, false},
+		"the label is a hand's":        {byHand(namespace("shop", key+"=no", injection+"=enabled"), key), put, map[string]string{key: "true", injection: "enabled"}, true},
+		"nobody's":                     {Namespace{Namespace: namespace("shop").Namespace, Unowned: true}, put, map[string]string{key: "true"}, true},
+		"one goes":                     {namespace("shop", key+"=true", injection+"=enabled"), []Change{{Key: key, From: "true"}}, map[string]string{injection: "enabled"}, false},
+		"both":                         {namespace("shop", injection+"=enabled"), append(put, Change{Key: injection, Value: "enforced", From: "enabled"}), map[string]string{key: "true", injection: "enforced"}, false},
+	} {
+		got, force := labels.Applied(c.ns, c.changes)
+		if !maps.Equal(got, c.want) || force != c.force {
+			t.Errorf("%s: %v, forced: %t; want %v, %t", why, got, force, c.want, c.force)
+		}
+	}
+}
+
+func byHand(ns Namespace, keys ...string) Namespace {
+	ns.ByHand = keys
+	return ns
+}
+
+// A required template that selects by a label that is not known of a namespace may select it or
+// not.
+func TestANamespaceIsKnownIfItHasAllLabelsThatTemplatesSelectBy(t *testing.T) {
+	selecting := func(keys ...string) *templates.Set {
+		var all []templates.Entry
+		for i, key := range keys {
+			all = append(all, compile(t, fmt.Sprint("t", i), "match: {namespaceSelector: {matchExpressions: [{key: "+key+", operator: Exists}]}}\ninject: {metadata: {labels: {a: b}}}"))
+		}
+		return templates.NewSet(all)
+	}
+	labels := New(nil, Required(""))
+	for _, c := range []struct {
+		has, needs []string
+		want       bool
+	}{
+		{nil, nil, true}, {[]string{"a"}, nil, true}, {[]string{"a"}, []string{"a"}, true}, {[]string{"a", "b"}, []string{"b"}, true},
+		{nil, []string{"a"}, false}, {[]string{"a"}, []string{"a", "b"}, false},
+	} {
+		ns := namespace("shop")
+		if j := labels.By(selecting(c.needs...)); !j.Knows(ns) {
+			t.Errorf("a namespace with all its labels is not known to templates that need %v", c.needs)
+		}
+		ns.Keys = selecting(c.has...).NamespaceReads()
+		if got := labels.By(selecting(c.needs...)).Knows(ns); got != c.want {
+			t.Errorf("the labels %v for templates that need %v: known %v, want %v", c.has, c.needs, got, c.want)
+		}
+	}
+}
+
+func TestAShortenedAnnotationAsksForTheSame(t *testing.T) {
+	for value, want := range map[string]string{
+		"a": "a", "a, b": "a,b", "  true ": "true", "false": "false", "": "", "!!": "", "+a": "", "a,true": "",
+		"a," + strings.Repeat(" ", 100_000) + "b,a": "a,b", strings.Repeat("a,", 65): "", strings.Repeat("x", 300): "",
+	} {
+		if got := ShortAsk(value); got != want {
+			t.Errorf("%.20q becomes %q, want %q", value, got, want)
+		}
+	}
+}
+
+// The API server names such a conflict before-first-apply, and the label is nobody's.
+func TestANamespaceWhoseManagedFieldsNameNobodyIsUnowned(t *testing.T) {
+	for what, c := range map[string]struct {
+		managers []string
+		want     bool
+	}{
+		"no managed fields":                  {nil, true},
+		"those of the first apply":           {[]string{"before-first-apply", "pillion.dev"}, true},
+		"somebody's":                         {[]string{"kubectl-create"}, false},
+		"somebody's, and Pillion's own ones": {[]string{"kubectl-create", "pillion.dev"}, false},
+	} {
+		ns := &metav1.PartialObjectMetadata{}
+		for _, manager := range c.managers {
+			ns.ManagedFields = append(ns.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager})
+		}
+		if got := Unowned(ns); got != c.want {
+			t.Errorf("%s: unowned %v, want %v", what, got, c.want)
+		}
 	}
 }

@@ -10,7 +10,7 @@ func Required(prefix string) Label {
 		Key: templates.RequiredLabel(prefix),
 		Wanted: func(set *templates.Set) func(Namespace) string {
 			return func(ns Namespace) string {
-				if set.VerifiedIn(ns.Labels) {
+				if set.VerifiedIn(ns.Namespace) {
 					return "true"
 				}
 				return ""

@@ -3,6 +3,7 @@ package namespaces
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -11,21 +12,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/templates"
 )
 
-func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
+func TestASmallNamespaceIsKeptAsTheAPIServerSentIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.MapOf(rapid.String(), rapid.OneOf(rapid.String(), rapid.Map(rapid.IntRange(0, 40_000), func(n int) string { return strings.Repeat("x", n) })))
+		texts := rapid.MapOf(rapid.String(), rapid.OneOf(rapid.String(), rapid.Map(rapid.IntRange(0, 5_000), func(n int) string { return strings.Repeat("x", n) })))
 		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Name: rapid.StringN(1, 63, -1).Draw(t, "name"), UID: "u", ResourceVersion: "7",
 			Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations"),
 		}}
-		kept, err := onlyNeeded(nil)(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := kept.(*cached)
+		k := &keeping{prefix: templates.DefaultPrefix, reads: func() *templates.NamespaceReads { return noReads }, left: math.MaxInt64, sizes: map[string]int64{}}
+		c := k.keep(object)
 		got := c.namespace()
+		if small := sizeOf(object.Labels)+sizeOf(object.Annotations) <= mostKept; small != (c.part == nil) {
+			t.Fatalf("a namespace is kept whole: %v, want %v", c.part == nil, small)
+		} else if !small {
+			return
+		}
 		if got.Name != object.Name || !maps.Equal(got.Labels, object.Labels) || !maps.Equal(got.Annotations, object.Annotations) {
 			t.Fatalf("%+v of %+v", got, object)
 		}
@@ -39,14 +44,14 @@ func TestACachedNamespaceIsWhatTheAPIServerSent(t *testing.T) {
 func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
 	object := namespace("shop", "a")
 	object.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-	i := New(newClient(t, object), nil)
-	live, err := i.Get(t.Context(), "shop", always)
+	i := newInformer(newClient(t, object))
+	live, err := i.Get(t.Context(), "shop", noReads, always)
 	if err != nil {
 		t.Fatal(err)
 	}
 	go i.Run(t.Context())
 	waitFor(t, "ready", func() bool { return i.Ready() == nil })
-	inCache, err := i.Get(t.Context(), "shop", always)
+	inCache, err := i.Get(t.Context(), "shop", noReads, always)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +64,9 @@ func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
 func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
 	object := namespace("shop", "a")
 	object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	kept, err := onlyNeeded(nil)(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if key, err := cache.MetaNamespaceKeyFunc(kept); err != nil || key != "shop" || !kept.(*cached).deleting {
-		t.Errorf("key %q (%v), being deleted %v", key, err, kept.(*cached).deleting)
+	kept := newInformer(newClient(t)).keeping.keep(object)
+	if key, err := cache.MetaNamespaceKeyFunc(kept); err != nil || key != "shop" || !kept.deleting {
+		t.Errorf("key %q (%v), being deleted %v", key, err, kept.deleting)
 	}
 }
 
@@ -82,7 +84,7 @@ func filled(t *testing.T, n int) *Informer {
 		}
 		objects = append(objects, ns)
 	}
-	i := New(newClient(t, objects...), nil)
+	i := newInformer(newClient(t, objects...))
 	go i.Run(t.Context())
 	waitFor(t, "loaded", func() bool { return i.Loaded() == nil })
 	return i

@@ -21,7 +21,7 @@ func (l Labelled) All() iter.Seq[kept.Namespace] {
 				continue
 			}
 			ns.unpackInto(labels, annotations)
-			if !yield(kept.Namespace{Namespace: templates.Namespace{Name: ns.name, Labels: labels, Annotations: annotations}, ByHand: ns.byHand}) {
+			if !yield(ns.labelled(templates.Namespace{Name: ns.name, Labels: labels, Annotations: annotations})) {
 				return
 			}
 		}
@@ -34,5 +34,13 @@ func (l Labelled) Cached(name string) (kept.Namespace, bool) {
 	if !ok || ns.deleting {
 		return kept.Namespace{}, false
 	}
-	return kept.Namespace{Namespace: ns.namespace(), ByHand: ns.byHand}, true
+	return ns.labelled(ns.namespace()), true
+}
+
+func (c *cached) labelled(ns templates.Namespace) kept.Namespace {
+	labelled := kept.Namespace{Namespace: ns, ResourceVersion: c.version, ByHand: c.byHand, Unowned: c.unowned}
+	if c.part != nil {
+		labelled.Keys = c.part.reads
+	}
+	return labelled
 }

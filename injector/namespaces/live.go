@@ -17,13 +17,19 @@ import (
 
 // A live read is for a namespace that was made or changed a moment ago: the cache has it
 // within milliseconds. Everybody who reaches the webhook's port can ask for namespaces that
-// do not exist, so live reads are few.
+// do not exist, so live reads are few. Large namespaces, of which the cache keeps a part, have
+// bounds of their own: they take nothing from the others.
 const (
 	// liveReads is how many run at the same time, and livePerSecond how many begin in a
 	// second, after a burst of liveBurst.
 	liveReads     = 8
 	livePerSecond = 50
 	liveBurst     = 100
+	// largeReads and largePerSecond are the same for large namespaces, each of which takes
+	// megabytes while it is read. Their reads wait for their turn: each is for a namespace that
+	// there is. largeTimeout bounds one with its wait.
+	largeReads, largePerSecond, largeBurst = 2, 20, 20
+	largeTimeout                           = 8 * time.Second
 	// liveTimeout bounds one.
 	liveTimeout = 2 * time.Second
 	// readPause is the least time between the beginnings of two reads of one namespace:
@@ -39,10 +45,10 @@ const (
 
 // liveReader reads namespaces from the API server, within bounds of its own.
 type liveReader struct {
-	client  metadata.Interface
-	saw     func(name, version string)
-	slots   chan struct{}
-	limiter *rate.Limiter
+	client metadata.Interface
+	saw    func(name, version string)
+	// others is for all but large namespaces.
+	large, others bounded
 
 	mu sync.Mutex
 	// names are the namespaces that are being read, or were a moment ago.
@@ -50,6 +56,46 @@ type liveReader struct {
 	// absent has until when a name that does not exist is not asked for.
 	absent map[string]time.Time
 }
+
+// bounded is how many reads run and begin.
+type bounded struct {
+	slots   chan struct{}
+	limiter *rate.Limiter
+}
+
+func newBounded(reads int, perSecond rate.Limit, burst int) bounded {
+	return bounded{make(chan struct{}, reads), rate.NewLimiter(perSecond, burst)}
+}
+
+// take takes a slot, and reports whether there was one.
+func (b bounded) take() bool {
+	select {
+	case b.slots <- struct{}{}:
+	default:
+		return false
+	}
+	if !b.limiter.Allow() {
+		b.free()
+		return false
+	}
+	return true
+}
+
+// wait takes a slot as soon as it may.
+func (b bounded) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case b.slots <- struct{}{}:
+	}
+	if err := b.limiter.Wait(ctx); err != nil {
+		b.free()
+		return err
+	}
+	return nil
+}
+
+func (b bounded) free() { <-b.slots }
 
 // reading are the reads of one namespace.
 type reading struct {
@@ -63,7 +109,8 @@ type reading struct {
 
 // read is one request, for everybody who waits for it.
 type read struct {
-	done chan struct{}
+	done  chan struct{}
+	large bool
 	// The rest is set when done is closed.
 	ns  templates.Namespace
 	err error
@@ -72,20 +119,22 @@ type read struct {
 
 func newLiveReader(client metadata.Interface, saw func(name, version string)) *liveReader {
 	return &liveReader{
-		client: client, saw: saw, slots: make(chan struct{}, liveReads), limiter: rate.NewLimiter(livePerSecond, liveBurst),
+		client: client, saw: saw, large: newBounded(largeReads, largePerSecond, largeBurst), others: newBounded(liveReads, livePerSecond, liveBurst),
 		names: map[string]*reading{}, absent: map[string]time.Time{},
 	}
 }
 
-// get reads a namespace. All who ask at the same time share a read, and a read that has
-// brought what agrees answers for a moment more. One that had begun before the caller asked,
-// and does not agree, proves nothing: then get waits for one that begins now.
+// get reads a namespace, which may be known to be large. All who ask at the same time share a
+// read, and a read that has brought what agrees answers for a moment more. One that had begun
+// before the caller asked, and does not agree, proves nothing: then get waits for one that begins
+// now.
 //
-// It waits for no read of other namespaces: over the bounds the error is TooManyRequests. A
+// It waits for no read of other namespaces: over the bounds the error is TooManyRequests. A large
+// one waits for its turn among the large ones, and gets that error when largeTimeout is over. A
 // namespace that does not exist is NotFound, and TooManyRequests for the next second: it may
 // have been made meanwhile, and then an API server that asks again finds it in the cache.
-func (l *liveReader) get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
-	r, err := l.join(name, agrees)
+func (l *liveReader) get(ctx context.Context, name string, large bool, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	r, err := l.join(name, large, agrees)
 	if err != nil {
 		return templates.Namespace{}, err
 	}
@@ -98,7 +147,7 @@ func (l *liveReader) get(ctx context.Context, name string, agrees func(templates
 }
 
 // join returns the read whose answer the caller may use.
-func (l *liveReader) join(name string, agrees func(templates.Namespace) bool) (*read, error) {
+func (l *liveReader) join(name string, large bool, agrees func(templates.Namespace) bool) (*read, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if time.Now().Before(l.absent[name]) {
@@ -115,7 +164,7 @@ func (l *liveReader) join(name string, agrees func(templates.Namespace) bool) (*
 	case n.waiting != nil:
 		return n.waiting, nil
 	}
-	r := &read{done: make(chan struct{})}
+	r := &read{done: make(chan struct{}), large: large}
 	switch pause := readPause - time.Since(n.began); {
 	case n.running != nil:
 		n.waiting = r
@@ -141,28 +190,17 @@ func (l *liveReader) next(name string, n *reading) {
 func (l *liveReader) begin(name string, n *reading, r *read) {
 	n.began = time.Now()
 	n.running = r
-	select {
-	case l.slots <- struct{}{}:
-	default:
-		l.end(name, n, tooMany(name))
-		return
-	}
-	if !l.limiter.Allow() {
-		<-l.slots
+	if !r.large && !l.others.take() {
 		l.end(name, n, tooMany(name))
 		return
 	}
 	go func() {
-		// The read is not any one caller's: it goes on without them.
-		ctx, cancel := context.WithTimeout(context.Background(), liveTimeout)
-		defer cancel()
-		object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
-		<-l.slots // before anybody learns that the read is over
+		object, at, err := l.read(name, r.large)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if err == nil {
 			r.ns = templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}
-			r.at, n.last = n.began, r
+			r.at, n.last = at, r
 			l.saw(name, object.ResourceVersion)
 		}
 		if apierrors.IsNotFound(err) {
@@ -170,6 +208,26 @@ func (l *liveReader) begin(name string, n *reading, r *read) {
 		}
 		l.end(name, n, err)
 	}()
+}
+
+// read reads a namespace, and returns when the read began. Of all but large ones the caller has
+// taken a slot. The read is not any one caller's: it goes on without them.
+func (l *liveReader) read(name string, large bool) (object *metav1.PartialObjectMetadata, at time.Time, err error) {
+	bounds, timeout := l.others, liveTimeout
+	if large {
+		bounds, timeout = l.large, largeTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if large {
+		if l.large.wait(ctx) != nil {
+			return nil, time.Time{}, tooMany(name)
+		}
+	}
+	defer bounds.free() // before anybody learns that the read is over
+	at = time.Now()
+	object, err = l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	return object, at, err
 }
 
 // end ends the read that runs. The caller holds the lock.

@@ -19,10 +19,10 @@ func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
 		reads.Add(1)
 		return false, nil, nil
 	})
-	i := New(client, nil)
+	i := newInformer(client)
 	notFound := 0
 	for n := range 2000 {
-		_, err := i.Get(t.Context(), fmt.Sprint("none-", n), always)
+		_, err := i.Get(t.Context(), fmt.Sprint("none-", n), noReads, always)
 		switch {
 		case apierrors.IsNotFound(err):
 			notFound++
@@ -45,12 +45,12 @@ func TestANameThatDoesNotExistIsNotAskedForTwiceAtOnce(t *testing.T) {
 		reads.Add(1)
 		return false, nil, nil
 	})
-	i := New(client, nil)
-	if _, err := i.Get(t.Context(), "none", always); !apierrors.IsNotFound(err) {
+	i := newInformer(client)
+	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) {
 		t.Fatalf("%v, want NotFound", err)
 	}
 	// It may have been made since: the caller tries again, and does not take no for an answer.
-	if _, err := i.Get(t.Context(), "none", always); !apierrors.IsTooManyRequests(err) {
+	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("%v, want TooManyRequests", err)
 	}
 	if reads.Load() != 1 {
@@ -59,23 +59,23 @@ func TestANameThatDoesNotExistIsNotAskedForTwiceAtOnce(t *testing.T) {
 	i.live.mu.Lock()
 	i.live.absent["none"] = time.Now()
 	i.live.mu.Unlock()
-	if _, err := i.Get(t.Context(), "none", always); !apierrors.IsNotFound(err) {
+	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) {
 		t.Errorf("a second later: %v, want NotFound", err)
 	}
 }
 
 func TestAReadNeverWaitsForOtherReads(t *testing.T) {
-	i := New(newClient(t, namespace("shop", "a")), nil)
+	i := newInformer(newClient(t, namespace("shop", "a")))
 	for range liveReads { // reads that an API server does not answer
-		i.live.slots <- struct{}{}
+		i.live.others.slots <- struct{}{}
 	}
-	if _, err := i.Get(t.Context(), "shop", always); !apierrors.IsTooManyRequests(err) {
+	if _, err := i.Get(t.Context(), "shop", noReads, always); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("%v, want TooManyRequests", err)
 	}
 	for range liveReads {
-		<-i.live.slots
+		<-i.live.others.slots
 	}
-	if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Name != "shop" || len(i.live.slots) != 0 {
-		t.Errorf("afterwards: %+v, %v, and %d reads run", ns, err, len(i.live.slots))
+	if ns, err := i.Get(t.Context(), "shop", noReads, always); err != nil || ns.Name != "shop" || len(i.live.others.slots) != 0 {
+		t.Errorf("afterwards: %+v, %v, and %d reads run", ns, err, len(i.live.others.slots))
 	}
 }

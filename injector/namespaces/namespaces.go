@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
@@ -22,34 +22,54 @@ import (
 
 var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// Informer holds the metadata of all namespaces in a cache.
+// Options are what [New] needs. All fields are required but Prefix.
+type Options struct {
+	Client metadata.Interface
+	// List answers one list request for the metadata of namespaces as JSON.
+	List func(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error)
+	// Prefix is that of labels and annotations. Default: [templates.DefaultPrefix].
+	Prefix string
+	// Reads returns what the templates in force read of namespaces.
+	Reads func() *templates.NamespaceReads
+	// Bytes is how much may be kept of the metadata of all namespaces together. Of those that
+	// find no room, only what [Labelled] needs is kept.
+	Bytes  int64
+	Logger *slog.Logger
+}
+
+// Informer holds the metadata of all namespaces in a cache: all of a small namespace, and of a
+// large one what templates and Pillion itself need.
 type Informer struct {
-	cache *follow.Cache
-	live  *liveReader
+	o       Options
+	cache   *follow.Cache
+	keeping *keeping
+	live    *liveReader
+	wake    chan struct{}
 
 	mu sync.Mutex
 	// changed are the listeners of [Informer.OnChange].
 	changed []func(name string)
 }
 
-// New returns an informer. Its cache is empty until [Informer.Run] fills it. Owned are the
-// labels of which [Labelled] says whether somebody set them by hand.
-func New(client metadata.Interface, log *slog.Logger, owned ...string) *Informer {
-	i := &Informer{}
-	all := client.Resource(resource)
+// New returns an informer. Its cache is empty until [Informer.Run] fills it.
+func New(o Options) *Informer {
+	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
+	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: make(chan struct{}, 1)}
 	i.cache = follow.New(follow.Options{
-		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: client,
-		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return all.List(ctx, options)
-		},
-		Watch: all.Watch, Transform: onlyNeeded(owned), Changed: i.tell, Checked: true, Logger: log,
+		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
+		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.keeping.transform, Changed: i.tell, Checked: true, Logger: o.Logger,
 	})
-	i.live = newLiveReader(client, i.cache.Saw)
+	i.live = newLiveReader(o.Client, i.cache.Saw)
 	return i
 }
 
 // Run keeps the cache up to date until ctx ends.
-func (i *Informer) Run(ctx context.Context) { i.cache.Run(ctx) }
+func (i *Informer) Run(ctx context.Context) {
+	var remaking sync.WaitGroup
+	defer remaking.Wait()
+	remaking.Go(func() { i.remakeUntil(ctx) })
+	i.cache.Run(ctx)
+}
 
 // Loaded returns nil once the cache has been filled. Before that, the error says why the
 // cache is still empty.
@@ -73,22 +93,27 @@ func (i *Informer) Ready() error { return cmp.Or(i.Loaded(), i.cache.Wrong()) }
 // State returns how current the cache is.
 func (i *Informer) State() follow.State { return i.cache.State() }
 
-// Get returns the metadata of a namespace. It reads the namespace live if the cache does
-// not hold it, if what the cache holds does not agree with what the caller knows of the
-// namespace, and if something proves the whole cache wrong. agrees reports whether metadata
-// agree. What a live read brings counts in any case: it began after the caller asked.
+// Get returns what templates that read these keys need of a namespace, or all of it for nil. It
+// reads the namespace live if the cache does not hold that, or does not agree with what the caller
+// knows of the namespace. So it does if something proves the whole cache wrong. agrees reports whether metadata agree; it may look at Pillion's own labels. What a live
+// read brings counts in any case: it began after the caller asked.
 //
 // The error is NotFound if the namespace does not exist, and TooManyRequests if too many
 // namespaces are being read.
-func (i *Informer) Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
-	if known, ok := i.cached(name); ok && i.cache.Wrong() == nil {
+func (i *Informer) Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	known, ok := i.cached(name)
+	if ok && known.part.serves(reads) && i.cache.Wrong() == nil {
 		if ns := known.namespace(); agrees(ns) {
 			return ns, nil
 		}
 	}
-	ns, err := i.live.get(ctx, name, agrees)
+	ns, err := i.live.get(ctx, name, ok && known.part != nil, agrees)
 	if err != nil {
 		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
+	}
+	if reads != nil && !reads.Whole() && sizeOf(ns.Labels)+sizeOf(ns.Annotations) > mostKept {
+		// A review keeps the namespace until it is answered.
+		ns.Labels, ns.Annotations = needed(i.o.Prefix, reads, ns.Labels, ns.Annotations)
 	}
 	return ns, nil
 }
@@ -109,8 +134,9 @@ func (i *Informer) cached(name string) (*cached, bool) {
 	return ns, ok
 }
 
-// Cached returns the metadata of a namespace in the cache that is not being deleted. It reads
-// nothing live.
+// Cached returns a namespace in the cache that is not being deleted. Of a large one it has, for
+// sure, Pillion's own labels, those that selectors name, and what the namespace asks for. It
+// reads nothing live.
 func (i *Informer) Cached(name string) (templates.Namespace, bool) {
 	ns, ok := i.cached(name)
 	if !ok || ns.deleting {
@@ -128,6 +154,11 @@ func (i *Informer) OnChange(f func(name string)) {
 }
 
 func (i *Informer) tell(name string) {
+	if ns, ok := i.cached(name); !ok {
+		i.keeping.gone(name)
+	} else if i.lacks(ns) {
+		i.TemplatesChanged()
+	}
 	i.mu.Lock()
 	listeners := i.changed
 	i.mu.Unlock()
@@ -136,9 +167,9 @@ func (i *Informer) tell(name string) {
 	}
 }
 
-// All goes over the namespaces in the cache, in no particular order. Namespaces that are
-// being deleted are left out. The maps of a namespace hold until the next one: ten thousand
-// of them would be garbage each time.
+// All goes over the namespaces in the cache, in no particular order, with what [Informer.Cached]
+// has of them. Namespaces that are being deleted are left out. The maps of a namespace hold until
+// the next one: ten thousand of them would be garbage each time.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
 		for ns := range (Labelled{i}).All() {

@@ -1,7 +1,11 @@
 package namespaces
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -20,6 +25,28 @@ func namespace(name, inject string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pillion.dev/inject": inject}},
+	}
+}
+
+// noReads is for templates that read nothing of namespaces.
+var noReads = templates.NewSet(nil).NamespaceReads()
+
+// newInformer returns an informer for no templates, with the memory of the chart.
+func newInformer(client metadata.Interface) *Informer {
+	return New(informerOptions(client, func() *templates.NamespaceReads { return noReads }))
+}
+
+func informerOptions(client metadata.Interface, reads func() *templates.NamespaceReads) Options {
+	return Options{
+		Client: client, Reads: reads, Bytes: 32 << 20, Logger: slog.New(slog.DiscardHandler),
+		List: func(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
+			list, err := client.Resource(resource).List(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			text, err := json.Marshal(list)
+			return io.NopCloser(bytes.NewReader(text)), err
+		},
 	}
 }
 
@@ -46,16 +73,16 @@ func waitFor(t *testing.T, event string, done func() bool) {
 
 func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testing.T) {
 	client := newClient(t, namespace("shop", "a"))
-	i := New(client, nil)
+	i := newInformer(client)
 	// The empty cache holds no namespace, so Get reads live.
-	ns, err := i.Get(t.Context(), "shop", always)
+	ns, err := i.Get(t.Context(), "shop", noReads, always)
 	if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
 		t.Fatalf("%+v, %v", ns, err)
 	}
 	if err := i.Ready(); err == nil {
 		t.Error("ready before the namespaces have been listed")
 	}
-	if _, err := i.Get(t.Context(), "none", always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
+	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a namespace that does not exist: %v", err)
 	}
 	go i.Run(t.Context())
@@ -64,7 +91,7 @@ func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testi
 		t.Fatal(err)
 	}
 	waitFor(t, "the change", func() bool {
-		ns, err := i.Get(context.Background(), "shop", always)
+		ns, err := i.Get(context.Background(), "shop", noReads, always)
 		return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
 	})
 }
@@ -74,7 +101,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
 	})
-	i := New(client, nil)
+	i := newInformer(client)
 	go i.Run(t.Context())
 	waitFor(t, "the permission named", func() bool {
 		err := i.Ready()

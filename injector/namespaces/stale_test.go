@@ -22,7 +22,7 @@ func following(t *testing.T, s *followtest.Server) *Informer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := New(client, nil)
+	i := newInformer(client)
 	ctx, stop := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { i.Run(ctx) })
@@ -45,16 +45,16 @@ func TestANamespaceThatTheCallerKnowsBetterIsReadLive(t *testing.T) {
 	i := following(t, s)
 	s.Deafen()
 	s.Put("shop", injection("enforced"), map[string]string{"pillion.dev/inject": "a"})
-	if ns, err := i.Get(t.Context(), "shop", always); err != nil || enforced(ns) {
+	if ns, err := i.Get(t.Context(), "shop", noReads, always); err != nil || enforced(ns) {
 		t.Fatalf("what the cache has: %+v, %v", ns, err)
 	}
-	ns, err := i.Get(t.Context(), "shop", enforced)
+	ns, err := i.Get(t.Context(), "shop", noReads, enforced)
 	if err != nil || !enforced(ns) || ns.Annotations["pillion.dev/inject"] != "a" {
 		t.Errorf("what is there now: %+v, %v", ns, err)
 	}
 	// What the read has shown, the cache must get, or it is wrong, and read anew.
 	waitFor(t, "the cache is current", func() bool {
-		ns, err := i.Get(t.Context(), "shop", always)
+		ns, err := i.Get(t.Context(), "shop", noReads, always)
 		return err == nil && enforced(ns) && i.Ready() == nil
 	})
 	if n := i.State().Proofs; n != 1 {
@@ -79,7 +79,7 @@ func TestAFloodOfReviewsOfOneStaleNamespaceIsNoFloodOfReads(t *testing.T) {
 			var wrong atomic.Int64
 			for range 1000 {
 				all.Go(func() {
-					ns, err := i.Get(t.Context(), "shop", enforced)
+					ns, err := i.Get(t.Context(), "shop", noReads, enforced)
 					if err != nil || ns.Labels["pillion.dev/injection"] != now {
 						wrong.Add(1)
 					}
@@ -108,7 +108,7 @@ func TestAReadThatBeganBeforeIsNotTakenForAnAnswerThatDisagrees(t *testing.T) {
 	for n := range 20 {
 		want := fmt.Sprint("value-", n)
 		s.Put("shop", injection(want), nil)
-		ns, err := i.Get(t.Context(), "shop", func(ns templates.Namespace) bool { return ns.Labels["pillion.dev/injection"] == want })
+		ns, err := i.Get(t.Context(), "shop", noReads, func(ns templates.Namespace) bool { return ns.Labels["pillion.dev/injection"] == want })
 		if err != nil || ns.Labels["pillion.dev/injection"] != want {
 			t.Fatalf("%+v, %v, want %s", ns, err, want)
 		}
@@ -121,11 +121,11 @@ func TestWhereNothingCanBeReadTheCacheAnswersThoseWhoKnowNoBetter(t *testing.T) 
 	s.Put("shop", injection("enabled"), nil)
 	i := following(t, s)
 	s.Leave()
-	if _, err := i.Get(t.Context(), "shop", enforced); err == nil || apierrors.IsNotFound(err) {
+	if _, err := i.Get(t.Context(), "shop", noReads, enforced); err == nil || apierrors.IsNotFound(err) {
 		t.Errorf("for a caller who knows better: %v, want an error", err)
 	}
 	waitFor(t, "the state says so", func() bool { return i.State().Unreadable != nil })
-	if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
+	if ns, err := i.Get(t.Context(), "shop", noReads, always); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
 		t.Errorf("for others: %+v, %v", ns, err)
 	}
 	if err := i.Ready(); err != nil {
@@ -148,7 +148,7 @@ func TestAWrongCacheAnswersNobody(t *testing.T) {
 	s.NoLists.Store(true)
 	i.cache.Saw("shop", version)
 	waitFor(t, "the cache is wrong", func() bool { return i.Ready() != nil })
-	if ns, err := i.Get(t.Context(), "bank", always); err != nil || ns.Annotations["pillion.dev/inject"] != "b" {
+	if ns, err := i.Get(t.Context(), "bank", noReads, always); err != nil || ns.Annotations["pillion.dev/inject"] != "b" {
 		t.Errorf("of the wrong cache: %+v, %v", ns, err)
 	}
 	if err := i.Loaded(); err != nil {

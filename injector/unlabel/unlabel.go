@@ -23,7 +23,7 @@ func (l Labels) Keys() []string { return []string{l.Injection, l.Required} }
 // Ours returns the keys of the labels of a namespace that Pillion set.
 func (l Labels) Ours(ns metav1.ObjectMeta) []string {
 	var keys []string
-	if _, ok := ns.Labels[l.Injection]; ok && len(kept.ByHand(&ns, []string{l.Injection})) == 0 {
+	if value, ok := ns.Labels[l.Injection]; ok && value != templates.InjectionDisabled && len(kept.ByHand(&ns, []string{l.Injection})) == 0 {
 		keys = append(keys, l.Injection)
 	}
 	if _, ok := ns.Labels[l.Required]; ok {

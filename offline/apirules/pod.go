@@ -27,6 +27,7 @@ func (c *checker) pod(pod *corev1.Pod) {
 		}
 		names.Insert(container.Name)
 		c.of(&container, at, volumes)
+		c.systemOf(&container, &pod.Spec, at)
 		c.hostPorts(&container, at, hostPorts)
 	}
 	c.container = ""
@@ -45,6 +46,7 @@ func (c *checker) pod(pod *corev1.Pod) {
 	if name := pod.Spec.Subdomain; name != "" {
 		c.invalid(spec.Child("subdomain"), name, validation.IsDNS1123Label(name))
 	}
+	c.system(&pod.Spec, spec)
 	c.sums(pod, spec.Child("resources"))
 }
 

@@ -264,6 +264,9 @@ func (j *judged) index(list, name string) int {
 // tryOut renders the template for every sample pod, and checks the resulting pods.
 func (j *judged) tryOut() {
 	for _, s := range samples.Bundled() {
+		if j.template.OtherSystem(s.Pod) != "" {
+			continue
+		}
 		got := false
 		why := ""
 		for _, all := range []bool{false, true} {
@@ -279,6 +282,11 @@ func (j *judged) tryOut() {
 		j.tried(s, got, why)
 	}
 	for _, s := range j.options.Samples {
+		if why := j.template.OtherSystem(s.Pod); why != "" {
+			j.add(Finding{Severity: Note, Rule: "untried", Pod: s.Name, Message: "does not get it: " + why})
+			j.tried(s, false, why)
+			continue
+		}
 		rendered, err := j.template.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
 		if err != nil {
 			j.failed(s, err)
@@ -354,7 +362,7 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why str
 		return why
 	}
 	j.injected(s, before, after, rendered.Fragment)
-	if s.Name == samples.Restricted && !j.leveled {
+	if (s.Name == samples.Restricted || s.Name == samples.Windows) && !j.leveled {
 		j.leveled = true
 		j.podSecurity(after, len(apirules.Containers(after)) > len(apirules.Containers(before)))
 	}

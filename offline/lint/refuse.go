@@ -24,6 +24,9 @@ func APIRules(d templates.Document, t *templates.Template, o templates.Options) 
 	j := &judged{linter: &linter{options: Options{Compile: o}}, document: Document{Document: d}, template: t}
 	got, found := 0, map[string]*suspect{}
 	for _, s := range samples.Bundled() {
+		if t.OtherSystem(s.Pod) != "" {
+			continue
+		}
 		rendered, err := t.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
 		if err != nil {
 			continue

@@ -36,6 +36,9 @@ func TestTheGuardRefusesOnlyWhatNoPodIsAcceptedWith(t *testing.T) {
 		{"a request above a limit that a team may set", "  parameters: [{name: memory, type: quantity, default: 1Gi}]\n" + with("audit", ", resources: {requests: {memory: 2Gi}, limits: {memory: '${params.memory}'}}"), "", "must be less than or equal to memory limit of 1Gi"},
 		{"a request above a limit, for an app container", "  inject: {spec: {containers: [{$each: App, resources: {requests: {example.com/x: 2}, limits: {example.com/x: 1}}}]}}\n", "", "must be less than or equal to example.com/x limit of 1"},
 		{"a bad label", "  inject: {metadata: {labels: {a: 'b!'}}}\n", `metadata.labels: Invalid value: "b!"`, ""},
+		{"a user of Linux, for both systems", "  os: [linux, windows]\n" + with("audit", ", securityContext: {runAsUser: 1000}"), "", "would refuse some pods that get this (1 of 5 tried): spec.initContainers[audit].securityContext.runAsUser: Forbidden: cannot be set for a windows pod"},
+		{"a user of Linux, for Windows", "  os: [windows]\n" + with("audit", ", securityContext: {runAsUser: 1000}"), "", "would refuse pods that get this: spec.initContainers[audit].securityContext.runAsUser: Forbidden: cannot be set for a windows pod"},
+		{"a good one for both systems", "  os: [linux, windows]\n  containerSecurity: Restricted\n" + with("audit", ""), "", ""},
 		{"a bad port in an app container", "  inject: {spec: {containers: [{$each: App, ports: [{containerPort: 70000}]}]}}\n", "must be between 1 and 65535", ""},
 	} {
 		text := []byte(apiSpec + c.spec)

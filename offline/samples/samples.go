@@ -13,6 +13,8 @@ import (
 const (
 	// Restricted is a pod that keeps to the strictest Pod Security Standard.
 	Restricted = "restricted"
+	// Windows is a pod for Windows that keeps to it.
+	Windows = "windows"
 	// Job is the pod of a Job.
 	Job = "job"
 )

@@ -14,7 +14,7 @@ func TestTheBundledPodsHaveDifferentNamesAndThoseOfTheRulesAreThere(t *testing.T
 		}
 		seen[s.Name] = true
 	}
-	for _, name := range []string{samples.Restricted, samples.Job} {
+	for _, name := range []string{samples.Restricted, samples.Windows, samples.Job} {
 		if !seen[name] {
 			t.Errorf("there is no sample %s", name)
 		}

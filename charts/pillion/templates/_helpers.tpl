@@ -130,7 +130,7 @@ yes
 {{/* The arguments of `pillion serve`. */}}
 {{- define "pillion.args" -}}
 - --listen=:8443
-- --admin-listen=:8080
+- --admin-listen=:{{ .Values.adminPort }}
 - --service={{ include "pillion.fullname" . }}
 {{ include "pillion.certificateArgs" . | trim }}
 - --annotation-prefix={{ .Values.annotationPrefix }}
@@ -221,16 +221,30 @@ yes
 {{- end }}
 {{- end -}}
 
+{{/* What a label selector requires, as JSON: its labels first, by their keys. */}}
+{{- define "pillion.requirements" -}}
+{{- $all := list -}}
+{{- $selector := default dict . -}}
+{{- range $key, $value := $selector.matchLabels -}}
+{{- $all = append $all (dict "key" $key "operator" "In" "values" (list $value)) -}}
+{{- end -}}
+{{- concat $all (default list $selector.matchExpressions) | toJson -}}
+{{- end -}}
+
 {{/* In CEL: whether the key k is Pillion's. */}}
 {{- define "pillion.ownKey" -}}
 (k.startsWith('{{ . }}/') || k.contains('.{{ . }}/'))
 {{- end -}}
 
-{{/* In CEL: the labels and annotations of an object and of its pod template, as optionals. */}}
+{{/*
+In CEL: the labels and annotations of an object and of its pod template, as optionals. An API server
+goes through a map in the square of its size, so that 30,000 labels take 6 s: those of more than 500
+are left out, and nobody is told what such an object will meet.
+*/}}
 {{- define "pillion.previewedMaps" -}}
 [{{ . }}.metadata.?labels, {{ . }}.metadata.?annotations,
       {{ . }}.?spec.template.metadata.labels, {{ . }}.?spec.template.metadata.annotations,
-      {{ . }}.?spec.jobTemplate.spec.template.metadata.labels, {{ . }}.?spec.jobTemplate.spec.template.metadata.annotations]
+      {{ . }}.?spec.jobTemplate.spec.template.metadata.labels, {{ . }}.?spec.jobTemplate.spec.template.metadata.annotations].filter(m, size(m.orValue({})) <= 500)
 {{- end -}}
 
 {{/* The schema of a label selector. */}}
@@ -280,4 +294,30 @@ maxLength:
   type: integer
   format: int64
   minimum: 0
+{{- end -}}
+
+{{/*
+In CEL, for two versions of a webhook configuration, named by a list: whether all that somebody
+owns in the first, but for caBundles, the same owns in the second.
+*/}}
+{{- define "pillion.sameOwners" -}}
+{{- $b := printf "%s.metadata.?managedFields.orValue([])" (last .) -}}
+{{ first . }}.metadata.?managedFields.orValue([]).all(m,
+        {{ $b }}.exists(n, [n.?manager, n.?operation, n.?subresource, n.?fieldsV1] == [m.?manager, m.?operation, m.?subresource, m.?fieldsV1]) ||
+        m.?fieldsV1.orValue({}).all(k, k == 'f:webhooks' && m.fieldsV1[k].all(w, m.fieldsV1[k][w].all(f, f == 'f:clientConfig' && m.fieldsV1[k][w][f].all(g, g == 'f:caBundle')))) ||
+        {{ $b }}.exists(n, [n.?manager, n.?operation, n.?subresource] == [m.?manager, m.?operation, m.?subresource] &&
+          m.?fieldsV1.orValue({}).all(k, k != 'f:webhooks' ? n.?fieldsV1[?k] == optional.of(m.fieldsV1[k]) :
+            m.fieldsV1[k].all(w, m.fieldsV1[k][w].all(f, f != 'f:clientConfig' ? n.?fieldsV1[?k][?w][?f] == optional.of(m.fieldsV1[k][w][f]) :
+              m.fieldsV1[k][w][f].all(g, g == 'f:caBundle' || n.?fieldsV1[?k][?w][?f][?g].hasValue()))))))
+{{- end -}}
+
+{{/*
+In CEL: whether the owner m of fields of a namespace is the owner b, and owns no more than it but
+for fewer labels.
+*/}}
+{{- define "pillion.ownsNoMore" -}}
+[m.?manager, m.?operation, m.?subresource] == [b.?manager, b.?operation, b.?subresource] && (m.?fieldsV1 == b.?fieldsV1 ||
+        m.?fieldsV1.orValue({}).all(k, k != 'f:metadata' ? b.?fieldsV1[?k] == optional.of(m.fieldsV1[k]) :
+          m.fieldsV1[k].all(l, l != 'f:labels' ? b.?fieldsV1[?k][?l] == optional.of(m.fieldsV1[k][l]) :
+            m.fieldsV1[k][l].all(f, b.?fieldsV1[?k][?l][?f].hasValue()))))
 {{- end -}}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pillion-dev/pillion/offline/admissionpolicy"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// policyCommand has the flags of the command.
+type policyCommand struct {
+	given    offline
+	where    clusterFlags
+	excluded []string
+}
+
+func newPolicyCommand() *cobra.Command {
+	var c policyCommand
+	cmd := &cobra.Command{
+		Use:   "policy TEMPLATE",
+		Short: "Print an admission policy that holds pods to a required template without Pillion",
+		Long: `Policy prints a ValidatingAdmissionPolicy with its binding for a required template.
+API servers evaluate it themselves: it holds while Pillion is away, and in a namespace
+that is too new for Pillion's labels. Pods that the template selects are refused if one of
+its containers is missing, or has an image that neither the template renders nor its
+spec.verify.images allows; and so is another image for such a container in a running
+pod. The comments in front of it say what it does not look at.
+
+Without --cluster policy reads files: --templates, and with --values the defaults that
+the installer's values give. With --cluster the template and the namespaces that are left
+out are those of the cluster, read with your own rights. Apply what is printed again when
+the template's images or selectors change; 'pillion check' says when it is old.
+
+A container under $if is not demanded, since API servers cannot evaluate the condition.
+A template whose every container depends on the pod, by $if or by matchConditions, has no
+policy. The chart makes the same objects for its own templates: required.policy=true.`,
+		Example: `  pillion policy mesh --templates mesh.yaml
+  pillion policy mesh --cluster | kubectl apply -f -`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("policy takes the name of one template, got %d", len(args))}
+			}
+			return nil
+		},
+		RunE: c.run,
+	}
+	c.given.templateFlags(cmd)
+	c.given.kubeVersionFlag(cmd)
+	c.given.clusterFlag(cmd, &c.where)
+	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", defaultExcluded, "namespaces that the policy leaves out, besides Pillion's own")
+	return cmd
+}
+
+func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
+	set, options, err := c.read(cmd)
+	if err != nil {
+		return err
+	}
+	t, err := oneTemplate(set, args[0])
+	if err != nil {
+		return err
+	}
+	floor, err := admissionpolicy.Of(cmd.Context(), t, options)
+	if err != nil {
+		return err
+	}
+	return floor.Write(cmd.OutOrStdout())
+}
+
+// read returns the templates of the files or of the cluster, and what the policy depends on
+// beside them.
+func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolicy.Options, error) {
+	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.pillion)}
+	if !c.given.inCluster {
+		set, err := c.given.set(cmd)
+		return set, options, err
+	}
+	if cmd.Flags().Changed("excluded-namespaces") {
+		return nil, options, usageError{errors.New("--excluded-namespaces is for files, and here the cluster is read: leave it out")}
+	}
+	cl, err := c.given.connect(cmd)
+	if err != nil {
+		return nil, options, err
+	}
+	for _, note := range cl.notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	if !cl.complete {
+		return nil, options, errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")
+	}
+	options = admissionpolicy.Options{Prefix: cl.settings.prefix, Excluded: cl.settings.excluded}
+	return cl.settings.set, options, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const floored = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: mesh}
+spec:
+  required: true
+  match: {namespaceSelector: {matchLabels: {team: payments}}, podSelector: {matchLabels: {app: web}}}
+  parameters: [{name: image, type: image, default: "example.com/proxy:1"}]
+  inject: {spec: {initContainers: [{name: mesh, image: "${params.image}", restartPolicy: Always}]}}
+`
+
+func TestPolicyPrintsThePolicyAndItsBinding(t *testing.T) {
+	files := map[string]string{"mesh.yaml": floored, "values.yaml": "defaults: {mesh: {image: mirror.example.com/proxy:2}}\n"}
+	code, out, errs := call(t, "", files, "policy", "mesh", "--library=fluent-bit", "--templates=DIR/mesh.yaml", "--values=DIR/values.yaml", "--excluded-namespaces=b,a", "--pillion-namespace=sidecars", "--annotation-prefix=side.example.com")
+	if code != exitDone || errs != "" {
+		t.Fatalf("%d %s", code, errs)
+	}
+	golden := filepath.Join("testdata", "policy.yaml")
+	if *update {
+		if err := os.WriteFile(golden, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out != string(want) {
+		t.Errorf("it prints\n%s\nwant\n%s", out, want)
+	}
+	var kinds []string
+	for _, text := range strings.Split(out, "\n---\n") {
+		var object struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, object.Kind+" "+object.Metadata.Name)
+	}
+	if !slices.Equal(kinds, []string{"ValidatingAdmissionPolicy required-mesh.side.example.com", "ValidatingAdmissionPolicyBinding required-mesh.side.example.com"}) {
+		t.Errorf("it prints %q", kinds)
+	}
+}
+
+func TestPolicySaysWhyItPrintsNone(t *testing.T) {
+	files := map[string]string{"mesh.yaml": floored, "bad.yaml": strings.ReplaceAll(floored, "kind: SidecarTemplate", "kind: Sidecar")}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"policy"}, exitUsage, "the name of one template"},
+		{[]string{"policy", "mesh", "fluent-bit"}, exitUsage, "the name of one template"},
+		{[]string{"policy", "mesh"}, exitError, `no template "mesh"`},
+		{[]string{"policy", "fluent-bit"}, exitError, "spec.required: true"},
+		{[]string{"policy", "mesh", "--templates=DIR/bad.yaml"}, exitError, "SidecarTemplate"},
+		{[]string{"policy", "mesh", "--templates=DIR/mesh.yaml", "--cluster"}, exitUsage, "--templates is for files"},
+		{[]string{"policy", "mesh", "--excluded-namespaces=a", "--cluster"}, exitUsage, "--excluded-namespaces is for files"},
+	} {
+		args := c.args
+		if !slices.Contains(args, "--cluster") {
+			args = append(args, "--library=fluent-bit")
+		}
+		code, out, errs := call(t, "", files, args...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: %d %q %s", c.args, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+// Package admissionpolicy makes, of a required template, the ValidatingAdmissionPolicy that
+// holds pods to it where Pillion is not called.
+//
+// In: a compiled template, the annotation prefix and the namespaces that Pillion keeps out of.
+// Out: a policy with its binding, which API servers evaluate themselves, and sentences about
+// what it looks at and what not; or an error, if no policy can hold pods to the template. The
+// policy refuses no pod that Pillion injects. The chart makes the same objects of its values:
+// what is changed here is changed in charts/pillion/templates/requiredpolicy.yaml.
+//
+// May import: templates. No client.
+package admissionpolicy

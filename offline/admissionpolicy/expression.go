@@ -1,0 +1,114 @@
+package admissionpolicy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// literal returns a text or a list of texts as CEL has it: JSON's is the same.
+func literal(v any) string {
+	text, _ := json.Marshal(v) // of texts
+	return string(text)
+}
+
+// mostContainers is how many containers of a kind are gone through. It takes an API server the
+// square of their number: 4 s for 20,000.
+const mostContainers = 500
+
+// many is whether a pod has more than that.
+var many = admissionv1.Variable{
+	Name:       "many",
+	Expression: fmt.Sprintf("size(object.spec.?initContainers.orValue([])) > %[1]d || size(object.spec.?containers.orValue([])) > %[1]d", mostContainers),
+}
+
+// few refuses new pods with more. Updates neither add containers nor take any away.
+func few(template string) admissionv1.Validation {
+	return admissionv1.Validation{
+		Expression: `request.operation != "CREATE" || !variables.many`,
+		Message: fmt.Sprintf("the pod has more than %d containers or init containers, too many to look among them for those of the template %s, which is required in this namespace: "+
+			"divide it into several pods", mostContainers, template),
+	}
+}
+
+// created demands a sidecar of a new pod.
+func (s sidecar) created(template string) admissionv1.Validation {
+	return admissionv1.Validation{
+		Expression: fmt.Sprintf(`request.operation != "CREATE" || variables.many || object.spec.?%s.orValue([]).exists(c, c.name == %s && %s)`, s.list, literal(s.name), s.hasImage()),
+		Message: fmt.Sprintf("the template %s is required in this namespace, and the pod lacks its %s %s with an image that it allows: %s. Pillion adds it when it is called for the pod: "+
+			"create the pod again, and if it is still refused, ask the cluster's admin, who finds the cause with: pillion check", template, s.kind(), s.name, s.allowed()),
+	}
+}
+
+// updated keeps the image of a sidecar in a running pod. The names of containers are unique, so
+// the inner loop runs once.
+func (s sidecar) updated(template string) admissionv1.Validation {
+	list := fmt.Sprintf("?%s.orValue([])", s.list)
+	return admissionv1.Validation{
+		Expression: fmt.Sprintf(`request.operation != "UPDATE" || variables.many || object.spec.%s.all(c, c.name != %s || %s || oldObject.spec.%s.exists(o, o.name == c.name && o.?image == c.?image))`, list, literal(s.name), s.hasImage(), list),
+		Message: fmt.Sprintf("the %s %s belongs to the template %s, which is required in this namespace, and would get an image that the template does not allow. It allows: %s. "+
+			"Leave the image as it is: a new pod gets the one that the template has now", s.kind(), s.name, template, s.allowed()),
+	}
+}
+
+// hasImage is whether the container c has an image that is allowed.
+func (s sidecar) hasImage() string {
+	var any []string
+	if len(s.images) > 0 {
+		any = append(any, `c.?image.orValue("") in `+literal(s.images))
+	}
+	if len(s.patterns) > 0 {
+		patterns := make([]string, len(s.patterns))
+		for i, p := range s.patterns {
+			patterns[i] = templates.ImageExpression(p)
+		}
+		any = append(any, `c.?image.orValue("").matches(`+literal("^(?:"+strings.Join(patterns, "|")+")$")+`)`)
+	}
+	return "(" + strings.Join(any, " || ") + ")"
+}
+
+// requirements returns what a selector requires, as a list.
+func requirements(s *metav1.LabelSelector) []metav1.LabelSelectorRequirement {
+	if s == nil {
+		return nil
+	}
+	var all []metav1.LabelSelectorRequirement
+	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+		all = append(all, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{s.MatchLabels[key]}})
+	}
+	return append(all, s.MatchExpressions...)
+}
+
+// conditions say which requests the policy is about. A pod's labels count when it is created:
+// later its author can change them, and the API server would look at the pod as it would become.
+func conditions(pods []metav1.LabelSelectorRequirement) []admissionv1.MatchCondition {
+	all := []admissionv1.MatchCondition{{
+		Name:       "not-a-static-pods-mirror",
+		Expression: `request.operation != "CREATE" || !object.metadata.?annotations[?"kubernetes.io/config.mirror"].hasValue() || !("system:nodes" in request.userInfo.?groups.orValue([]))`,
+	}}
+	if len(pods) == 0 {
+		return all
+	}
+	selected := make([]string, len(pods))
+	for i, r := range pods {
+		label := fmt.Sprintf("object.metadata.?labels[?%s]", literal(r.Key))
+		switch r.Operator {
+		case metav1.LabelSelectorOpIn:
+			selected[i] = fmt.Sprintf("%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
+		case metav1.LabelSelectorOpNotIn:
+			selected[i] = fmt.Sprintf("!%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
+		case metav1.LabelSelectorOpExists:
+			selected[i] = label + ".hasValue()"
+		case metav1.LabelSelectorOpDoesNotExist:
+			selected[i] = "!" + label + ".hasValue()"
+		}
+	}
+	return append(all, admissionv1.MatchCondition{Name: "selected-when-created", Expression: `request.operation != "CREATE" || ` + strings.Join(selected, " && ")})
+}

@@ -1,0 +1,122 @@
+package admissionpolicy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Options are the settings of the server that a policy depends on.
+type Options struct {
+	// Prefix is the annotation prefix.
+	Prefix string
+	// Excluded are the namespaces that Pillion keeps out of, its own among them.
+	Excluded []string
+}
+
+// Floor is what API servers hold pods to without Pillion.
+type Floor struct {
+	Policy  admissionv1.ValidatingAdmissionPolicy
+	Binding admissionv1.ValidatingAdmissionPolicyBinding
+	// Refuses says what the policy refuses, Passes what it does not look at. Each item is part
+	// of a list, without a full stop.
+	Refuses, Passes []string
+}
+
+// Name returns the name of a template's policy and of its binding.
+func Name(prefix, template string) string { return namesBegin + template + "." + prefix }
+
+const namesBegin = "required-"
+
+// TemplateOf returns the template whose policy has the name. It reports false if the name is
+// that of no template's policy.
+func TemplateOf(prefix, name string) (template string, ok bool) {
+	if template, ok = strings.CutPrefix(name, namesBegin); ok {
+		template, ok = strings.CutSuffix(template, "."+prefix)
+	}
+	return template, ok && template != "" && !strings.Contains(template, ".")
+}
+
+// Of returns the floor of a template. It returns an error if the template is not required, or
+// if no policy can hold pods to it; the error says why, and what to change.
+func Of(ctx context.Context, t *templates.Template, o Options) (Floor, error) {
+	sidecars, err := sidecarsOf(t)
+	if err == nil {
+		err = refusesAll(ctx, t, sidecars)
+	}
+	if err != nil {
+		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)
+	}
+	spec, name := t.Spec(), Name(o.Prefix, t.Name())
+	var namespaces, pods *metav1.LabelSelector
+	if spec.Match != nil {
+		namespaces, pods = spec.Match.NamespaceSelector, spec.Match.PodSelector
+	}
+	excluded := slices.Compact(slices.Sorted(slices.Values(o.Excluded)))
+	selector := []metav1.LabelSelectorRequirement{
+		{Key: templates.InjectionLabel(o.Prefix), Operator: metav1.LabelSelectorOpNotIn, Values: []string{templates.InjectionDisabled}},
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: excluded},
+	}
+	f := Floor{
+		Policy: admissionv1.ValidatingAdmissionPolicy{
+			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: admissionv1.ValidatingAdmissionPolicySpec{
+				FailurePolicy: new(admissionv1.Fail),
+				MatchConstraints: &admissionv1.MatchResources{
+					MatchPolicy:       new(admissionv1.Equivalent),
+					NamespaceSelector: &metav1.LabelSelector{MatchExpressions: append(selector, requirements(namespaces)...)},
+					ObjectSelector:    &metav1.LabelSelector{},
+					// An image changes by the resource itself only: resize, ephemeralcontainers and
+					// status leave the images of containers as they are.
+					ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionv1.NamespacedScope)},
+					}}},
+				},
+				MatchConditions: conditions(requirements(pods)),
+				Variables:       []admissionv1.Variable{many},
+			},
+		},
+		Binding: admissionv1.ValidatingAdmissionPolicyBinding{
+			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+		},
+	}
+	f.add(few(t.Name()))
+	for _, s := range sidecars {
+		if s.always {
+			f.Refuses = append(f.Refuses, fmt.Sprintf("a new pod without the %s %s, or with another image in it than %s", s.kind(), s.name, s.allowed()))
+			f.add(s.created(t.Name()))
+		} else {
+			f.Passes = append(f.Passes, fmt.Sprintf("new pods without the %s %s, which the template renders under a condition", s.kind(), s.name))
+		}
+	}
+	for _, s := range sidecars {
+		f.Refuses = append(f.Refuses, fmt.Sprintf("another image in the %s %s of a running pod, whatever its labels are now, than %s", s.kind(), s.name, s.allowed()))
+		f.add(s.updated(t.Name()))
+		if s.open {
+			f.Refuses = append(f.Refuses, fmt.Sprintf("an image of the %s %s that an annotation or an expression gives, and that spec.verify.images does not allow, though Pillion injects it", s.kind(), s.name))
+		}
+	}
+	f.Refuses = append(f.Refuses, fmt.Sprintf("a new pod with more than %d containers or init containers", mostContainers))
+	f.Passes = append(f.Passes,
+		"the other fields of these containers, such as their commands, variables and mounts",
+		"what the template gives to other containers, to volumes and to metadata, and its validations",
+		fmt.Sprintf("namespaces with the label %s=%s, and the namespaces %s", templates.InjectionLabel(o.Prefix), templates.InjectionDisabled, strings.Join(excluded, ", ")),
+	)
+	return f, nil
+}
+
+func (f *Floor) add(v admissionv1.Validation) {
+	v.Reason = new(metav1.StatusReasonForbidden)
+	f.Policy.Spec.Validations = append(f.Policy.Spec.Validations, v)
+}

@@ -1,0 +1,151 @@
+package admissionpolicy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/directive"
+)
+
+// sidecar is a container with an image that a template renders, in its list.
+type sidecar struct {
+	list, name string
+	// always: every pod that gets the template has it.
+	always bool
+	// images are those that are known without a pod, patterns those of spec.verify.
+	images, patterns []string
+	// open: the template may render other images, too.
+	open bool
+}
+
+// ErrNothing says that there is no container that every pod of the template has.
+var ErrNothing = errors.New("there is nothing that a policy could demand of every pod")
+
+// sidecarsOf returns the sidecars of a required template, of which at least one is in every
+// pod that gets it.
+func sidecarsOf(t *templates.Template) ([]sidecar, error) {
+	spec := t.Spec()
+	switch {
+	case !spec.Required:
+		return nil, errors.New("it is not required, so pods may do without it: a policy is for a template with spec.required: true")
+	case spec.Suspend:
+		return nil, errors.New("it is suspended, so no pod gets its sidecars, and a policy would refuse every pod: set spec.suspend: false first")
+	}
+	var fragment map[string]any
+	if err := json.Unmarshal(spec.Inject, &fragment); err != nil {
+		return nil, fmt.Errorf("reading spec.inject: %w", err)
+	}
+	pod, _ := fragment["spec"].(map[string]any)
+	unconditional := len(spec.MatchConditions) == 0 && fragment[directive.If] == nil && pod[directive.If] == nil
+	var all []sidecar
+	var unknown error
+	for _, list := range []string{"initContainers", "containers"} {
+		items, _ := pod[list].([]any)
+		for _, item := range items {
+			container, _ := item.(map[string]any)
+			name, _ := container["name"].(string)
+			image, ok := container["image"].(string)
+			if !ok {
+				continue // it extends a container of the pod
+			}
+			place := slices.IndexFunc(all, func(s sidecar) bool { return s.list == list && s.name == name })
+			if place < 0 {
+				s := sidecar{list: list, name: name}
+				if spec.Verify != nil {
+					s.patterns = spec.Verify.Images
+				}
+				place, all = len(all), append(all, s)
+			}
+			s := &all[place]
+			s.always = s.always || unconditional && container[directive.If] == nil && container[directive.Patch] == nil
+			if err := s.take(image, t.Parameters()); err != nil && unknown == nil {
+				unknown = err
+			}
+		}
+	}
+	if slices.ContainsFunc(all, func(s sidecar) bool { return s.always }) {
+		return all, unknown
+	}
+	why := "each of its containers stands under $if, whose value depends on the pod"
+	switch {
+	case len(all) == 0:
+		why = "it adds no container of its own"
+	case len(spec.MatchConditions) > 0:
+		why = "its matchConditions say which pods get it, by what API servers do not know: the pod as it was before Pillion, and its parameters. Select pods by match.podSelector instead"
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNothing, why)
+}
+
+// parameterAlone is an image that is a parameter and nothing else.
+var parameterAlone = regexp.MustCompile(`^\$\{ *params\.([a-zA-Z0-9]+) *\}$`)
+
+// take adds an image of the manifest.
+func (s *sidecar) take(image string, parameters []templates.Parameter) error {
+	known, open, hint := image, strings.Contains(image, "$"), "which depends on an expression"
+	if open {
+		known = ""
+	}
+	if m := parameterAlone.FindStringSubmatch(image); m != nil {
+		for _, p := range parameters {
+			if p.Name == m[1] && json.Unmarshal(p.Default, &known) == nil && known != "" {
+				open, hint = len(p.SetBy) > 0, "which annotations may set (setBy: [] would let nobody)"
+			}
+		}
+	}
+	if open && len(s.patterns) == 0 {
+		example := known
+		if example == "" {
+			example = "registry.example.com/team/*"
+		}
+		return fmt.Errorf("its container %s has the image %s, %s, so a policy cannot know the image: say in spec.verify.images which are allowed, for example [%q]", s.name, image, hint, example)
+	}
+	if known != "" && !slices.Contains(s.images, known) {
+		s.images = append(s.images, known)
+	}
+	s.open = s.open || open
+	return nil
+}
+
+// refusesAll returns an error if a plain pod gets an image that the policy would refuse. What
+// a template does not render for a plain pod alone, no error is about.
+func refusesAll(ctx context.Context, t *templates.Template, sidecars []sidecar) error {
+	if !slices.ContainsFunc(sidecars, func(s sidecar) bool { return s.open }) {
+		return nil
+	}
+	plain := map[string]any{"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web"}}}}
+	rendered, err := t.Render(ctx, templates.Input{Pod: plain, Namespace: templates.Namespace{Name: "default"}, IgnoreConditions: true})
+	if err != nil {
+		return ctx.Err()
+	}
+	pod, _ := rendered.Fragment["spec"].(map[string]any)
+	for _, s := range sidecars {
+		items, _ := pod[s.list].([]any)
+		for _, item := range items {
+			container, _ := item.(map[string]any)
+			image, _ := container["image"].(string)
+			if container["name"] == s.name && image != "" && !slices.Contains(s.images, image) && !t.Verify().AllowsImage(image) {
+				return fmt.Errorf("it gives its container %s the image %s, which its spec.verify.images does not allow, so a policy would refuse every pod: add the image there", s.name, image)
+			}
+		}
+	}
+	return nil
+}
+
+// kind says what the container is, for people.
+func (s sidecar) kind() string {
+	if s.list == "initContainers" {
+		return "init container"
+	}
+	return "container"
+}
+
+// allowed lists the images that are allowed, for people.
+func (s sidecar) allowed() string {
+	return strings.Join(slices.Concat(s.images, s.patterns), ", ")
+}

@@ -3,6 +3,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
 )
@@ -31,6 +32,8 @@ type Finding struct {
 	// Remedy has the commands that help, in order. A reader can run them as they are, but for
 	// words in capitals.
 	Remedy []string `json:"remedy,omitempty"`
+	// Unseen says that there is something to judge, and that the user lacks the right to look.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Check is one question about an installation.
@@ -107,6 +110,7 @@ func All() []Check {
 		ask(sectionTemplates, "crd", "the CRD of SidecarTemplates is established, and has one stored version", needing(crdSound)),
 		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", needing(templatesGood)),
 		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", needing(namesKnown)),
+		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", needing(floorsCurrent)),
 		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", needing(labelsThere)),
 		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", needing(labelsByHand)),
 		ask(sectionNeighbours, "injectors", "no other injector gives a pod the same sidecar once more", needing(injectorsApart)),
@@ -140,9 +144,18 @@ func (r Report) Count(result Result) int {
 	return n
 }
 
-// Sound reports whether nothing failed; strict counts warnings and skipped checks, too.
+// Judged reports whether it can be told if the installation is sound: something failed, or the user
+// has the rights to look at everything.
+func (r Report) Judged() bool {
+	return r.Count(Failed) > 0 || !slices.ContainsFunc(r.Outcomes, func(o Outcome) bool {
+		return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Unseen })
+	})
+}
+
+// Sound reports whether all was looked at and nothing failed; strict counts warnings and skipped
+// checks, too.
 func (r Report) Sound(strict bool) bool {
-	return r.Count(Failed) == 0 && (!strict || r.Count(Warning)+r.Count(Skipped) == 0)
+	return r.Judged() && r.Count(Failed) == 0 && (!strict || r.Count(Warning)+r.Count(Skipped) == 0)
 }
 
 // Run asks the checks. If the API server does not answer, nothing else can be told.
@@ -189,7 +202,7 @@ func unread(err error) Finding {
 	}
 	var missing *rights.MissingError
 	if errors.As(err, &missing) {
-		return Finding{Result: Skipped, Says: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: missing.Grant(missing.User)}
+		return Finding{Result: Skipped, Unseen: true, Says: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: missing.Grant(missing.User)}
 	}
 	if errors.Is(err, rights.ErrAnonymous) {
 		return Finding{Result: Failed, Says: oneLine(err.Error()), Remedy: []string{"kubectl config view --minify"}}

@@ -91,7 +91,7 @@ func sound(t *testing.T) *Facts {
 		Settings: Settings{
 			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
 			ClusterTemplates: true, KeepRequired: true, Uninstalls: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-			Provider: "self-signed", Publishes: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof",
+			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof",
 		},
 		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
 	}
@@ -119,7 +119,7 @@ func sound(t *testing.T) *Facts {
 		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}},
 		Replicas:   Known[[]Replica]{Value: []Replica{replica("a"), replica("b")}},
 		Webhooks: Known[[]Webhook]{Value: []Webhook{
-			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, injectionIn(""), "namespaces", create, update),
+			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, &metav1.LabelSelector{}, "namespaces", create, update),
 			entry(true, "requested", "/mutate/requested", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpIn, "enabled"), "pods", create),
 			entry(true, "pods", "/mutate/pods", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpNotIn, "enabled", "enforced", "disabled"), "pods", create),
 			entry(true, "enforced", "/mutate/enforced", admissionv1.Fail, injectionIn(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
@@ -229,9 +229,10 @@ var faults = []struct {
 	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Release, f.Denied.Value = "", []rights.Right{{Verb: "patch", Resource: "namespaces"}}
 	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},
-	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value = f.Policies.Value[1:] }, Warning, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
-	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value[0].Denies = false }, Warning, "no binding", "helm"},
-	{"policies", "none", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
+	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value = f.Policies.Value[1:] }, Failed, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
+	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value[0].Denies = false }, Failed, "no binding", "helm"},
+	{"policies", "all taken away", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Failed, "pillion-pillion-system-labels is missing: whoever may write a namespace may set its label", "helm"},
+	{"policies", "none wanted", func(_ *testing.T, f *Facts) { f.Policies.Value, f.Settings.Value.Policies = nil, false }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
 	{"configurations", "mutating one missing", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return w.Mutating })
 	}, Failed, "no mutatingwebhookconfiguration/pillion", "helm -n pillion-system rollback pillion"},
@@ -249,6 +250,7 @@ var faults = []struct {
 	{"entries", "selects what is kept out of", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pillion.dev/injection": "enforced"}}
 	}, Failed, "kube-system, which Pillion keeps out of", "helm"},
+	{"entries", "believes a namespace's own label of its name", func(_ *testing.T, f *Facts) { f.Webhooks.Value[0].NamespaceSelector = injectionIn("") }, Failed, "says that it is kube-system gets no label", "helm"},
 	{"entries", "selects nothing", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, "is not called for the pods of a namespace with the label pillion.dev/injection=enabled", "helm"},
 	{"entries", "no rule", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Rules = nil }, Failed, "is not called", "helm"},
 	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Port = new(int32(8443)) }, Failed, "calls the port 8443 of the Service, want 443", "helm"},
@@ -278,8 +280,33 @@ var faults = []struct {
 	}, Failed, "template bad has a mistake", "pillion lint bad.yaml"},
 	{"templates", "an old version in force", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Broken = []string{"gone"} }, Warning, "older version of the template gone", "kubectl get sidecartemplates.pillion.dev gone -o yaml"},
 	{"entries", "no preview", func(_ *testing.T, f *Facts) { f.Settings.Value.Preview = true }, Failed, "has no entry preview.pillion.dev", "helm"},
-	{"policies", "mirrors not held", func(_ *testing.T, f *Facts) { f.Settings.Value.MirrorPolicy = "p-mirrors" }, Warning, "p-mirrors is missing", "helm"},
+	{"policies", "mirrors not held", func(_ *testing.T, f *Facts) { f.Settings.Value.MirrorPolicy = "p-mirrors" }, Failed, "p-mirrors is missing", "helm"},
 	{"templates", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Templates["fluent-bit"] = "def" }, Warning, "different versions of fluent-bit", "pillion status"},
+	{"required-policies", "none, where there could be", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev"}}
+	}, OK, "mesh has no admission policy: where Pillion is not called", "pillion policy mesh --cluster | kubectl apply -f -"},
+	{"required-policies", "none, of a template of the chart", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", OfChart: true}}
+	}, OK, "mesh has no admission policy: where Pillion is not called", "helm -n pillion-system upgrade pillion CHART --reuse-values --set required.policy=true"},
+	{"required-policies", "none, where there can be none", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", Impossible: "its matchConditions"}}
+	}, OK, "can have none: its matchConditions", ""},
+	{"required-policies", "as it should be", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Current: true, Bound: true}}
+	}, OK, "to the required template mesh by the admission policy required-mesh.pillion.dev", ""},
+	{"required-policies", "old", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.Namespace = "sidecars"
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Bound: true}}
+	}, Failed, "is not as the template mesh is now", "pillion policy mesh --cluster --pillion-namespace sidecars | kubectl replace -f -"},
+	{"required-policies", "old, of Helm", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Bound: true, ByHelm: true}}
+	}, Failed, "is not as the template mesh is now", "helm -n pillion-system rollback pillion"},
+	{"required-policies", "without a binding", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Current: true}}
+	}, Warning, "no binding", "pillion policy mesh --cluster | kubectl apply -f -"},
+	{"required-policies", "left behind", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Impossible: "there is no template mesh"}}
+	}, Failed, "there should be none: there is no template mesh", "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found required-mesh.pillion.dev"},
 	{"template-names", "misspelt", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd,fluentbit"))
 	}, Failed, "names fluentbit", "kubectl annotate namespace a pillion.dev/inject=daprd,fluent-bit --overwrite"},
@@ -295,6 +322,7 @@ var faults = []struct {
 		}
 	}, Failed, "and 4 more", ""},
 	{"labels", "taken", func(_ *testing.T, f *Facts) { delete(f.Namespaces.Value[0].Labels, "pillion.dev/injection") }, Failed, "these namespaces (shop) ask for sidecars and lack the label", "kubectl auth can-i patch namespaces --as=system:serviceaccount:pillion-system:pillion"},
+	{"labels", "not enforced", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Labels["pillion.dev/injection"] = "enabled" }, Warning, "these namespaces (shop) are not enforced although Pillion has proven itself", "kubectl get events -n shop --field-selector reason=LabelNotWritten"},
 	{"labels", "excluded", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("kube-system", "", "fluent-bit"))
 	}, Warning, "kube-system asks for sidecars, and Pillion keeps out of it", "kubectl annotate namespace kube-system pillion.dev/inject-"},
@@ -303,6 +331,7 @@ var faults = []struct {
 		ns := &f.Namespaces.Value[0]
 		ns.Labels["pillion.dev/injection"], ns.ByHand = "enabled", []string{"pillion.dev/injection"}
 	}, Warning, "never enforces", "kubectl label namespace shop pillion.dev/injection-"},
+	{"labels-by-hand", "in Pillion's name", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Forged = []string{"pillion.dev/injection"} }, Failed, "as the field manager pillion.dev, which is Pillion's name", "kubectl label namespace shop pillion.dev/injection-"},
 	{"labels-by-hand", "nonsense", func(_ *testing.T, f *Facts) { f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "true" }, Warning, "means nothing", "kubectl label namespace quiet pillion.dev/injection-"},
 	{"injectors", "a mesh twice", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("istio-sidecar-injector-1-30", admissionv1.Ignore))
@@ -472,8 +501,12 @@ func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
 		lacking := &rights.MissingError{Right: rights.Right{Verb: "list", Resource: "things"}, User: "jane", Err: errors.New("forbidden")}
 		reflect.ValueOf(f).Elem().FieldByIndex(field.Index).Field(1).Set(reflect.ValueOf(fmt.Errorf("reading: %w", lacking)))
 		r := Run(All(), f)
-		if r.Count(Failed) > 0 || r.Count(Skipped) == 0 || !r.Sound(false) || r.Sound(true) {
-			t.Errorf("without the right to read %s: %d failed, %d skipped", field.Name, r.Count(Failed), r.Count(Skipped))
+		if r.Count(Failed) > 0 || r.Count(Skipped) == 0 || r.Judged() || r.Sound(false) || r.Sound(true) {
+			t.Errorf("without the right to read %s: %d failed, %d skipped, judged %v, sound %v", field.Name, r.Count(Failed), r.Count(Skipped), r.Judged(), r.Sound(false))
+		}
+		var text strings.Builder
+		if err := Write(&text, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Contains(text.String(), "The installation is") || !strings.Contains(text.String(), "\nWhether the installation is sound cannot be told without the rights above: ") {
+			t.Errorf("without the right to read %s: %v\n%s", field.Name, err, &text)
 		}
 		for _, o := range r.Outcomes {
 			if o.Result == Skipped && !strings.Contains(o.text(), "you lack the right to list things in all namespaces") || o.Result == Skipped && !strings.Contains(o.text(), "--user=jane") {

@@ -47,6 +47,8 @@ type Facts struct {
 	// Denied are those of [Settings.Rights] that Pillion's service account has not.
 	Denied   Known[[]rights.Right]
 	Policies Known[[]Policy]
+	// Floors are the admission policies of required templates, by the templates' names.
+	Floors   Known[[]Floor]
 	Budgets  Known[[]Budget]
 	Networks Known[[]networkingv1.NetworkPolicy]
 	CRD      Known[CRD]
@@ -101,7 +103,9 @@ type Settings struct {
 	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""
 	// if it makes none.
 	MirrorPolicy string
-	Rights       []rights.Right
+	// Policies: the chart made its admission policies.
+	Policies bool
+	Rights   []rights.Right
 }
 
 // restore are the commands that bring back what the release made, and somebody took away or
@@ -288,6 +292,20 @@ type Policy struct {
 	Name string
 	// Denies: a binding of the policy refuses what it forbids.
 	Denies bool
+}
+
+// Floor is the admission policy of a required template, by which API servers hold pods to it
+// without Pillion. Either there is one, or the template is required and could have one.
+type Floor struct {
+	Template, Policy string
+	// Impossible says why there can be no policy; "" if there can.
+	Impossible string
+	// There: the policy exists. Current: it is what 'pillion policy' prints now. Bound: so is a
+	// binding of it.
+	There, Current, Bound bool
+	// ByHelm: the policy is an object of a Helm release. OfChart: the template is one of the
+	// chart's values, whose policy the chart makes if it is told to.
+	ByHelm, OfChart bool
 }
 
 // Budget is a PodDisruptionBudget of Pillion's namespace.

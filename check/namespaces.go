@@ -6,12 +6,13 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 // kept returns the judgement of the labels that namespaces are to have.
-func (s Settings) labels(set *templates.Set) kept.Judgement {
-	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{} })}
+func (s Settings) labels(set *templates.Set, proven bool) kept.Judgement {
+	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{Enforce: proven} })}
 	if s.KeepRequired {
 		list = append(list, kept.Required(s.Prefix))
 	}
@@ -25,14 +26,18 @@ func labelsThere(f *Facts, s Settings) ([]Finding, error) {
 	}
 	lacking := map[string][]string{}
 	var excluded []string
-	judgement := s.labels(set)
+	judgement := s.labels(set, f.proven())
+	var open []string
 	for _, ns := range namespaces {
 		if _, asks := ns.Annotations[s.inject()]; asks && slices.Contains(s.Excluded, ns.Name) {
 			excluded = append(excluded, ns.Name)
 		}
 		for _, change := range judgement.Differences(ns) {
-			if change.From == "" {
+			switch {
+			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)
+			case change.Value == templates.InjectionEnforced && len(ns.Forged) == 0:
+				open = append(open, ns.Name)
 			}
 		}
 	}
@@ -45,10 +50,20 @@ func labelsThere(f *Facts, s Settings) ([]Finding, error) {
 		found = append(found, failed(fmt.Sprintf("%s are selected by a required template and lack the label %s, so final pods are not verified there", namespacesNamed(names), templates.RequiredLabel(s.Prefix)),
 			s.logs(), fmt.Sprintf("kubectl auth can-i patch namespaces --as=%s", s.Account)))
 	}
+	if len(open) > 0 {
+		found = append(found, warning(fmt.Sprintf("%s are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label %s within a second if the API server takes the write", namespacesNamed(open), templates.InjectionLabel(s.Prefix)),
+			fmt.Sprintf("kubectl get events -n %s --field-selector reason=%s", open[0], reason.LabelNotWritten), s.logs()))
+	}
 	for _, name := range excluded {
 		found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars, and Pillion keeps out of it (excludedNamespaces)", name), fmt.Sprintf("kubectl annotate namespace %s %s-", name, s.inject())))
 	}
 	return found, nil
+}
+
+// proven reports whether a replica has proven that pods come back injected, so that namespaces
+// are enforced.
+func (f *Facts) proven() bool {
+	return slices.ContainsFunc(f.Replicas.Value, func(r Replica) bool { return r.Proven != nil && *r.Proven })
 }
 
 // namespacesNamed is "namespace a" or "namespaces a, b and 3 more", as a subject in the plural.
@@ -63,9 +78,13 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 		return nil, err
 	}
 	key := templates.InjectionLabel(s.Prefix)
-	proven := slices.ContainsFunc(f.Replicas.Value, func(r Replica) bool { return r.Proven != nil && *r.Proven })
+	proven := f.proven()
 	var found []Finding
 	for _, ns := range namespaces {
+		for _, forged := range ns.Forged {
+			found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, kept.FieldManager(s.Prefix)),
+				fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, forged)))
+		}
 		injection, there := ns.Labels[key]
 		value, present := ns.Annotations[s.inject()]
 		ask, err := policy.ParseAsk(value, present, policy.Namespace)

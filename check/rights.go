@@ -153,10 +153,10 @@ func policiesThere(f *Facts, s Settings) ([]Finding, error) {
 		return nil, err
 	}
 	own := s.policies()
-	if !slices.ContainsFunc(own, func(p chartPolicy) bool {
+	if !s.Policies && !slices.ContainsFunc(own, func(p chartPolicy) bool {
 		return slices.ContainsFunc(all, func(there Policy) bool { return there.Name == p.name })
 	}) {
-		return []Finding{warning("none of the chart's ValidatingAdmissionPolicies is there: with rbac.admissionPolicy=false whoever steals Pillion's token is a cluster admin in effect, and whoever may write a namespace may set the label "+
+		return []Finding{warning("the chart made no ValidatingAdmissionPolicies (rbac.admissionPolicy=false): whoever steals Pillion's token is a cluster admin in effect, and whoever may write a namespace may set the label "+
 			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}, nil
 	}
 	var found []Finding
@@ -164,9 +164,9 @@ func policiesThere(f *Facts, s Settings) ([]Finding, error) {
 		place := slices.IndexFunc(all, func(there Policy) bool { return there.Name == p.name })
 		switch {
 		case place < 0:
-			found = append(found, warning(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing: %s", p.name, p.without), s.restore()...))
+			found = append(found, failed(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing: %s", p.name, p.without), s.restore()...))
 		case !all[place].Denies:
-			found = append(found, warning(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.restore()...))
+			found = append(found, failed(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.restore()...))
 		}
 	}
 	return found, nil

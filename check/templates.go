@@ -92,6 +92,56 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	return found, nil
 }
 
+// floorsCurrent says of each required template whether it has an admission policy. It need not:
+// lacking one is no fault.
+func floorsCurrent(f *Facts, s Settings) ([]Finding, error) {
+	floors, err := f.Floors.get()
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	for _, floor := range floors {
+		found = append(found, floor.judge(s))
+	}
+	return found, nil
+}
+
+func (f Floor) judge(s Settings) Finding {
+	renew := []string{s.policyCommand(f.Template) + " | kubectl apply -f -"}
+	if f.There && !f.Current { // apply leaves items of lists that somebody added
+		renew = append(renew, s.policyCommand(f.Template)+" | kubectl replace -f -")
+	}
+	switch {
+	case f.ByHelm:
+		renew = s.restore()
+	case f.OfChart && !f.There && s.Release != "": // Helm takes over no object that it did not make
+		renew = []string{fmt.Sprintf("helm -n %s upgrade %s CHART --reuse-values --set required.policy=true", s.Namespace, s.Release)}
+	}
+	switch {
+	case f.There && f.Impossible != "":
+		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, and there should be none: %s", f.Policy, f.Impossible),
+			"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+f.Policy)
+	case f.Impossible != "":
+		return fine(fmt.Sprintf("the required template %s has no admission policy, and can have none: %s. Where Pillion is not called, pods are created without its sidecars", f.Template, f.Impossible))
+	case !f.There:
+		return Finding{Result: OK, Says: fmt.Sprintf("the required template %s has no admission policy: where Pillion is not called, pods are created without its sidecars", f.Template), Remedy: renew}
+	case !f.Current:
+		return failed(fmt.Sprintf("the admission policy %s is not as the template %s is now: API servers may refuse pods that Pillion injects, and let others pass", f.Policy, f.Template), renew...)
+	case !f.Bound:
+		return warning(fmt.Sprintf("no binding has the admission policy %s hold all pods to the template %s: where Pillion is not called, pods may be created without its sidecars", f.Policy, f.Template), renew...)
+	}
+	return fine(fmt.Sprintf("API servers hold pods to the required template %s by the admission policy %s, whether or not they can call Pillion", f.Template, f.Policy))
+}
+
+// policyCommand prints the admission policy of a template.
+func (s Settings) policyCommand(template string) string {
+	command := "pillion policy " + template + " --cluster"
+	if s.Namespace != defaultNamespace {
+		command += " --pillion-namespace " + s.Namespace
+	}
+	return command + s.prefixFlag()
+}
+
 // capped leaves out findings beyond the most, and says how many.
 func capped(found []Finding, what string) []Finding {
 	if more := len(found) - mostFindings; more > 0 {

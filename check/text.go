@@ -66,15 +66,18 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 			}
 		}
 	}
-	verdict := paint(Style(OK), "sound")
-	if !r.Sound(strict) {
-		verdict = paint(Style(Failed), "not sound")
+	verdict := "The installation is " + paint(Style(OK), "sound")
+	switch {
+	case !r.Judged():
+		verdict = paint(Style(Warning), "Whether the installation is sound cannot be told") + " without the rights above"
+	case !r.Sound(strict):
+		verdict = "The installation is " + paint(Style(Failed), "not sound")
 	}
 	var counts []string
 	for _, result := range Results {
 		counts = append(counts, fmt.Sprintf("%d %s", r.Count(result), result))
 	}
-	fmt.Fprintf(&out, "\nThe installation is %s: %s.\n", verdict, strings.Join(counts, ", "))
+	fmt.Fprintf(&out, "\n%s: %s.\n", verdict, strings.Join(counts, ", "))
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -34,7 +34,12 @@ func (a aim) command(text string) string {
 		return text
 	}
 	if strings.HasPrefix(text, "pillion ") {
-		return text + a.flags("--context")
+		own, piped, found := strings.Cut(text, " | ")
+		own += a.flags("--context")
+		if found {
+			own += " | " + a.command(piped)
+		}
+		return own
 	}
 	return tools.ReplaceAllStringFunc(text, func(found string) string {
 		context := "--context"

@@ -38,7 +38,8 @@ Below what is not ok stand the commands that help, as you can run them; replace 
 words in capitals. A right that you lack is named with the commands that grant it.
 
 The exit code is 0 if no check failed, 1 if one did, and 2 for a wrong command line.
-With --strict warnings and skipped checks count as failed.
+It is 3 if none failed and you lack the right to look at something: then nobody can
+tell. With --strict warnings and skipped checks count as failed.
 
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check
@@ -73,22 +74,30 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	} else {
 		err = writeCheck(cmd.OutOrStdout(), report, c.strict, colors)
 	}
-	if err == nil && !report.Sound(c.strict) {
-		err = errRefused
+	switch {
+	case err != nil:
+		return err
+	case !report.Judged():
+		return errUnjudged
+	case !report.Sound(c.strict):
+		return errRefused
 	}
-	return err
+	return nil
 }
 
 // checkReport is what -o json prints.
 type checkReport struct {
-	// Sound reports whether nothing failed; with --strict also no warning, nothing skipped.
+	// Judged reports whether something failed, or there is the right to look at everything.
+	Judged bool `json:"judged"`
+	// Sound reports whether all was looked at and nothing failed; with --strict also no warning,
+	// nothing skipped.
 	Sound  bool                 `json:"sound"`
 	Counts map[check.Result]int `json:"counts"`
 	Checks []check.Outcome      `json:"checks"`
 }
 
 func writeCheckJSON(w io.Writer, r check.Report, strict bool) error {
-	report := checkReport{Sound: r.Sound(strict), Counts: map[check.Result]int{}, Checks: r.Outcomes}
+	report := checkReport{Judged: r.Judged(), Sound: r.Sound(strict), Counts: map[check.Result]int{}, Checks: r.Outcomes}
 	for _, result := range check.Results {
 		report.Counts[result] = r.Count(result)
 	}

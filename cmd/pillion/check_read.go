@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +31,7 @@ import (
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/offline/admissionpolicy"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -97,7 +99,12 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 	all.Go(func() { f.Replicas = check.Read(r.answers(ctx)) })
 	all.Go(func() { f.Webhooks = check.Read(r.webhooks(ctx)) })
 	all.Go(func() { f.Denied = check.Read(r.denied(ctx, needs)) })
-	all.Go(func() { f.Policies = check.Read(r.policies(ctx)) })
+	var policies admissionPolicies
+	all.Go(func() {
+		var err error
+		policies, err = r.policies(ctx)
+		f.Policies = check.Read(policies.facts(), err)
+	})
 	all.Go(func() { f.CRD = check.Read(r.crd(ctx, prefix)) })
 	all.Go(func() { f.Namespaces = check.Read(r.namespaces(ctx, prefix)) })
 	all.Go(func() { f.Autoscalers = check.Read(r.autoscalers(ctx)) })
@@ -119,6 +126,9 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 		f.Templates = check.Read(s.set, rights.Named(err))
 	})
 	all.Wait()
+	if f.Floors.Err = cmp.Or(f.Policies.Err, f.Templates.Err); f.Floors.Err == nil {
+		f.Floors.Value = policies.floors(ctx, f.Templates.Value, needs.Settings)
+	}
 	return f
 }
 
@@ -192,6 +202,7 @@ func needsOf(v *viper.Viper, d deployed, namespace string) check.Needs {
 			Preview: v.GetBool("preview"), MirrorPolicy: v.GetString("mirror-policy"),
 		},
 	}
+	n.Policies = d.Annotations[n.Prefix+"/admission-policies"] == "wanted"
 	if enforcement.proves() {
 		n.ProofNamespace = enforcement.ProofNamespace
 	}
@@ -286,23 +297,74 @@ func (r checkReader) denied(ctx context.Context, n check.Needs) ([]rights.Right,
 	return denied, nil
 }
 
-// policies reads the ValidatingAdmissionPolicies, and whether a binding has them deny.
-func (r checkReader) policies(ctx context.Context) ([]check.Policy, error) {
-	all, err := listed[admissionv1.ValidatingAdmissionPolicy](ctx, r.objects, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicies"), "")
-	if err != nil {
-		return nil, err
+// admissionPolicies are the ValidatingAdmissionPolicies of a cluster, with their bindings.
+type admissionPolicies struct {
+	all      []admissionv1.ValidatingAdmissionPolicy
+	bindings []admissionv1.ValidatingAdmissionPolicyBinding
+}
+
+func (r checkReader) policies(ctx context.Context) (p admissionPolicies, err error) {
+	if p.all, err = listed[admissionv1.ValidatingAdmissionPolicy](ctx, r.objects, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicies"), ""); err == nil {
+		p.bindings, err = listed[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r.objects, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicybindings"), "")
 	}
-	bindings, err := listed[admissionv1.ValidatingAdmissionPolicyBinding](ctx, r.objects, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicybindings"), "")
-	if err != nil {
-		return nil, err
-	}
+	return p, err
+}
+
+// facts says of each policy whether a binding has it deny.
+func (p admissionPolicies) facts() []check.Policy {
 	var policies []check.Policy
-	for _, p := range all {
-		policies = append(policies, check.Policy{Name: p.Name, Denies: slices.ContainsFunc(bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
-			return b.Spec.PolicyName == p.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
+	for _, policy := range p.all {
+		policies = append(policies, check.Policy{Name: policy.Name, Denies: slices.ContainsFunc(p.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == policy.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
 		})})
 	}
-	return policies, nil
+	return policies
+}
+
+// floors returns the admission policies of required templates: those that there are, and those
+// that there could be.
+func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s check.Settings) []check.Floor {
+	options := admissionpolicy.Options{Prefix: s.Prefix, Excluded: s.Excluded}
+	var floors []check.Floor
+	add := func(template string, there *admissionv1.ValidatingAdmissionPolicy) {
+		f := check.Floor{Template: template, Policy: admissionpolicy.Name(s.Prefix, template), There: there != nil}
+		if there != nil {
+			f.ByHelm = there.Labels["app.kubernetes.io/managed-by"] == "Helm"
+		}
+		entry, ok := set.Get(template)
+		switch {
+		case !ok:
+			f.Impossible = "there is no template " + template
+		case entry.Template == nil:
+			return // what is wrong with the template is another check's
+		default:
+			want, err := admissionpolicy.Of(ctx, entry.Template, options)
+			if err != nil {
+				f.Impossible = err.Error()
+				break
+			}
+			f.OfChart = !strings.HasPrefix(entry.Source, templates.ClusterSource)
+			f.Current = there != nil && equality.Semantic.DeepEqual(there.Spec, want.Policy.Spec)
+			f.Bound = slices.ContainsFunc(p.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+				return equality.Semantic.DeepEqual(b.Spec, want.Binding.Spec)
+			})
+		}
+		floors = append(floors, f)
+	}
+	there := map[string]bool{}
+	for i := range p.all {
+		if name, ours := admissionpolicy.TemplateOf(s.Prefix, p.all[i].Name); ours {
+			there[name] = true
+			add(name, &p.all[i])
+		}
+	}
+	for _, place := range set.Required() {
+		if name := set.At(place).Name; !there[name] {
+			add(name, nil)
+		}
+	}
+	slices.SortFunc(floors, func(a, b check.Floor) int { return strings.Compare(a.Template, b.Template) })
+	return floors
 }
 
 // crd reads the CRD of SidecarTemplates.
@@ -348,7 +410,13 @@ func (r checkReader) namespaces(ctx context.Context, prefix string) ([]kept.Name
 		for i := range page.Items {
 			ns := &page.Items[i]
 			if ns.DeletionTimestamp == nil {
-				all = append(all, kept.Namespace{Namespace: templates.Namespace{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations}, ByHand: kept.ByHand(ns, keys)})
+				found := kept.Namespace{Namespace: templates.Namespace{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations}, ByHand: kept.ByHand(ns, keys)}
+				for _, key := range keys {
+					if _, forged := kept.InPillionsName(ns, key); forged {
+						found.Forged = append(found.Forged, key)
+					}
+				}
+				all = append(all, found)
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,12 +25,14 @@ import (
 
 	"github.com/pillion-dev/pillion/check"
 	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/offline/admissionpolicy"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 const checkedDeployment = `
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: pillion, namespace: own, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: release}}
+metadata: {name: pillion, namespace: own, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: release}, annotations: {pillion.dev/admission-policies: wanted}}
 spec:
   replicas: 2
   template:
@@ -112,7 +117,7 @@ spec: {policyName: pillion-own-labels, validationActions: [Deny]}
 		"ok the API server answers", "warning 1 of 2 replicas of Deployment pillion are available kubectl -n own get pods -l app.kubernetes.io/instance=release",
 		"failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
-		"ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
+		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",
 	} {
 		if !strings.Contains(got, want) {
@@ -169,5 +174,66 @@ func TestColoursAreForTerminalsOnly(t *testing.T) {
 	never, _ := newPalette("never", &out)
 	if got := always.paint(red, "x") + never.paint(red, "x"); got != "\x1b[31mx\x1b[0mx" {
 		t.Errorf("%q", got)
+	}
+}
+
+const requiredMesh = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: NAME}
+spec: {required: true, match: {}, SPEC inject: {spec: {initContainers: [{name: NAME, image: "a:1", restartPolicy: Always}]}}}
+`
+
+// Each required template is compared with its admission policy, if it has one.
+func TestCheckComparesThePoliciesOfRequiredTemplates(t *testing.T) {
+	var entries []templates.Entry
+	var p admissionPolicies
+	for name, spec := range map[string]string{"good": "", "none": "", "old": "", "narrow": "", "conditions": "matchConditions: [{name: a, expression: 'true'}],", "suspended": "suspend: true,", "of-helm": ""} {
+		tmpl, _, err := templates.Compile([]byte(strings.NewReplacer("NAME", name, "SPEC", spec).Replace(requiredMesh)), templates.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, templates.Entry{Name: name, Template: tmpl, Source: map[bool]string{true: "/etc/pillion/templates/x.yaml", false: templates.ClusterSource + name}[name == "of-helm"]})
+		floor, err := admissionpolicy.Of(t.Context(), tmpl, admissionpolicy.Options{Prefix: "pillion.dev", Excluded: []string{"kube-system", "own"}})
+		if name == "suspended" {
+			floor.Policy.Name = "required-suspended.pillion.dev"
+		} else if name == "conditions" || name == "none" {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		switch name {
+		case "old":
+			floor.Policy.Spec.Validations = floor.Policy.Spec.Validations[1:]
+		case "narrow":
+			floor.Binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}
+		case "of-helm":
+			floor.Policy.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+		}
+		p.all, p.bindings = append(p.all, floor.Policy), append(p.bindings, floor.Binding)
+	}
+	for _, name := range []string{"required-gone.pillion.dev", "required-good.other.example.com", "required.pillion.dev", "required-a.b.pillion.dev", "pillion-labels"} {
+		p.all = append(p.all, admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	entries = append(entries, templates.Entry{Name: "bad", Err: errors.New("line 3")})
+	got := p.floors(t.Context(), templates.NewSet(entries), check.Settings{Prefix: "pillion.dev", Excluded: []string{"own", "kube-system", "own"}})
+	var all []string
+	for _, f := range got {
+		all = append(all, fmt.Sprintf("%s there=%t current=%t bound=%t helm=%t chart=%t impossible=%t", f.Template, f.There, f.Current, f.Bound, f.ByHelm, f.OfChart, f.Impossible != ""))
+		if f.Policy != "required-"+f.Template+".pillion.dev" {
+			t.Errorf("the policy of %s is called %s", f.Template, f.Policy)
+		}
+	}
+	want := []string{
+		"conditions there=false current=false bound=false helm=false chart=false impossible=true",
+		"gone there=true current=false bound=false helm=false chart=false impossible=true",
+		"good there=true current=true bound=true helm=false chart=false impossible=false",
+		"narrow there=true current=true bound=false helm=false chart=false impossible=false",
+		"none there=false current=false bound=false helm=false chart=false impossible=false",
+		"of-helm there=true current=true bound=true helm=true chart=true impossible=false",
+		"old there=true current=false bound=true helm=false chart=false impossible=false",
+		"suspended there=true current=false bound=false helm=false chart=false impossible=true",
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))
 	}
 }

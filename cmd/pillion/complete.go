@@ -45,6 +45,7 @@ const noFiles = cobra.ShellCompDirectiveNoFileComp
 func registerCompletions(root *cobra.Command) error {
 	arguments := map[string]cobra.CompletionFunc{
 		"params":       completeParams,
+		"policy":       first(completeTemplates),
 		"library show": first(completeLibrary),
 		"status":       first(completeTargets),
 		"rollout":      first(completeTargets),

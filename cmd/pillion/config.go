@@ -74,6 +74,9 @@ const foreignUsage = "names of containers that other injectors put into pods: $e
 // somebody gives is not the default.
 func foreignNames(names []string) []string { return append([]string{}, names...) }
 
+// defaultAdminPort is the port of --admin-listen.
+const defaultAdminPort = 8080
+
 // leastMemory is the smallest --memory-limit, in bytes.
 const leastMemory = 96 << 20
 
@@ -83,7 +86,7 @@ const leastCountEvery = 5 * time.Second
 func serveFlags(f *pflag.FlagSet) {
 	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
 	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate and /verify")
-	f.String("admin-listen", ":8080", "address of /healthz, /readyz and /metrics, plain HTTP")
+	f.String("admin-listen", fmt.Sprint(":", defaultAdminPort), "address of /healthz, /readyz and /metrics, plain HTTP")
 	f.String("namespace", "", "Pillion's own namespace (required)")
 	f.String("service", "pillion", "name of the Service through which API servers call Pillion")
 	certsFlags(f)

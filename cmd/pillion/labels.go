@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -32,8 +34,8 @@ func keptLabels(c serveConfig, enforcement func() kept.Enforcement) kept.Labels 
 }
 
 // newKeeper returns the keeper of the labels. It hears of changes of templates and
-// namespaces.
-func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interface, set *live.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*keeper.Keeper, error) {
+// namespaces, and tells held of labels that it cannot write because of their owner.
+func newKeeper(prefix string, labels kept.Labels, held func(namespace, label string, err error), config *rest.Config, client clientset.Interface, set *live.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*keeper.Keeper, error) {
 	// Its writes are as many as the keeper lets through. With a client of its own they keep
 	// no live read of a namespace waiting.
 	config = rest.CopyConfig(config)
@@ -44,7 +46,7 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 	}
 	k := keeper.New(keeper.Options{
 		Labels: labels, Templates: set.Snapshot, Namespaces: namespaces.Labelled{Informer: ns}, Ready: ready, Logger: log,
-		Write: labelWriter{writer}.write,
+		Write: labelWriter{writer, labels, kept.FieldManager(prefix)}.write, Held: held,
 		MayPatch: func(ctx context.Context) (bool, error) {
 			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"})
 		},
@@ -54,37 +56,98 @@ func newKeeper(labels kept.Labels, config *rest.Config, client clientset.Interfa
 	return k, nil
 }
 
-// labelWriter writes labels of namespaces.
-type labelWriter struct{ client metadata.Interface }
-
-// write makes one change. Its requests name no label but this one.
-func (w labelWriter) write(ctx context.Context, namespace string, change kept.Change) error {
-	manager := kept.FieldManager(change.Key)
-	switch {
-	case !change.Applied && change.TakesOff():
-		return w.patch(ctx, manager, namespace, types.MergePatchType, map[string]any{change.Key: nil})
-	case !change.Applied:
-		return w.patch(ctx, manager, namespace, types.MergePatchType, map[string]any{change.Key: change.Value})
-	case !change.TakesOff():
-		return w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{change.Key: change.Value})
+// labelHeld says what to do about a label that Pillion cannot write.
+func labelHeld(namespace, label string, err error) string {
+	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+		return fmt.Sprintf("Pillion cannot write the label %s: %v. It goes on trying. Where the namespace is too large, take labels and annotations off that it does not need: kubectl label namespace %s KEY-", label, err, namespace)
 	}
-	// What a webhook put on in somebody's write nobody owns, and only what it owns can a field
-	// manager take off.
-	if err := w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{change.Key: change.From}); err != nil {
-		return err
-	}
-	return w.patch(ctx, manager, namespace, types.ApplyPatchType, map[string]any{})
+	return fmt.Sprintf("Pillion cannot change the label %s, because somebody else owns it: %v. Whoever may update namespaces/injection can free it: kubectl label namespace %s %s-", label, err, namespace, label)
 }
 
-func (w labelWriter) patch(ctx context.Context, manager, namespace string, as types.PatchType, labels map[string]any) error {
-	object := map[string]any{"metadata": map[string]any{"labels": labels}}
-	if as == types.ApplyPatchType {
-		object["apiVersion"], object["kind"] = "v1", "Namespace"
+// labelWriter writes labels of namespaces.
+type labelWriter struct {
+	client metadata.Interface
+	labels kept.Labels
+	// manager is the field manager of all writes.
+	manager string
+}
+
+// triesAtOnce is how often labels are put on at once where each time somebody else's write of the
+// namespace came first.
+const triesAtOnce = 10
+
+// triesForVersion is how many of these are for the version that was read, where the write takes the
+// label whoever owns it.
+const triesForVersion = 3
+
+// write makes the changes of one namespace: labels are put on by one server-side apply of all
+// that Pillion owns there, and taken off by a merge patch, since what a webhook put on in
+// somebody's write nobody owns. Both are for the version of the namespace that the changes are
+// for: a value that somebody set since stays.
+func (w labelWriter) write(ctx context.Context, ns kept.Namespace, changes []kept.Change) error {
+	off, at := map[string]any{}, metav1.ObjectMeta{ResourceVersion: ns.ResourceVersion}
+	for _, c := range changes {
+		if c.TakesOff() {
+			off[c.Key] = nil
+		}
 	}
-	data, err := json.Marshal(object)
-	if err != nil {
-		return err
+	if len(off) < len(changes) {
+		after, err := w.putOn(ctx, ns, changes)
+		if err != nil || len(off) == 0 {
+			return err
+		}
+		at.ResourceVersion = after.ResourceVersion
 	}
-	_, err = w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: manager})
+	_, err := w.patch(ctx, ns.Name, types.MergePatchType, at, off, nil)
 	return err
+}
+
+// putOn makes the changes that put labels on. Where something else of the namespace has changed
+// since, they are made all the same: who writes it all the time does not keep them away.
+func (w labelWriter) putOn(ctx context.Context, ns kept.Namespace, changes []kept.Change) (*metav1.PartialObjectMetadata, error) {
+	at := metav1.ObjectMeta{ResourceVersion: ns.ResourceVersion}
+	for try := 1; ; try++ {
+		owned, force := w.labels.Applied(ns, changes)
+		// Without force whoever owns a label by now keeps it. With force, in a namespace whose managed
+		// fields name nobody, a hand may lose that set the label since it was read just now.
+		if at.UID != "" && (!force || try > triesForVersion) {
+			at.ResourceVersion = ""
+		}
+		after, err := w.patch(ctx, ns.Name, types.ApplyPatchType, at, owned, &force)
+		if !apierrors.IsConflict(err) || apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || try == triesAtOnce {
+			return after, err
+		}
+		now, unread := w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, ns.Name, metav1.GetOptions{})
+		if unread != nil || !w.same(ns, now) {
+			return nil, err // the cache hears of it
+		}
+		ns.Unowned, at = kept.Unowned(now), metav1.ObjectMeta{UID: now.UID, ResourceVersion: now.ResourceVersion}
+	}
+}
+
+// same reports whether the labels that Pillion keeps, and whose they are, are as they were.
+func (w labelWriter) same(was kept.Namespace, now metav1.Object) bool {
+	keys := w.labels.Keys()
+	return now.GetDeletionTimestamp() == nil && slices.Equal(kept.ByHand(now, keys), was.ByHand) && !slices.ContainsFunc(keys, func(key string) bool {
+		value, there := now.GetLabels()[key]
+		before, was := was.Labels[key]
+		return value != before || there != was
+	})
+}
+
+// patch returns the namespace as it is after the write. The write fails if the namespace is not,
+// or no more, the one that at names by version or UID.
+func (w labelWriter) patch(ctx context.Context, namespace string, as types.PatchType, at metav1.ObjectMeta, labels any, force *bool) (*metav1.PartialObjectMetadata, error) {
+	metadata := map[string]any{"labels": labels}
+	if at.ResourceVersion != "" {
+		metadata["resourceVersion"] = at.ResourceVersion
+	}
+	if at.UID != "" {
+		metadata["uid"] = at.UID
+	}
+	data, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	return w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: w.manager, Force: force})
 }

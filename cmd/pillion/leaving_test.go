@@ -198,7 +198,7 @@ func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
 			object("hand", "kubectl", map[string]string{"pillion.dev/injection": "disabled"}),
 		)
 		namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev"), dryRun}).sweep(t.Context())
+		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev"), "pillion.dev", dryRun}).sweep(t.Context())
 		if err != nil || len(done) != 1 || !slices.Equal(done["set"], []string{"pillion.dev/injection", "pillion.dev/required"}) {
 			t.Errorf("it says %v, %v", done, err)
 		}

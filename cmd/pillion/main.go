@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -23,16 +25,21 @@ import (
 // version is set when the binary is linked.
 var version = "development"
 
-// Exit codes: success, wrong usage (exitUsage), any other failure (exitError).
+// Exit codes: success, wrong usage (exitUsage), rights that are missing to tell (exitUnjudged),
+// any other failure (exitError).
 const (
-	exitDone  = 0
-	exitError = 1
-	exitUsage = 2
+	exitDone     = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitUnjudged = 3
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	// What client-go has to say about a request that was given up is nothing to a reader: errors
+	// that matter are returned. serve logs it.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	os.Exit(run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -43,6 +50,9 @@ func (u usageError) Unwrap() error { return u.error }
 
 // errRefused is the error of a command that has already printed what is wrong.
 var errRefused = errors.New("refused")
+
+// errUnjudged is the error of a command that has already printed which rights it lacks.
+var errUnjudged = errors.New("not judged")
 
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -68,6 +78,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitUsage
 	case errors.Is(err, errRefused):
 		return exitError
+	case errors.Is(err, errUnjudged):
+		return exitUnjudged
 	default:
 		fmt.Fprintf(stderr, "pillion: %v\n", err)
 		return exitError
@@ -89,7 +101,7 @@ The commands that read files run the same functions, without a cluster.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
 	root.SetHelpFunc(writeHelp)
 	if err := registerCompletions(root); err != nil {
 		panic(err) // two completions of one flag

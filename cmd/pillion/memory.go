@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,10 @@ func limitMemory(limit int64) {
 	}
 	collectAt(servingPercent)
 }
+
+// namespacesMemory is how many bytes of the metadata of namespaces the process keeps: half of
+// what [webhook.MemoryFor] leaves to the process itself.
+func namespacesMemory(limit int64) int64 { return limit / 8 }
 
 // How much garbage there may be, as a part of what is kept, before it is collected: while
 // something is loaded, and else.
@@ -36,6 +41,9 @@ func collectAt(percent int) {
 const (
 	quiet   = 2 * time.Second
 	longest = 5 * time.Second
+	// What changes leave is given back once in apart: to give back stops the process for
+	// milliseconds, and in a large cluster namespaces change all the time.
+	apart = time.Minute
 )
 
 // garbage gives back to the system what loading has left of memory. To compile a thousand
@@ -43,7 +51,9 @@ const (
 // it expects as much again.
 type garbage struct {
 	loaded chan struct{}
-	free   func()
+	// much reports whether what is to be given back is more than what changes leave.
+	much atomic.Bool
+	free func()
 	// collectAt says how often garbage is collected.
 	collectAt func(percent int)
 }
@@ -54,6 +64,12 @@ func newGarbage() *garbage {
 
 // left says that something was loaded. It does not wait.
 func (g *garbage) left() {
+	g.much.Store(true)
+	g.leftLittle()
+}
+
+// leftLittle says that one object changed. It does not wait.
+func (g *garbage) leftLittle() {
 	select {
 	case g.loaded <- struct{}{}:
 	default:
@@ -64,10 +80,19 @@ func (g *garbage) left() {
 // the namespaces.
 func (g *garbage) run(ctx context.Context) error {
 	g.left()
+	var freed time.Time
+	var owed <-chan time.Time
+	free := func() {
+		g.free()
+		freed, owed = time.Now(), nil
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-owed:
+			free()
+			continue
 		case <-g.loaded:
 		}
 		g.collectAt(loadingPercent)
@@ -83,7 +108,12 @@ func (g *garbage) run(ctx context.Context) error {
 				settled = true
 			}
 		}
-		g.free()
+		switch wait := apart - time.Since(freed); {
+		case g.much.Swap(false), wait <= 0:
+			free()
+		case owed == nil:
+			owed = time.After(wait)
+		}
 		g.collectAt(servingPercent)
 	}
 }

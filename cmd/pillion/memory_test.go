@@ -59,3 +59,49 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		}
 	})
 }
+
+// A cluster in which a namespace changes every few seconds must not stop every few seconds.
+func TestNamespacesThatChangeHaveMemoryGivenBackOnceInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var count atomic.Int32
+		g := newGarbage()
+		g.free, g.collectAt = func() { count.Add(1) }, func(int) {}
+		ended := make(chan error)
+		go func() { ended <- g.run(ctx) }()
+		time.Sleep(10 * time.Minute) // the start is over
+		const minutes = 100
+		before := count.Load()
+		for range minutes * 60 / 3 {
+			g.leftLittle()
+			time.Sleep(3 * time.Second)
+		}
+		if freed := count.Load() - before; freed < minutes/2 || freed > minutes+1 {
+			t.Errorf("memory was given back %d times in %d minutes", freed, minutes)
+		}
+		g.leftLittle()
+		time.Sleep(10 * time.Minute)
+		before = count.Load()
+		time.Sleep(time.Hour)
+		if freed := count.Load() - before; freed != 0 {
+			t.Errorf("memory was given back %d times while nothing changed", freed)
+		}
+		g.leftLittle()
+		time.Sleep(quiet + time.Second)
+		g.leftLittle() // the next one is owed
+		time.Sleep(apart + longest)
+		if freed := count.Load() - before; freed != 2 {
+			t.Errorf("memory was given back %d times after two changes, want twice", freed)
+		}
+		g.leftLittle()
+		g.left() // templates are not made to wait
+		time.Sleep(quiet + time.Second)
+		if freed := count.Load() - before; freed != 3 {
+			t.Errorf("memory was given back %d times after templates were loaded, too", freed)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

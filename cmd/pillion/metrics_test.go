@@ -232,7 +232,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		outcomes("pillion_events_total"):                 code(effects.Outcomes()) + ": `withheld` repeats an event, whose count is raised later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
 		outcomes("pillion_proofs_total"):                 code(proofs),
 		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
-		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "left"}) + "; `left`: somebody set it by hand",
+		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",
 
 		"template":                                     "the name of a template in force",
 		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's",
@@ -329,7 +329,7 @@ var metricParts = []metricPart{
 
 const metricsIntroduction = "# Metrics\n\n" +
 	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update`. Do not edit. -->\n\n" +
-	"Each replica serves its metrics on port 8080 at `/metrics`, whether it is ready or not. `metrics.serviceMonitor.enabled` has the Prometheus operator scrape them;\n" +
+	"Each replica serves its metrics on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not. `metrics.serviceMonitor.enabled` has the Prometheus operator scrape them;\n" +
 	"`metrics.service.enabled` is for a Prometheus that finds Services. `metrics.rules.enabled` brings alerts, which [runbook.md](runbook.md#alerts) explains one by one,\n" +
 	"`metrics.dashboard.enabled` a Grafana dashboard.\n\n" +
 	"Calls and pods are counted apart. The API server may ask about one pod several times: another webhook has changed it, or the label of its namespace changes.\n" +

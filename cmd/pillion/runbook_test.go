@@ -325,7 +325,7 @@ func lastName(e ast.Expr) string {
 }
 
 // policyMessage is a message of an admission policy in the chart.
-var policyMessage = regexp.MustCompile(`(?m)^ {4}message: (Pillion's .*)$|messageExpression: >-\n((?: {6}.*\n)+)`)
+var policyMessage = regexp.MustCompile(`(?m)^ {4}message: (Pillion's .*)$|messageExpression: >-\n((?: {6}.*\n)+)|message: \{\{ printf "(.*?)" [.$]`)
 
 // A CEL expression joins texts: to go on in the next line, and around a value.
 var (
@@ -346,7 +346,7 @@ func (m messages) readPolicies(t *testing.T) {
 		}
 		for _, found := range policyMessage.FindAllStringSubmatch(string(text), -1) {
 			expression := joined.ReplaceAllString(goesOn.ReplaceAllString(strings.TrimSpace(found[2]), ""), "…")
-			m.add(policies, found[1]+strings.Trim(expression, `"`))
+			m.add(policies, found[1]+strings.Trim(expression, `"`)+found[3])
 		}
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/lint"
@@ -173,15 +174,20 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 			return nil, err
 		}
 	}
-	ns := namespaces.New(metadataClient, log.With("component", "namespaces"), templates.InjectionLabel(c.AnnotationPrefix))
+	var set *live.Templates
+	ns := namespaces.New(namespaces.Options{
+		Client: metadataClient, List: client.NamespaceList, Prefix: c.AnnotationPrefix, Bytes: namespacesMemory(c.MemoryLimit),
+		Reads: func() *templates.NamespaceReads { return set.Snapshot().NamespaceReads() }, Logger: log.With("component", "namespaces"),
+	})
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
 	if err != nil {
 		return nil, err
 	}
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
+	set.OnChange(func(*templates.Set) { ns.TemplatesChanged() })
 	garbage := newGarbage()
 	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
-	ns.OnChange(func(string) { garbage.left() })
+	ns.OnChange(func(string) { garbage.leftLittle() })
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
 	source, err := newSource(c, config, log.With("component", "certs"))
 	if err != nil {
@@ -232,7 +238,10 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		}
 	}
 	labels := keptLabels(c, c.enforcing(prover))
-	keeper, err := newKeeper(labels, config, client, set, ns, mayWrite, log.With("component", "labels"))
+	held := func(namespace, label string, err error) {
+		events.Record(effects.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
+	}
+	keeper, err := newKeeper(c.AnnotationPrefix, labels, held, config, client, set, ns, mayWrite, log.With("component", "labels"))
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,18 +153,39 @@ func podsOf(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 	}
 	var replicas []replica
 	for _, pod := range pods.Items {
+		own := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == ownContainer })
 		switch {
-		case pod.DeletionTimestamp != nil || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == ownContainer }):
+		case pod.DeletionTimestamp != nil || own < 0:
 			continue
 		case pod.Status.Phase != corev1.PodRunning:
 			fmt.Fprintf(w, "not running: %s: %s\n", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": ")))
 			continue
 		}
+		port := adminPort(pod.Spec.Containers[own])
 		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
-			return client.PodProxy(ctx, namespace, pod.Name, 8080, path)
+			return client.PodProxy(ctx, namespace, pod.Name, port, path)
 		}})
 	}
 	return replicas, nil
+}
+
+// adminPort returns the port on which Pillion's container has probes and metrics. Where neither
+// its arguments nor its environment say another one, a file may: the container's port admin tells.
+func adminPort(c corev1.Container) int {
+	if len(c.Args) > 0 {
+		if v, err := servedFlags(c); err == nil {
+			_, text, _ := net.SplitHostPort(v.GetString("admin-listen"))
+			if port, err := strconv.Atoi(text); err == nil && port != defaultAdminPort {
+				return port
+			}
+		}
+	}
+	for _, p := range c.Ports {
+		if p.Name == "admin" {
+			return int(p.ContainerPort)
+		}
+	}
+	return defaultAdminPort
 }
 
 // why returns the reason in a pod's status why the pod does not run; empty if there is

@@ -13,6 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 // listsPerSecond is how many lists of pods a look may ask for. It has a client of its own, so
@@ -31,9 +32,13 @@ func newPodCounter(c serveConfig, config *rest.Config, pods webhook.Pods, ns *na
 	if err != nil {
 		return nil, fmt.Errorf("making a client to list pods: %w", err)
 	}
+	whole := func(ctx context.Context, name string, reads *templates.NamespaceReads) (templates.Namespace, bool) {
+		found, err := ns.Get(ctx, name, reads, func(templates.Namespace) bool { return true })
+		return found, err == nil
+	}
 	counter := survey.NewCounter(survey.Options{
 		List: client.PodList, Comparer: standing.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
-		Namespaces: ns.All, Namespace: ns.Cached, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
+		Namespaces: ns.All, Namespace: ns.Cached, Whole: whole, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
 	})
 	registry.MustRegister(counter)
 	return counter.Run, nil

@@ -81,6 +81,7 @@ You need the permissions to list and to patch namespaces.`,
 type unlabeller struct {
 	namespaces metadata.ResourceInterface
 	labels     unlabel.Labels
+	manager    string // of fields
 	dryRun     bool
 }
 
@@ -91,7 +92,7 @@ func newUnlabeller(config *rest.Config, prefix string, dryRun bool) (*unlabeller
 	if err != nil {
 		return nil, fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	return &unlabeller{client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), unlabel.New(prefix), dryRun}, nil
+	return &unlabeller{client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), unlabel.New(prefix), kept.FieldManager(prefix), dryRun}, nil
 }
 
 // sweep takes the labels off every namespace. It returns what it took off, by namespace, and
@@ -148,7 +149,7 @@ func (u *unlabeller) one(ctx context.Context, ns *metav1.PartialObjectMetadata) 
 		if patch, err = unlabel.Patch(ns.ObjectMeta, keys); err != nil {
 			return nil, err
 		}
-		_, err = u.namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kept.FieldManager(u.labels.Injection)})
+		_, err = u.namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: u.manager})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}

@@ -12,7 +12,8 @@ type auditEvent struct {
 	ObjectRef struct {
 		Namespace, Resource, Subresource string
 	} `json:"objectRef"`
-	Annotations map[string]string `json:"annotations"`
+	ResponseStatus struct{ Code int } `json:"responseStatus"`
+	Annotations    map[string]string  `json:"annotations"`
 }
 
 // auditEvents are the creations of pods in namespace so far.

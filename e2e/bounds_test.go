@@ -70,6 +70,23 @@ func hold(ctx context.Context, t *testing.T, n int, address, text string, config
 	<-ctx.Done()
 }
 
+// stall sends all of a review's body but its last byte, and waits until the server or ctx ends
+// the connection.
+func stall(ctx context.Context, size int, address string, config *tls.Config) {
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, err = fmt.Fprintf(conn, "POST /mutate/requested HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", size+1)
+	text := []byte(strings.Repeat(" ", 1000))
+	for sent := 0; sent < size && err == nil; sent += len(text) {
+		_, err = conn.Write(text)
+	}
+	_, _ = io.Copy(io.Discard, conn)
+}
+
 // An attack is a load that should not get the server into trouble.
 type attack struct {
 	name string
@@ -99,7 +116,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	busy := newNamespace(t, asking("environment,fluent-bit,oauth2-proxy"), nil)
 	small, config := reviewIn(n.name, ""), serverTLS(t)
 	unfinished := func(n int) string {
-		return fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n+1, strings.Repeat(" ", n))
+		return fmt.Sprintf("POST /mutate/requested HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n+1, strings.Repeat(" ", n))
 	}
 	// The API server itself takes seconds for such a pod.
 	create := func(_ context.Context, in *namespace, clients int, pod *corev1.Pod) string {
@@ -174,8 +191,17 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 			hold(ctx, t, 2000, replica.Serve.String(), unfinished(65_000), config)
 			return ""
 		}},
+		// Of the small ones, each counts as slow at another moment.
+		{"10 clients that stall in 66,000 bytes, and 10 in 28 MB", func(ctx context.Context) string {
+			many(20, func(i int) {
+				time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+				stall(ctx, []int{66_000, 28_000_000}[i/10], replica.Serve.String(), config)
+			})
+			<-ctx.Done()
+			return ""
+		}},
 		{"2,000 connections of 60,000 bytes of header", func(ctx context.Context) string {
-			hold(ctx, t, 2000, replica.Serve.String(), "POST /mutate HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 60_000), config)
+			hold(ctx, t, 2000, replica.Serve.String(), "POST /mutate/requested HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 60_000), config)
 			return ""
 		}},
 		{"5,000 connections to the admin port", func(ctx context.Context) string {

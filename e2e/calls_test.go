@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -20,12 +21,16 @@ import (
 )
 
 // calls counts how often API servers called a mutating webhook of Pillion for each creation
-// of a pod in the namespace. The audit log has an annotation for every call, also for one
-// that changed nothing.
+// of a pod in the namespace that succeeded: what an API server is not ready for, the client
+// tries again by itself. The audit log has an annotation for every call, also for one that
+// changed nothing.
 func calls(t *testing.T, n *namespace) []int {
 	t.Helper()
 	var counts []int
 	for _, e := range auditEvents(t, n.name) {
+		if e.ResponseStatus.Code != http.StatusCreated {
+			continue
+		}
 		count := 0
 		for key, text := range e.Annotations {
 			var call struct{ Webhook string }

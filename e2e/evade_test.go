@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -335,5 +336,228 @@ func TestOtherWebhooksChangeOfARequiredSidecarWhatTheTemplateAllows(t *testing.T
 				}
 			}
 		})
+	}
+}
+
+// A tenant may change a pod's labels, annotations and images one after the other. Each step
+// is judged by the names of the template's containers, whatever it renders by then.
+func TestNoOrderOfUpdatesChangesARequiredSidecar(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	m := manifest{name: unique("audit"), spec: fmt.Sprintf(`
+required: true
+match: {namespaceSelector: {matchLabels: {team: %s}}, podSelector: {matchLabels: {app: db}}}
+verify: {images: ["mirror.example.com/*"]}
+inject:
+  spec:
+    initContainers:
+    - $if: "pod.spec.containers.exists(c, c.image.startsWith('db:'))"
+      name: NAME
+      restartPolicy: Always
+      image: registry.example.com/NAME:1
+      args: ["${string(int(pod.metadata.?annotations['port'].orValue('1')))}"]
+      resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 64Mi}}
+`, team)}
+	m.apply(t)
+	labels := enforced()
+	labels["team"] = team
+	waitRequired(t, labels)
+	n := newNamespace(t, nil, labels)
+	database := func(name string) *corev1.Pod {
+		pod := newPod(name, nil)
+		pod.Labels = map[string]string{"app": "db"}
+		pod.Spec.Containers[0].Image = "db:1"
+		return pod
+	}
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, database("probe"))
+		if err == nil && sidecar(pod, m.name) == nil {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	const rendersNone, fails = "the template does not render it for the pod as it is now", "the template fails for the pod as it is now"
+	image := func(list, name, image string) string {
+		return fmt.Sprintf(`{"spec":{%q:[{"name":%q,"image":%q}]}}`, list, name, image)
+	}
+	evil, good := image("initContainers", m.name, "evil:1"), image("initContainers", m.name, "mirror.example.com/x:1")
+	size := fmt.Sprintf(`{"spec":{"initContainers":[{"name":%q,"resources":{"requests":{"cpu":"1m"},"limits":{"cpu":"1m"}}}]}}`, m.name)
+	type step struct{ patch, subresource, says string }
+	for why, steps := range map[string][]step{
+		"another app, the sidecar, the app again": {
+			{evil, "", `would have the image "evil:1"; want "registry.example.com/NAME:1", or`},
+			{image("containers", "app", "x:1"), "", ""},
+			{evil, "", rendersNone},
+			{size, "resize", rendersNone},
+			{good, "", ""},
+			{image("containers", "app", "db:1"), "", ""},
+		},
+		"a failing annotation, other labels, the sidecar": {
+			{`{"metadata":{"annotations":{"port":"abc"},"labels":{"app":null}}}`, "", ""},
+			{evil, "", fails},
+			{size, "resize", fails},
+			{good, "", ""},
+			{image("containers", "app", "db:2"), "", "type conversion error"},
+			{`{"metadata":{"annotations":{"port":null}}}`, "", ""},
+			{image("containers", "app", "x:1"), "", ""},
+			{evil, "", rendersNone},
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			pod := n.mustCreate(t, database(unique("db")))
+			for _, s := range steps {
+				var subresources []string
+				if s.subresource != "" {
+					subresources = []string{s.subresource}
+				}
+				_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(s.patch), metav1.PatchOptions{}, subresources...)
+				if s.says == "" && err != nil || s.says != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), strings.ReplaceAll(s.says, "NAME", m.name))) {
+					t.Errorf("%s: %v; want %q", s.patch, err, s.says)
+				}
+				t.Log(err)
+			}
+		})
+	}
+}
+
+// The other webhook is called once more because Pillion put the sidecar back, and then it is
+// the last one.
+func TestNoAnnotationOfAnotherWebhookSwitchesTheVerificationOff(t *testing.T) {
+	t.Parallel()
+	m, n := newRequiredBy(t, strictSpec, enforced())
+	calls := otherWebhookCalledAgain(t, n, "zz-other", admissionregistrationv1.IfNeededReinvocationPolicy, func(pod *corev1.Pod) []map[string]any {
+		switch {
+		case pod.Labels["evil"] == "":
+			return nil
+		case pod.Labels["evil"] == "first":
+			return []map[string]any{{"op": "remove", "path": "/spec/initContainers"}, {"op": "replace", "path": "/metadata/labels/evil", "value": "second"}}
+		}
+		return []map[string]any{
+			{"op": "replace", "path": "/spec/initContainers/0/image", "value": "evil:1"},
+			{"op": "add", "path": "/metadata/annotations/pillion.dev~1inject", "value": "!!"},
+		}
+	})
+	eventually(t, soon, func() error {
+		_, err := n.preview(t, newPod("probe", nil))
+		if calls.Load() == 0 {
+			return fmt.Errorf("the other webhook is not called yet: %v", err)
+		}
+		return nil
+	})
+	pod := newPod("web", nil)
+	pod.Labels = map[string]string{"evil": "first"}
+	got, err := n.preview(t, pod)
+	if err == nil {
+		t.Logf("admitted: %s %s", got.Annotations["pillion.dev/inject"], pretty(got.Spec.InitContainers))
+	}
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "template "+m.name) || !strings.Contains(err.Error(), "evil:1") {
+		t.Errorf("the answer is %v; want it forbidden for the image", err)
+	}
+	t.Log(err)
+}
+
+// A volume of sources may be one with another template's. With a pod's own source the file that
+// the sidecar reads would be the pod's. And the resources of a pod bound those of its containers.
+func TestNoOwnSourceAndNoResizeOfThePodReachesARequiredSidecar(t *testing.T) {
+	t.Parallel()
+	m, n := newRequiredBy(t, `
+inject:
+  spec:
+    resources: {limits: {cpu: "1", memory: 128Mi}}
+    initContainers:
+    - {name: NAME, $position: First, restartPolicy: Always, image: "registry.example.com/NAME:1", volumeMounts: [{name: NAME, mountPath: /conf}]}
+    volumes:
+    - {name: NAME, projected: {sources: [{serviceAccountToken: {path: token, audience: audit}}]}}
+`, enforced())
+	pod := newPod("own", nil)
+	pod.Spec.Volumes = []corev1.Volume{{Name: m.name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "audit"}},
+	}}}}}
+	_, err := n.preview(t, pod)
+	m.checkRefusal(t, err, "")
+	sources := &pod.Spec.Volumes[0].Projected.Sources
+	*sources = append(*sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "own"}}})
+	_, err = n.preview(t, pod)
+	m.checkRefusal(t, err, " conflicts at spec.volumes[name=NAME]: ")
+	stored := n.mustCreate(t, newPod("web", nil))
+	for cpu, says := range map[string]string{
+		"1m":    `: the pod would have the resources {"limits":{"cpu":"1m","memory":"128Mi"}`,
+		"1000m": "",
+	} {
+		size := fmt.Sprintf(`{"spec":{"resources":{"limits":{"cpu":%[1]q},"requests":{"cpu":%[1]q}}}}`, cpu)
+		_, err = n.client.CoreV1().Pods(n.name).Patch(t.Context(), stored.Name, types.StrategicMergePatchType, []byte(size), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "resize")
+		m.checkRefusal(t, err, says)
+	}
+}
+
+// agentSpec gives the app an agent, which an init container copies into a volume.
+const agentSpec = `
+verify: {allow: {volumeMounts: [/agent/conf/*]}}
+inject:
+  spec:
+    initContainers:
+    - {name: NAME, $position: First, image: "registry.example.com/NAME:1", volumeMounts: [{name: NAME, mountPath: /to}]}
+    containers:
+    - $each: App
+      env: [{name: JAVA_TOOL_OPTIONS, value: "-javaagent:/agent/agent.jar"}]
+      volumeMounts: [{name: NAME, mountPath: /agent, readOnly: true}]
+    volumes:
+    - {name: NAME, emptyDir: {}}
+`
+
+func TestNobodyReplacesTheFilesThatARequiredTemplateMounts(t *testing.T) {
+	t.Parallel()
+	m, n := newRequiredBy(t, agentSpec, enforced())
+	pod := n.mustCreate(t, newPod("web", nil))
+	own := func(path, subPath string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.Volumes = []corev1.Volume{{Name: "own", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "own"}}}}}
+			pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: path, SubPath: subPath}}
+		}
+	}
+	shared := func(pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: m.name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	}
+	mount := func(path string) []corev1.VolumeMount { return []corev1.VolumeMount{{Name: m.name, MountPath: path}} }
+	for why, test := range map[string]struct {
+		change func(*corev1.Pod)
+		says   string
+	}{
+		"an own file in place of the agent": {own("/agent/agent.jar", "agent.jar"), ": spec.containers[name=app].volumeMounts[mountPath=/agent/agent.jar] stands below /agent, "},
+		"the same, spelled otherwise":       {own("/x/../agent//agent.jar", "agent.jar"), "stands below /agent, "},
+		"a directory in the mount":          {own("/agent/lib", ""), "stands below /agent, "},
+		"the mount's path with a slash":     {own("/agent/", ""), `: spec.containers[name=app].volumeMounts[mountPath=/agent] is mounted over by a mount at "/agent/"`},
+		"the root":                          {own("/", ""), ": spec.containers[name=app].volumeMounts[mountPath=/] stands over /agent, "},
+		"where the template allows it":      {own("/agent/conf/a", ""), ""},
+		"beside the mount":                  {own("/agents", ""), ""},
+		"the file for the app's last words": {func(pod *corev1.Pod) { pod.Spec.Containers[0].TerminationMessagePath = "/agent/agent.jar" },
+			": spec.containers[name=app].terminationMessagePath stands below /agent, "},
+		"the volume, in an own init container": {func(pod *corev1.Pod) {
+			shared(pod)
+			pod.Spec.InitContainers = []corev1.Container{{Name: "own", Image: "own:1", VolumeMounts: mount("/mine")}}
+		}, ": spec.initContainers[name=own].volumeMounts[mountPath=/mine] mounts the volume NAME, which is the template's: "},
+		"the volume, in the app once more": {func(pod *corev1.Pod) {
+			shared(pod)
+			pod.Spec.Containers[0].VolumeMounts = mount("/mine")
+		}, ": spec.containers[name=app].volumeMounts[mountPath=/mine] mounts the volume NAME, which is the template's: "},
+	} {
+		t.Run(why, func(t *testing.T) {
+			pod := newPod("own", nil)
+			test.change(pod)
+			_, err := n.preview(t, pod)
+			if strings.HasPrefix(test.says, ":") || test.says == "" {
+				m.checkRefusal(t, err, test.says)
+			} else if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("the answer is %v; want it forbidden, with %q", err, test.says)
+			}
+		})
+	}
+	for path, says := range map[string]string{
+		"/mine":         ": the ephemeral container debug mounts the volume NAME, which is the template's: mount another volume, or none",
+		"/agent/conf/a": "",
+	} {
+		debug := fmt.Sprintf(`{"spec":{"ephemeralContainers":[{"name":"debug","image":"busybox:1","volumeMounts":[{"name":%q,"mountPath":%q}]}]}}`, m.name, path)
+		_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(debug), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "ephemeralcontainers")
+		m.checkRefusal(t, err, says)
 	}
 }

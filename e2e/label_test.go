@@ -317,6 +317,7 @@ func holdsPillionToItsLabel(t *testing.T, n *namespace, account, label string) {
 		"a lower Pod Security level":  `[{"op":"replace","path":"/metadata/labels/pod-security.kubernetes.io~1enforce","value":"privileged"}]`,
 		"no Pod Security level":       `[{"op":"remove","path":"/metadata/labels/pod-security.kubernetes.io~1enforce"}]`,
 		"a label":                     `[{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
+		"its own, by no apply":        `[` + own + `]`,
 		"a label beside its own":      `[` + own + `,{"op":"replace","path":"/metadata/labels/team","value":"payments"}]`,
 		"no labels":                   `[{"op":"remove","path":"/metadata/labels"}]`,
 		"an annotation":               `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`,
@@ -333,18 +334,12 @@ func holdsPillionToItsLabel(t *testing.T, n *namespace, account, label string) {
 			t.Errorf("%s: %v, want it refused by the policy", what, err)
 		}
 	}
-	if err := try(thief, `[`+own+`]`); err != nil {
-		t.Errorf("the label is put on: %v, want it allowed", err)
-	}
-	put := func(c kubernetes.Interface, value string) error {
-		_, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+label+`":`+value+`}}}`), metav1.PatchOptions{})
-		return err
-	}
-	if err := put(client, `"true"`); err != nil {
-		t.Fatal(err)
-	}
-	if err := put(thief, "null"); err != nil {
-		t.Errorf("the label is taken off: %v, want it allowed", err)
+	prefix, _, _ := strings.Cut(label, "/")
+	for what, labels := range map[string]string{"put on": `{"` + label + `":"true"}`, "taken off": `{}`} {
+		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{FieldManager: prefix})
+		if err != nil {
+			t.Errorf("the label is %s: %v, want it allowed", what, err)
+		}
 	}
 }
 

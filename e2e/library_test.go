@@ -230,3 +230,30 @@ func TestTheInstallerSaysWhereAnImageOfTheLibraryComesFrom(t *testing.T) {
 		t.Errorf("a pod sets the image of the library: %v", err)
 	}
 }
+
+// A directory of a team's is nowhere over a sidecar's own files.
+func TestAPathThatATeamSetsOverASidecarsFilesIsRefused(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	for _, path := range []string{"/var/log/../../etc", "/fluent-bit/bin", "/var/log/app/", "/etc", "var/log"} {
+		_, err := n.preview(t, newPod("web", map[string]string{"fluent-bit.pillion.dev/log-directory": path}))
+		if err == nil || !strings.Contains(err.Error(), "BadParameter") || !strings.Contains(err.Error(), "want text that matches /(app|data|") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	pod, err := n.preview(t, newPod("web", map[string]string{"fluent-bit.pillion.dev/log-directory": "/usr/local/tomcat/logs"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts := func(c *corev1.Container) (paths string) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == "fluent-bit-logs" {
+				paths += m.MountPath
+			}
+		}
+		return paths
+	}
+	if app, own := mounts(sidecar(pod, "app")), mounts(sidecar(pod, "fluent-bit")); app != "/usr/local/tomcat/logs" || own != "/var/log/app" {
+		t.Errorf("the app has the logs at %s, and the sidecar at %s", app, own)
+	}
+}

@@ -464,22 +464,28 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 func TestAReleaseIsTurnedOffByOneCommandAndOnByAnother(t *testing.T) {
 	strict := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, strict, "fluent-bit")
+	_, required := newRequired(t, nil)
+	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
 	backToOne(t)
 	if err := shared.Kill(ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := strict.preview(t, newPod("closed", nil)); err == nil {
-		t.Error("before it, a pod is created, so that this shows nothing")
+	for _, n := range []*namespace{strict, required} {
+		if _, err := n.preview(t, newPod("closed", nil)); err == nil {
+			t.Errorf("before it, a pod is created in %s, so that this shows nothing", n.name)
+		}
 	}
 	must(t, "", "kubectl", "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", configuration)
 	began := time.Now()
-	eventually(t, soon, func() error {
-		pod, err := strict.preview(t, newPod("free", nil))
-		if err == nil && containerNames(pod) != "app" {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
+	for _, n := range []*namespace{strict, required} {
+		eventually(t, soon, func() error {
+			pod, err := n.preview(t, newPod("free", nil))
+			if err == nil && containerNames(pod) != "app" {
+				err = fmt.Errorf("containers %s", containerNames(pod))
+			}
+			return err
+		})
+	}
 	t.Attr("off-after", time.Since(began).Round(time.Millisecond).String())
 	must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reuse-values")
 	scale(t, 1)

@@ -50,6 +50,9 @@ var thefts = map[string]string{
 	"no entry":                               `[{"op":"replace","path":"/webhooks","value":[]}]`,
 	"a label":                                `[{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
 	"an annotation":                          `[{"op":"add","path":"/metadata/annotations","value":{"cert-manager.io/inject-ca-from-secret":"a/b"}}]`,
+	"no owners of fields":                    `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`,
+	"an owner of fields less":                `[{"op":"remove","path":"/metadata/managedFields/0"}]`,
+	"an owner of fields more":                `[{"op":"add","path":"/metadata/managedFields/-","value":{"manager":"x","operation":"Apply","apiVersion":"admissionregistration.k8s.io/v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{"f:helm.sh/chart":{}}}}}}]`,
 	"a finalizer":                            `[{"op":"add","path":"/metadata/finalizers","value":["thief.example.com/never"]}]`,
 	"an owner, by deletion of which it goes": `[{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"y"}]}]`,
 }

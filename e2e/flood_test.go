@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// flood has a tenant write a namespace by four clients without a pause, until the returned function
+// is called, which returns how many writes there were.
+func (n *namespace) flood(t *testing.T, patch string) (stop func() int64) {
+	tenant := asTenant(t, n)
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	var writes atomic.Int64
+	for client := range 4 {
+		group.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				_, err := tenant.CoreV1().Namespaces().Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, patch, fmt.Sprint(client, "-", i)), metav1.PatchOptions{FieldManager: "x"})
+				if err == nil {
+					writes.Add(1)
+				} else if ctx.Err() == nil && !apierrors.IsConflict(err) {
+					t.Errorf("the tenant's write: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() int64 {
+		cancel()
+		group.Wait()
+		return writes.Load()
+	}
+}
+
+// Pillion's writes are for the version of a namespace that it knows. Somebody who makes a new one
+// every few milliseconds does not keep them away.
+func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	m := requiredFor(team)
+	m.apply(t)
+	waitRequired(t, map[string]string{"team": team})
+	for what, patch := range map[string]string{
+		"an annotation":                        `{"metadata":{"annotations":{"flip":"%s"}}}`,
+		"an annotation, and no managed fields": `{"metadata":{"managedFields":[{}],"annotations":{"flip":"%s"}}}`,
+	} {
+		asks, late := newNamespace(t, nil, nil), newNamespace(t, nil, map[string]string{"team": team + "-late"})
+		stopAsks, stopLate := asks.flood(t, patch), late.flood(t, patch)
+		asks.mustPatch(t, asksNow)
+		lateTemplate := requiredFor(team + "-late")
+		lateTemplate.apply(t)
+		took := eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })
+		tookLate := eventually(t, soon, func() error {
+			if err := late.hasLabel(t, true); err != nil {
+				return err
+			}
+			return late.hasInjection(t, "enforced")
+		})
+		t.Logf("%s: enforced after %v with %d writes, required after %v with %d", what, took, stopAsks(), tookLate, stopLate())
+	}
+}
+
+// A label that is nobody's is Pillion's, and goes where nothing asks for it.
+func TestATenantDoesNotTakeAHandsLabelByTakingTheHandAway(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, enforced())
+	tenant := asTenant(t, n)
+	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patches := []string{`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`}
+	for i := range object.ManagedFields {
+		patches = append(patches,
+			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/manager","value":"before-first-apply"}]`, i),
+			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/fieldsV1","value":{"f:metadata":{"f:labels":{".":{}}}}}]`, i))
+	}
+	for _, patch := range patches {
+		if _, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v, want it refused", patch, err)
+		}
+	}
+	// Tools come and go all the same, and the oldest hands become one.
+	for i := range 12 {
+		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x%d":"y"}}}`, i), metav1.PatchOptions{FieldManager: fmt.Sprint("tool-", i)})
+		if err != nil {
+			t.Errorf("the tool %d of twelve writes a label: %v", i, err)
+		}
+	}
+	time.Sleep(12 * time.Second) // Pillion takes a label off after ten seconds
+	if err := n.hasInjection(t, "enforced"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,459 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+const nameLabel = "kubernetes.io/metadata.name"
+
+// asUser is a client of a user.
+func asUser(t *testing.T, user string, groups ...string) kubernetes.Interface {
+	t.Helper()
+	own := rest.CopyConfig(config)
+	own.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	c, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// asMaker is a client of a user who may make namespaces, and in all of them what an admin of a
+// namespace may.
+func asMaker(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	user := unique("maker")
+	must(t, "", "kubectl", "create", "clusterrole", user, "--verb=create,delete,get,patch", "--resource=namespaces,namespaces/status")
+	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
+	must(t, "", "kubectl", "create", "clusterrolebinding", user+"-admin", "--clusterrole=admin", "--user="+user)
+	t.Cleanup(func() {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrole,clusterrolebinding", user, user+"-admin", "--ignore-not-found"); err != nil {
+			t.Error(err)
+		}
+	})
+	c := asUser(t, user)
+	eventually(t, soon, func() error { // rights are cached
+		_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			_, err = c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		}
+		return err
+	})
+	return c
+}
+
+// makeNamespace makes one, with a name that the API server generates where the object has none.
+func makeNamespace(t *testing.T, c kubernetes.Interface, object metav1.ObjectMeta, options metav1.CreateOptions) (*corev1.Namespace, error) {
+	t.Helper()
+	if object.Name == "" {
+		object.GenerateName = "e2e-fresh-"
+	}
+	made, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: object}, options)
+	if err == nil && len(options.DryRun) == 0 {
+		t.Cleanup(func() {
+			if err := client.CoreV1().Namespaces().Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return made, err
+}
+
+// The API server makes the name of a namespace after all webhooks, and then sets the label of the
+// name. A tenant who says another one is not passed over.
+func TestAFreshNamespaceIsLabelledInItsOwnWriteWhateverItSaysItsNameIs(t *testing.T) {
+	t.Parallel()
+	maker := asMaker(t)
+	for selector, team := range map[string]string{
+		"matchLabels: {team: TEAM}": unique("team"),
+		"matchLabels: {team: TEAM}, matchExpressions: [{key: " + nameLabel + ", operator: Exists}]}}\n#":                       unique("team"),
+		"matchLabels: {team: TEAM}, matchExpressions: [{key: " + nameLabel + ", operator: NotIn, values: [kube-system]}]}}\n#": unique("team"),
+	} {
+		m := manifest{name: unique("audit"), spec: "\nrequired: true\nmatch: {namespaceSelector: {" + strings.ReplaceAll(selector, "TEAM", team) + "}}" + sidecarSpec}
+		m.apply(t)
+		waitRequired(t, map[string]string{"team": team})
+		for _, posing := range []string{"", "kube-system", ground.Namespace, "other"} {
+			labels := map[string]string{"team": team}
+			if posing != "" {
+				labels[nameLabel] = posing
+			}
+			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: labels}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made.Labels[requiredLabel] != "true" || made.Labels[injectionLabel] == "" || made.Labels[nameLabel] != made.Name {
+				t.Errorf("selected by %s, and called %q: a new namespace has the labels %v", selector, posing, made.Labels)
+			}
+		}
+	}
+}
+
+// The story as an attacker told it: a hundred fresh namespaces in a second, each with a pod as
+// soon as it can be.
+func TestNoPodOfAHundredFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
+	t.Parallel()
+	maker, m := asMaker(t), requiredFor(unique("team"))
+	m.apply(t)
+	_, team, _ := strings.Cut(m.spec, "team: ")
+	team, _, _ = strings.Cut(team, "}")
+	waitRequired(t, map[string]string{"team": team})
+	const namespaces = 100
+	bare := make([]string, namespaces)
+	var group sync.WaitGroup
+	for i := range namespaces {
+		group.Go(func() {
+			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: map[string]string{"team": team, nameLabel: "kube-system"}}, metav1.CreateOptions{})
+			if err != nil {
+				bare[i] = err.Error()
+				return
+			}
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+			if _, err := maker.CoreV1().ServiceAccounts(made.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+				bare[i] = err.Error()
+				return
+			}
+			pod := newPod("web", nil)
+			pod.Spec.ServiceAccountName = "own"
+			created, err := maker.CoreV1().Pods(made.Name).Create(t.Context(), pod, metav1.CreateOptions{})
+			if err == nil && sidecar(created, m.name) == nil {
+				bare[i] = fmt.Sprintf("the pod of %s has the containers %s", made.Name, containerNames(created))
+			}
+		})
+	}
+	group.Wait()
+	for _, what := range bare {
+		if what != "" {
+			t.Error(what)
+		}
+	}
+}
+
+// forgeries are writes of a namespace that take Pillion's name, or its label, and the dry run of
+// which the API server answers.
+func forgeries(name string) map[string]func(c kubernetes.Interface) error {
+	apply := func(c kubernetes.Interface, metadata string, options metav1.PatchOptions, subresources ...string) error {
+		_, err := c.CoreV1().Namespaces().Patch(context.Background(), name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":`+metadata+`}`), options, subresources...)
+		return err
+	}
+	patch := func(c kubernetes.Interface, kind types.PatchType, data string, manager string, subresources ...string) error {
+		_, err := c.CoreV1().Namespaces().Patch(context.Background(), name, kind, []byte(data), metav1.PatchOptions{FieldManager: manager}, subresources...)
+		return err
+	}
+	const own = `{"labels":{"pillion.dev/injection":"enabled"}}`
+	entry := func(manager, operation, fields string) string {
+		return fmt.Sprintf(`[{"op":"add","path":"/metadata/managedFields/-","value":{"manager":%q,"operation":%q,"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{%s}}}}}]`, manager, operation, fields)
+	}
+	const injection = `"f:pillion.dev/injection":{}`
+	return map[string]func(c kubernetes.Interface) error{
+		"an apply in Pillion's name": func(c kubernetes.Interface) error {
+			return apply(c, own, metav1.PatchOptions{FieldManager: "pillion.dev"})
+		},
+		"an apply of something else in Pillion's name": func(c kubernetes.Interface) error {
+			return apply(c, `{"labels":{"team":"web"}}`, metav1.PatchOptions{FieldManager: "pillion.dev", Force: new(true)})
+		},
+		"an apply of the status in Pillion's name": func(c kubernetes.Interface) error {
+			return apply(c, own, metav1.PatchOptions{FieldManager: "pillion.dev"}, "status")
+		},
+		"an apply of the status in another name": func(c kubernetes.Interface) error {
+			return apply(c, own, metav1.PatchOptions{FieldManager: "x"}, "status")
+		},
+		"an update in Pillion's name": func(c kubernetes.Interface) error {
+			return patch(c, types.MergePatchType, `{"metadata":{"labels":{"x":"y"}}}`, "pillion.dev")
+		},
+		"managed fields: an update of Pillion's": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("pillion.dev", "Update", injection), "x")
+		},
+		"managed fields: an apply of Pillion's": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("pillion.dev", "Apply", injection), "x")
+		},
+		"managed fields: an apply of Pillion's of another label": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("pillion.dev", "Apply", `"f:team":{}`), "x")
+		},
+		"managed fields: somebody's": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("x", "Update", injection), "y")
+		},
+		"managed fields: the oldest's": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("ancient-changes", "Update", injection), "y")
+		},
+		"managed fields of the status": func(c kubernetes.Interface) error {
+			return patch(c, types.JSONPatchType, entry("pillion.dev", "Update", injection), "x", "status")
+		},
+	}
+}
+
+// owners has the fields of each owner that takes Pillion's name, or owns a label of Pillion's.
+func (n *namespace) owners(t *testing.T) map[string]string {
+	t.Helper()
+	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := map[string]string{}
+	for _, e := range object.ManagedFields {
+		if fields := string(e.FieldsV1.GetRawBytes()); e.Manager == "pillion.dev" || strings.Contains(fields, "pillion.dev") {
+			owners[fmt.Sprint(e.Manager, e.Operation, e.Subresource)] = fields
+		}
+	}
+	return owners
+}
+
+// Pillion never forces: with an owner of the label that passes for Pillion, or for a hand, a
+// namespace would never be enforced.
+func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
+	t.Parallel()
+	maker := asMaker(t)
+	asks := asking("fluent-bit")
+	for _, manager := range []string{"pillion.dev", "x", "ancient-changes"} {
+		_, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks, Labels: map[string]string{injectionLabel: "enabled"}}, metav1.CreateOptions{FieldManager: manager})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("created with the label, as the field manager %s: %v, want it refused", manager, err)
+		}
+		name := unique("e2e")
+		_, err = maker.CoreV1().Namespaces().Patch(t.Context(), name, types.ApplyPatchType,
+			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`","labels":{"`+injectionLabel+`":"enabled"},"annotations":{"pillion.dev/inject":"fluent-bit"}}}`), metav1.PatchOptions{FieldManager: manager})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("created with the label by an apply, as the field manager %s: %v, want it refused", manager, err)
+		}
+	}
+	if _, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks}, metav1.CreateOptions{FieldManager: "pillion.dev"}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another --field-manager") {
+		t.Errorf("created as the field manager pillion.dev: %v, want it refused", err)
+	}
+	// Before Pillion's own write, and after it.
+	fresh := newNamespace(t, nil, nil)
+	old := newNamespace(t, asks, nil)
+	eventually(t, soon, func() error { return old.hasInjection(t, "enforced") })
+	for _, n := range []*namespace{fresh, old} {
+		tenant := asTenant(t, n)
+		before := n.owners(t)
+		for what, write := range forgeries(n.name) {
+			// What the API server makes nothing of, such as the managed fields in a status, passes.
+			err, after := write(tenant), n.owners(t)
+			if err == nil && !maps.Equal(after, before) || err != nil && !apierrors.IsForbidden(err) && !apierrors.IsConflict(err) {
+				t.Errorf("%s, in a namespace with the labels %v: %v, want it refused; the owners were %v and are %v", what, n.labels(t), err, before, after)
+			}
+		}
+	}
+	// What a tenant may do takes from Pillion, and gives nobody anything.
+	tenant, reset := asTenant(t, old), newNamespace(t, nil, nil)
+	must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", reset.name, "--type=json", "--patch-file=/dev/stdin")
+	if _, err := tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("the managed fields are reset: %v", err)
+	}
+	for i := range 12 {
+		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x%d":"y"}}}`, i), metav1.PatchOptions{FieldManager: fmt.Sprint("tool-", i)})
+		if err != nil {
+			t.Errorf("the tool %d of twelve writes a label: %v", i, err)
+		}
+	}
+	fresh.mustPatch(t, asksNow)
+	reset.mustPatch(t, asksNow)
+	for _, n := range []*namespace{fresh, old, reset} {
+		eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+	}
+}
+
+// While the policies are away a namespace can get such an owner. An admin, whom they do not bind,
+// stands for that here.
+func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testing.T) {
+	t.Parallel()
+	made, err := makeNamespace(t, client, metav1.ObjectMeta{Annotations: asking("fluent-bit"), Labels: map[string]string{injectionLabel: "enabled"}}, metav1.CreateOptions{FieldManager: "pillion.dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
+	eventually(t, soon, func() error {
+		for _, e := range n.pillionsEvents(t) {
+			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "kubectl label namespace "+n.name+" pillion.dev/injection-") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event LabelNotWritten among %s", pretty(n.pillionsEvents(t)))
+	})
+	for _, texts := range [][]string{{"pillion_namespace_label_writes_total", `label="pillion.dev/injection"`, `outcome="conflict"`}, {`pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`}} {
+		if err := metric(shared.Replicas(ground.Namespace)[0], texts...); err != nil {
+			t.Error(err)
+		}
+	}
+	_, found := checking(t).find("labels-by-hand", n.name)
+	if len(found) != 1 || !strings.Contains(found[0].Says, "Pillion's name") || len(found[0].Remedy) != 1 {
+		t.Fatalf("check says %v", found)
+	}
+	does(t, found[0].Remedy[0])
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+}
+
+// What the policies leave to a thief of Pillion's token: the values that Pillion writes, as Pillion
+// writes them.
+func TestAStolenTokenCanGiveLabelsNoValueThatPillionDoesNotGive(t *testing.T) {
+	t.Parallel()
+	thief := asUser(t, system(ground.Namespace, "pillion"), "system:serviceaccounts")
+	n := newNamespace(t, nil, map[string]string{"team": "web"})
+	switchedOff := newNamespace(t, asking("fluent-bit"), map[string]string{injectionLabel: "disabled"})
+	try := func(n *namespace, kind types.PatchType, data, manager string) error {
+		options := metav1.PatchOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}}
+		if kind == types.ApplyPatchType {
+			options.Force = new(true)
+		}
+		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, kind, []byte(data), options)
+		return err
+	}
+	applied := func(labels map[string]string) string {
+		data, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"labels": labels}})
+		return string(data)
+	}
+	// Of so many labels only the number is compared, and who owns them: nobody.
+	many := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	for i := range 1001 {
+		many[fmt.Sprintf("l%x", i)] = ""
+	}
+	nobodys, asked := newNamespace(t, nil, many), newNamespace(t, nil, many)
+	for _, n := range []*namespace{nobodys, asked} {
+		must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", n.name, "--type=json", "--patch-file=/dev/stdin")
+	}
+	asked.mustPatch(t, asksNow)
+	eventually(t, soon, func() error { return asked.hasInjection(t, "enforced") })
+	level := applied(map[string]string{"pod-security.kubernetes.io/enforce": "privileged"})
+	for what, c := range map[string]struct {
+		n       *namespace
+		kind    types.PatchType
+		data    string
+		manager string
+		allowed bool
+	}{
+		"enabled":                        {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", true},
+		"enforced and required":          {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enforced", requiredLabel: "true"}), "pillion.dev", true},
+		"disabled":                       {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "disabled"}), "pillion.dev", false},
+		"another value":                  {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "x"}), "pillion.dev", false},
+		"not required":                   {n, types.ApplyPatchType, applied(map[string]string{requiredLabel: "false"}), "pillion.dev", false},
+		"in another name":                {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "thief", false},
+		"by an update":                   {n, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":"enabled"}}}`, "pillion.dev", false},
+		"no managed fields":              {n, types.JSONPatchType, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "pillion.dev", false},
+		"somebody's managed fields":      {n, types.JSONPatchType, `[{"op":"remove","path":"/metadata/managedFields/0"}]`, "pillion.dev", false},
+		"nobody's label, by an apply":    {nobodys, types.ApplyPatchType, level, "before-first-apply", false},
+		"nobody's label, by an update":   {asked, types.MergePatchType, level, "before-first-apply", false},
+		"nobody's label, in its name":    {asked, types.ApplyPatchType, level, "pillion.dev", false},
+		"what a hand switched off":       {switchedOff, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", false},
+		"what a hand switched off, away": {switchedOff, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":null}}}`, "pillion.dev", false},
+	} {
+		if err := try(c.n, c.kind, c.data, c.manager); (err == nil) != c.allowed {
+			t.Errorf("%s: %v, want it allowed: %t", what, err, c.allowed)
+		}
+	}
+}
+
+// What an API server goes through in the square of its size, as policies and match conditions go
+// through labels, keeps Pillion's own writes away: a tenant with labels enough would never be
+// enforced, and each write of the namespace would take a minute.
+func TestANamespaceWithSixtyThousandLabelsIsEnforced(t *testing.T) {
+	t.Parallel()
+	made, err := makeNamespace(t, client, metav1.ObjectMeta{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
+	labels := map[string]string{}
+	for i := range 60000 {
+		labels[fmt.Sprintf("l%x", i)] = ""
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": asking("fluent-bit")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mustPatch(t, string(data))
+	took := eventually(t, 2*soon, func() error {
+		got := n.labels(t)
+		if got[injectionLabel] != "enforced" || len(got) < len(labels) {
+			return fmt.Errorf("the namespace has %d labels, with %s=%q", len(got), injectionLabel, got[injectionLabel])
+		}
+		return nil
+	})
+	t.Attr("enforced-with-60000-labels-after", took.String())
+}
+
+// Nothing fits into a namespace that is as large as an API server stores. It stays enabled, which
+// is told; what the admin can do is said. Not in parallel: others count the labels that fail.
+func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
+	made, err := makeNamespace(t, client, metav1.ObjectMeta{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
+	labels, annotations := map[string]string{}, asking("fluent-bit")
+	for i := range 3100 {
+		labels[fmt.Sprintf("%s.example.com/%s%04d", strings.Repeat(strings.Repeat("a", 60)+".", 3)+strings.Repeat("a", 58), strings.Repeat("b", 59), i)] = strings.Repeat("c", 63)
+	}
+	annotations["full"] = strings.Repeat("d", 255<<10)
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations, "managedFields": []any{map[string]any{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mustPatch(t, string(data))
+	if err := n.hasInjection(t, "enabled"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 2*soon, func() error {
+		for _, e := range n.pillionsEvents(t) {
+			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "take labels and annotations off") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event LabelNotWritten among %s", pretty(n.pillionsEvents(t)))
+	})
+	if err := metric(shared.Replicas(ground.Namespace)[0], `pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`); err != nil {
+		t.Error(err)
+	}
+	if result, found := checking(t).find("labels", n.name); result != "warning" || len(found) != 1 || !strings.Contains(found[0].Says, "are not enforced although Pillion has proven itself") {
+		t.Errorf("check says %s: %v", result, found)
+	}
+	off := map[string]any{}
+	for key := range labels {
+		off[key] = nil
+	}
+	if data, err = json.Marshal(map[string]any{"metadata": map[string]any{"labels": off, "annotations": map[string]any{"full": nil}}}); err != nil {
+		t.Fatal(err)
+	}
+	n.mustPatch(t, string(data))
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+}
+
+// A policy goes through the field managers in the square of their number.
+func TestATenantGivesItsNamespaceNoMoreFieldManagersThanAPolicyCanGoThrough(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	tenant := asTenant(t, n)
+	write := func(as kubernetes.Interface, manager, value string) error {
+		_, err := as.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType,
+			fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q,"annotations":{%q:%q}}}`, n.name, manager, value), metav1.PatchOptions{FieldManager: manager})
+		return err
+	}
+	accepted := 0
+	var refused error
+	for ; accepted <= 250 && refused == nil; accepted++ {
+		refused = write(tenant, fmt.Sprint("tool-", accepted), "1")
+	}
+	if !apierrors.IsForbidden(refused) || !strings.Contains(refused.Error(), "Write it as one of those that it has: --field-manager") || accepted < 200 {
+		t.Fatalf("after %d field managers: %v, want the next one refused", accepted, refused)
+	}
+	if err := write(tenant, "tool-0", "2"); err != nil {
+		t.Errorf("a manager that is there already: %v", err)
+	}
+	if err := write(client, "admin", "1"); err != nil {
+		t.Errorf("who may update namespaces/injection: %v", err)
+	}
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+}

@@ -179,22 +179,3 @@ func TestALookupAsksFewOfManyTemplates(t *testing.T) {
 		})
 	}
 }
-
-func TestALookupAllocatesWhatItFinds(t *testing.T) {
-	match := func(name string, pods map[string]string) Entry {
-		template := &Template{name: name, matchNamespace: labels.Everything(), matchPod: labels.SelectorFromSet(pods)}
-		template.spec.Match = &v1alpha1.Match{}
-		return Entry{Name: name, Template: template}
-	}
-	var entries []Entry
-	for i := range 100 {
-		entries = append(entries, match(fmt.Sprintf("t%d", i), map[string]string{"app": fmt.Sprint(i)}))
-	}
-	s := NewSet(entries)
-	for app, most := range map[string]float64{"none": 0, "7": 1} {
-		pod := map[string]string{"app": app, "version": "1"}
-		if n := testing.AllocsPerRun(100, func() { s.Matching(nil, pod, pod) }); n > most {
-			t.Errorf("app %s: %.0f allocations, want at most %.0f", app, n, most)
-		}
-	}
-}

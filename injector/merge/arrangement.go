@@ -17,6 +17,8 @@ type arrangement struct {
 	head, tail *slot
 	// front is the last slot of those that wanted to be first, head for none.
 	front *slot
+	// next is the slot in front of which items go that stand at the end, nil for none.
+	next *slot
 	// recent is the slot that was put in last.
 	recent *slot
 	states map[string]*state
@@ -54,8 +56,9 @@ type state struct {
 const step = 1 << 40
 
 // arrangement returns a list with items in it, of which the first ones stand in
-// front. Others are the items that will be put in.
-func (o *order) arrangement(id podschema.Identity, items []any, others []listItem, front int) *arrangement {
+// front, and those from the index end stand behind what is put at the end. Others are the
+// items that will be put in.
+func (o *order) arrangement(id podschema.Identity, items []any, others []listItem, front, end int) *arrangement {
 	a := &arrangement{order: o, head: &slot{}, states: map[string]*state{}, of: map[*member]*state{}}
 	a.tail, a.front = a.head, a.head
 	for key, m := range o.members {
@@ -64,6 +67,11 @@ func (o *order) arrangement(id podschema.Identity, items []any, others []listIte
 	}
 	for _, it := range others {
 		a.state(it.key)
+	}
+	var next *state
+	if end < len(items) {
+		key, _ := id.Key(items[end])
+		next = a.state(key)
 	}
 	start := 0
 	rest := func(end int) {
@@ -87,6 +95,9 @@ func (o *order) arrangement(id podschema.Identity, items []any, others []listIte
 		}
 	}
 	rest(len(items))
+	if next != nil {
+		a.next = next.own[after]
+	}
 	return a
 }
 
@@ -249,6 +260,9 @@ func (a *arrangement) wanted(it listItem, s *state) *slot {
 	}
 	if it.first {
 		return a.front
+	}
+	if a.next != nil {
+		return a.next.prev
 	}
 	return a.tail
 }

@@ -140,7 +140,7 @@ func TestTheArrangementIsThatOfTheSlowOrder(t *testing.T) {
 		}
 		want, at := names(items), front
 		added := drawItems(t, old)
-		a := fast.arrangement(named, items, added, front)
+		a := fast.arrangement(named, items, added, front, len(items))
 		for _, it := range added {
 			i := slow.index(want, it, at)
 			want = slices.Insert(want, i, it.key)

@@ -203,6 +203,20 @@ func (m *merger) addList(o *object, name string, t *podschema.Type, items []list
 	o.put(name, arranged)
 	at.noteAdded(m.frag.Template, t, arranged, false)
 	order.put(m.frag.Required, front)
+	m.noteBehind(order, id, items)
+}
+
+// noteBehind notes the items that are put in, and not in front, for required templates that
+// come earlier and are merged later.
+func (m *merger) noteBehind(order *order, id podschema.Identity, items []listItem) {
+	if m.frag.Required || m.frag.place < m.firstRequired || id.Set() {
+		return
+	}
+	for _, it := range items {
+		if !it.first {
+			order.putBehind(m.frag.place, it)
+		}
+	}
 }
 
 // addItems puts in the items that the list does not have: those that want to be
@@ -231,7 +245,8 @@ func (m *listMerger) addItems(items []listItem) {
 		}
 	}
 	if len(front)+len(back) > 0 {
-		m.list.insert(start, front, back)
+		m.list.insert(start, front, order.end(m.frag, m.list.id, m.list.items), back)
+		m.noteBehind(order, m.list.id, back)
 	}
 	order.put(m.frag.Required, start-order.front(m.frag.Required)+len(front))
 }
@@ -250,8 +265,8 @@ func (m *listMerger) noteNew(it listItem) {
 // after another: one item after the other, since each may move the next.
 func (m *listMerger) addOrdered(order *order, items []listItem) {
 	front := order.front(m.frag.Required)
-	a := order.arrangement(m.list.id, m.list.items, items, front)
-	added := false
+	a := order.arrangement(m.list.id, m.list.items, items, front, order.end(m.frag, m.list.id, m.list.items))
+	var added []listItem
 	for _, it := range items {
 		if _, have := m.list.find(it.key); have {
 			if it.first && m.at.field(it.key).find().ours() {
@@ -261,11 +276,12 @@ func (m *listMerger) addOrdered(order *order, items []listItem) {
 		}
 		m.noteNew(it)
 		a.putInOld(it)
-		added = true
+		added = append(added, it)
 	}
 	arranged, now := a.result()
-	if added {
+	if len(added) > 0 {
 		m.list.set(arranged)
+		m.noteBehind(order, m.list.id, added)
 	}
 	order.put(m.frag.Required, now-front)
 }

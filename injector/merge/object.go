@@ -198,14 +198,17 @@ func (l *list) removeAll(keys map[string]bool) {
 	}
 }
 
-// insert puts items in front of the one at index i, and others at the end. The
-// list must have none of their keys.
-func (l *list) insert(i int, front, back []listItem) {
+// insert puts items in front of the one at index i, and others in front of the one at index
+// end, which is not smaller. The list must have none of their keys.
+func (l *list) insert(i int, front []listItem, end int, back []listItem) {
 	items := make([]any, 0, len(l.items)+len(front)+len(back))
 	items = append(items, l.items[:i]...)
-	if len(front) > 0 {
+	if len(front) > 0 || end < len(l.items) {
 		for key, at := range l.index {
-			if at >= i {
+			switch {
+			case at >= end:
+				l.index[key] = at + len(front) + len(back)
+			case at >= i:
 				l.index[key] = at + len(front)
 			}
 		}
@@ -214,11 +217,12 @@ func (l *list) insert(i int, front, back []listItem) {
 		l.index[it.key] = len(items)
 		items = append(items, it.value)
 	}
-	items = append(items, l.items[i:]...)
+	items = append(items, l.items[i:end]...)
 	for _, it := range back {
 		l.index[it.key] = len(items)
 		items = append(items, it.value)
 	}
+	items = append(items, l.items[end:]...)
 	l.owned = true
 	l.attach(items)
 }

@@ -24,6 +24,14 @@ type order struct {
 	// How many items the templates have put in front: those that are required,
 	// and the others behind them.
 	required, others int
+	// behind has the other items of templates that are not required, by key.
+	behind map[string]behind
+}
+
+// behind is an item that a template has put in, and not in front.
+type behind struct {
+	place    int // the template's, among those given
+	anchored bool
 }
 
 // side is a side on which an item stands.
@@ -119,6 +127,34 @@ func (o *order) put(required bool, n int) {
 	} else {
 		o.others += n
 	}
+}
+
+// putBehind notes an item of a template that is not required, and not in front.
+func (o *order) putBehind(place int, it listItem) {
+	if o.behind == nil {
+		o.behind = map[string]behind{}
+	}
+	o.behind[it.key] = behind{place, directive.PositionOf(it.raw).Anchor != ""}
+}
+
+// end is where a template's items go that stand at the end: in front of the templates that
+// come later, which were merged before if they are not required.
+func (o *order) end(f *Fragment, id podschema.Identity, items []any) int {
+	last, start := -1, 0
+	for i, key := range podschema.KeysIn(id, items, o.behind) {
+		b := o.behind[key]
+		if b.place < f.place {
+			continue
+		}
+		if i != last+1 || last < 0 {
+			start = i
+		}
+		if !b.anchored {
+			return start
+		}
+		last = i
+	}
+	return len(items)
 }
 
 // member returns the member of that key, made if need be.
@@ -246,7 +282,7 @@ func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, 
 		}
 		return values, front
 	}
-	a := o.arrangement(id, nil, nil, 0)
+	a := o.arrangement(id, nil, nil, 0, 0)
 	for _, it := range items {
 		a.putInNew(it)
 	}

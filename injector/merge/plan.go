@@ -44,6 +44,9 @@ type Fragment struct {
 	// another one a conflict, also a label, a variable or a mount. Its items with
 	// $position: First stand before those of templates that are not required.
 	Required bool
+
+	// place is where the fragment stands among those given.
+	place int
 }
 
 // Plan is what the templates want of a pod.
@@ -64,12 +67,19 @@ type Plan struct {
 }
 
 // Merge merges the fragments into the base pod: first those of templates that
-// are not required, then those that are, each in the order given. StatusKey is
+// are not required, then those that are, each in the order given. Items at the end of
+// a list stand in the order given, required or not. StatusKey is
 // the full name of the annotation that no fragment may set. The error is a
 // [*ConflictError], a [*ResourcesError], a [*FragmentError], a [*PodError], or that of the context, which
 // has ended.
 func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
 	fragments = slices.Clone(fragments)
+	firstRequired := len(fragments)
+	for i := range fragments {
+		if fragments[i].place = i; fragments[i].Required {
+			firstRequired = min(firstRequired, i)
+		}
+	}
 	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
 	changes := &Change{}
 	if err := checkAll(ctx, fragments, statusKey, changes); err != nil {
@@ -77,6 +87,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 	}
 	m := newMerger(ctx, base, changes)
 	m.fragments = fragments
+	m.firstRequired = firstRequired
 	for i := range fragments {
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
@@ -144,6 +155,8 @@ type merger struct {
 	names     containerNames
 	derived   *derivation
 	fragments []Fragment
+	// firstRequired is the place of the first fragment that is required.
+	firstRequired int
 	// appendings are the places to which fragments append.
 	appendings []appending
 }

@@ -208,3 +208,59 @@ func TestRequiredItemsStandFirst(t *testing.T) {
 		t.Errorf("init containers %s", got)
 	}
 }
+
+// A list has what templates put at its end in the templates' order, required or not.
+func TestItemsStandInTheTemplatesOrderWhetherRequiredOrNot(t *testing.T) {
+	plain := "spec: {containers: [{name: %, image: x}], initContainers: [{name: %-i, image: x}], volumes: [{name: %, emptyDir: {}}]}"
+	tests := map[string]struct {
+		pod, object string
+		// The fragments, in their order. One with a capital letter is required.
+		order string
+		more  map[string]string // by fragment: its object instead
+		want  string            // containers
+	}{
+		"others before and behind":  {order: "a B c D e", want: "app own a b c d e"},
+		"required first":            {order: "A b", want: "app own a b"},
+		"required last":             {order: "a B", want: "app own a b"},
+		"an empty list":             {pod: "spec: {}", order: "A b C d", want: "a b c d"},
+		"first is another question": {order: "a B c", more: map[string]string{"c": "spec: {containers: [{name: c, image: x, $position: First}, {name: c2, image: x}]}"}, want: "c app own a b c2"},
+		"first of required in front": {order: "a B c D", more: map[string]string{
+			"a": "spec: {containers: [{name: a, image: x, $position: First}]}", "D": "spec: {containers: [{name: d, image: x, $position: First}]}",
+		}, want: "d a app own b c"},
+		"beside an anchor": {order: "A b C d", more: map[string]string{"b": "spec: {containers: [{name: b, image: x, $position: {before: d}}]}"}, want: "app own a b c d"},
+		"in front of two that stand together": {order: "A b", more: map[string]string{
+			"b": "spec: {containers: [{name: b, image: x, $position: {before: b2}}, {name: b2, image: x}]}",
+		}, want: "app own a b b2"},
+		"an anchor far from the end": {order: "A b", more: map[string]string{
+			"b": "spec: {containers: [{name: b, image: x, $position: {before: app}}, {name: b2, image: x}]}",
+		}, want: "b app own a b2"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var fragments []Fragment
+			for f := range strings.FieldsSeq(test.order) {
+				name := strings.ToLower(f)
+				object, ok := test.more[f]
+				if !ok {
+					object = strings.ReplaceAll(plain, "%", name)
+				}
+				fragments = append(fragments, Fragment{Template: name, Required: f != name, Object: parse(t, object)})
+			}
+			if test.pod == "" {
+				test.pod = "spec: {containers: [{name: app}, {name: own}]}"
+			}
+			plan, err := Merge(t.Context(), parse(t, test.pod), fragments, statusKey)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			items, _ := objectOf(plan.Pod["spec"])["containers"].([]any)
+			for _, c := range items {
+				names = append(names, objectOf(c)["name"].(string))
+			}
+			if got := strings.Join(names, " "); got != test.want {
+				t.Errorf("containers %s, want %s", got, test.want)
+			}
+		})
+	}
+}

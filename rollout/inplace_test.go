@@ -26,14 +26,14 @@ const statusKey = "pillion.dev/status"
 
 // shipper is a template with one native sidecar, and what else a version of it may want.
 type shipper struct {
-	image, level, appEnv, label, description string
+	image, level, appEnv, label, unread string
 	// volume, job: it has a volume for the app, and an init container that ends.
 	volume, job, secondSidecar bool
 }
 
 func (s shipper) manifest() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: shipper}\nspec:\n  description: %q\n  inject:\n", s.description)
+	fmt.Fprintf(&b, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: shipper}\nspec:\n  variables: [{name: unread, expression: %q}]\n  inject:\n", "'"+s.unread+"'")
 	if s.label != "" {
 		fmt.Fprintf(&b, "    metadata: {labels: {shipped: %s}}\n", s.label)
 	}
@@ -176,7 +176,7 @@ func drawn(t *rapid.T, name string) shipper {
 		return rapid.SampledFrom(values).Draw(t, name+" "+what)
 	}
 	s := shipper{image: of("image", "ship:1", "ship:2", "ship:latest", "ship@sha256:"+strings.Repeat("0", 64)), level: of("level", "", "", "info", "debug"),
-		appEnv: of("env of the app", "", "", "a", "b"), label: of("label", "", "", "c", "d"), description: of("description", "", "e")}
+		appEnv: of("env of the app", "", "", "a", "b"), label: of("label", "", "", "c", "d"), unread: of("unread", "", "e")}
 	s.volume = rapid.Bool().Draw(t, name+" volume")
 	s.job = rapid.IntRange(0, 3).Draw(t, name+" job") == 0
 	s.secondSidecar = rapid.IntRange(0, 2).Draw(t, name+" second sidecar") == 0
@@ -229,7 +229,7 @@ func TestWhatIsChangedInPlaceIsANewPodAndNothingElseChanges(t *testing.T) {
 			after = drawn(t, "after")
 		} else {
 			after.image = rapid.SampledFrom([]string{"ship:1", "ship:2", "ship:3"}).Draw(t, "image after")
-			after.description = rapid.SampledFrom([]string{"", "f"}).Draw(t, "description after")
+			after.unread = rapid.SampledFrom([]string{"", "f"}).Draw(t, "unread after")
 		}
 		author := decodePod(t, rapid.SampledFrom(pods).Draw(t, "pod"))
 		if labels, _ := author["metadata"].(map[string]any)["labels"].(map[string]any); labels["shipped"] != nil {
@@ -243,7 +243,7 @@ func TestWhatIsChangedInPlaceIsANewPodAndNothingElseChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		onlyImage := before
-		onlyImage.image, onlyImage.description = after.image, after.description
+		onlyImage.image, onlyImage.unread = after.image, after.unread
 		samePolicy := before.image == after.image || !strings.HasSuffix(before.image, ":latest") && !strings.HasSuffix(after.image, ":latest")
 		if why != "" {
 			if onlyImage == after && !before.job && samePolicy && !changedSince {

@@ -479,13 +479,17 @@ func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
-	// Only the record differs: no container restarts, and all go at once after the first.
-	onCluster(t, one, shipper{image: "ship:1", level: "info", description: "other words"}, func(t *testing.T, c *cluster) {
-		out, err := c.roll(rollout.InPlaceMode)
-		if err != nil || len(c.writes) != 6 || !strings.Contains(out, "in 2 waves") {
-			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
-		}
-	})
+}
+
+func TestAnotherTemplateWithoutEffectOnThePodsChangesNone(t *testing.T) {
+	for _, mode := range []rollout.Mode{rollout.Evict, rollout.Restart, rollout.InPlaceMode} {
+		onCluster(t, one, shipper{image: "ship:1", level: "info", unread: "other words"}, func(t *testing.T, c *cluster) {
+			out, err := c.roll(mode)
+			if err != nil || len(c.writes) > 0 || !strings.Contains(out, "pods up to date: 6, not: 0") {
+				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
+			}
+		})
+	}
 }
 
 func TestAPodThatChangesInBetweenIsReadAgain(t *testing.T) {

@@ -216,7 +216,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.unused(t, specAt.Field("parameters"))
-	t.hash = hashOf(t.spec, values, t.minding())
+	t.hash = hashOf(t.spec, valuesRead(values, t.names.Values()), t.minding())
 	t.probe(c)
 }
 
@@ -520,8 +520,9 @@ func (t *Template) fitting() fitting { return fitting{allowUnknownFields: t.spec
 // Name returns the template's name.
 func (t *Template) Name() string { return t.name }
 
-// Hash returns 16 hex digits that stand for the spec, its defaults filled in, and
-// the installer's values.
+// Hash returns 16 hex digits that stand for what rendering reads: the spec without
+// descriptions and examples, its defaults filled in, and the installer's values that its
+// expressions name.
 func (t *Template) Hash() string { return t.hash }
 
 // Order returns the template's place among others: lower first.

@@ -273,7 +273,6 @@ func TestTheHashIsOfSpecAndValues(t *testing.T) {
 	others := map[string]string{
 		"another order":  compiled(t, "order: 1\n"+spec).Hash(),
 		"another label":  compiled(t, "inject: {metadata: {labels: {a: v}}}").Hash(),
-		"another values": compiledWith(t, manifestOf(spec), Options{Values: map[string]any{"a": 1}}).Hash(),
 		"nobody may set": compiled(t, "parameters: [{name: p, type: string, setBy: []}]\n"+spec).Hash(),
 		"all may set":    compiled(t, "parameters: [{name: p, type: string}]\n"+spec).Hash(),
 	}

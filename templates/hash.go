@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -27,11 +29,42 @@ func canonical(values map[string]any) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// hashOf hashes the spec and the values. The raw parts of the spec are written
-// anew, so that neither white space nor the order of keys counts. Nor do the operating
-// systems: they change nothing of a pod that has the template.
-func hashOf(spec v1alpha1.SidecarTemplateSpec, values map[string]any, foreign []string) string {
-	spec.OS = nil
+// valuesRead returns the installer's values that expressions read, each with its fields. Where
+// fields end early, the value there counts, unless it is an object.
+func valuesRead(values map[string]any, reads expression.ValueReads) any {
+	if reads.Whole {
+		return values
+	}
+	var all []any
+	sorted := slices.SortedFunc(slices.Values(reads.Fields), slices.Compare)
+	for _, fields := range slices.CompactFunc(sorted, slices.Equal) {
+		found, left := any(values), fields
+		for len(left) > 0 {
+			object, _ := found.(map[string]any)
+			below, ok := object[left[0]]
+			if !ok {
+				break
+			}
+			found, left = below, left[1:]
+		}
+		if _, object := found.(map[string]any); object && len(left) > 0 {
+			all = append(all, []any{fields})
+			continue
+		}
+		all = append(all, []any{fields, len(left), found})
+	}
+	return all
+}
+
+// hashOf hashes what rendering reads of the spec and of the values. The raw parts of the spec
+// are written anew, so that neither white space nor the order of keys counts. Nor do
+// descriptions, examples and operating systems: they change nothing of a pod that has the
+// template.
+func hashOf(spec v1alpha1.SidecarTemplateSpec, values any, foreign []string) string {
+	spec.OS, spec.Description, spec.Parameters = nil, "", slices.Clone(spec.Parameters)
+	for i := range spec.Parameters {
+		spec.Parameters[i].Description, spec.Parameters[i].Example = "", nil
+	}
 	data, err := json.Marshal(spec)
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))

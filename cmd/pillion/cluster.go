@@ -164,7 +164,7 @@ func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, 
 // shows, and the defaults of the rest. Its templates are nil if not even they can be read.
 func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix string) (serverSettings, error) {
 	s := serverSettings{
-		prefix: prefix, excluded: append(slices.Clone(defaultExcluded), where.pillion), inForce: map[string]string{}, approximate: map[string]string{},
+		prefix: prefix, excluded: append(slices.Clone(defaultExcluded), where.pillion), approximate: map[string]string{},
 		compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
 	}
 	all, unread, err := calledForAll(ctx, c.objects, prefix, []string{"pillion"})
@@ -188,8 +188,7 @@ func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix 
 	var differ []string
 	mirrored, hashed := false, true
 	for _, item := range found.Items {
-		isMirror := templates.IsMirror(prefix, item.GetLabels())
-		mirrored = mirrored || isMirror
+		mirrored = mirrored || templates.IsMirror(prefix, item.GetLabels())
 		entry, hash, err := s.compiled(item)
 		if err != nil {
 			return s, err
@@ -197,12 +196,8 @@ func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix 
 		entries = append(entries, entry)
 		hashed = hashed && hash != ""
 		if hash != "" && (entry.Template == nil || entry.Template.Hash() != hash) {
-			s.inForce[entry.Name] = hash
-			// A mirror has the installer's defaults. What else of the values it reads is not known.
-			if !isMirror || readsValues(item) {
-				s.approximate[entry.Name] = hash
-				differ = append(differ, entry.Name)
-			}
+			s.approximate[entry.Name] = hash
+			differ = append(differ, entry.Name)
 		}
 	}
 	if len(differ) > 0 {
@@ -214,12 +209,6 @@ func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix 
 	}
 	s.set, s.whole = templates.NewSet(entries), mirrored && hashed && len(differ) == 0
 	return s, nil
-}
-
-// readsValues reports whether expressions of a SidecarTemplate may read the installer's values.
-func readsValues(item unstructured.Unstructured) bool {
-	data, err := json.Marshal(item.Object["spec"])
-	return err != nil || strings.Contains(string(data), "values")
 }
 
 // compiled compiles a SidecarTemplate of the cluster. Hash is the one that its status says is

@@ -268,38 +268,26 @@ func (s *session) compared(ctx context.Context, ns liveNamespace, pod map[string
 		rec, _ := record.Parse(pod, s.prefix+"/status")
 		return nil, rec.Base(pod), nil
 	}
-	settings := s.cluster.settings
+	approximate := s.cluster.settings.approximate
 	found.Places = slices.DeleteFunc(found.Places, func(p standing.Place) bool {
-		return slices.ContainsFunc(p.Templates, func(name string) bool { return settings.approximate[name] != "" })
+		return slices.ContainsFunc(p.Templates, func(name string) bool { return approximate[name] != "" })
 	})
-	for i, t := range found.Templates {
-		t = settings.inForceNow(t)
-		differs := slices.ContainsFunc(found.Places, func(p standing.Place) bool { return slices.Contains(p.Templates, t.Name) })
-		if t.State == standing.Current && differs {
-			t.State = standing.Outdated // with other parameters
+	for i := range found.Templates {
+		t := &found.Templates[i]
+		hash := approximate[t.Name]
+		if hash == "" || t.Gets == "" {
+			continue
 		}
-		found.Templates[i] = t
+		t.Gets = hash
+		switch t.Has {
+		case "":
+		case hash:
+			t.State = standing.Current
+		default:
+			t.State = explain.StateUnknown
+		}
 	}
 	return &found, found.Base, nil
-}
-
-// inForceNow puts right what was compared with a template that was compiled without the
-// server's settings.
-func (s serverSettings) inForceNow(t standing.Template) standing.Template {
-	hash, differs := s.inForce[t.Name]
-	if !differs || t.Gets == "" {
-		return t
-	}
-	t.Gets = hash
-	switch t.Has {
-	case "":
-		t.State = standing.Missing
-	case hash:
-		t.State = standing.Current
-	default:
-		t.State = standing.Outdated
-	}
-	return t
 }
 
 // explainWorkload explains the pod that a workload creates, and how its pods stand.

@@ -273,7 +273,9 @@ spec:
 	}
 	// A template of the cluster, and a mirror of the same name: that has the installer's defaults.
 	mirrored := func(hash string) string {
-		return strings.Replace(strings.Replace(shown(hash), "{name: side}\nstatus", `{name: side, labels: {pillion.dev/mirror: "true"}}`+"\nstatus", 1), "default: high}\n  - {name: size, type: quantity, default: 1Mi, maximum: 1Gi}\n  inject: {spec: {init", "default: low}\n  - {name: size, type: quantity, default: 1Mi, maximum: 1Gi}\n  inject: {spec: {init", 1)
+		_, own, _ := strings.Cut(shown(hash), liveCluster)
+		return liveCluster + strings.NewReplacer("{name: side}\nstatus", `{name: side, labels: {pillion.dev/mirror: "true"}}`+"\nstatus", "default: high", "default: low",
+			"inject: {spec: {", `inject: {metadata: {labels: {team: sidecars}}, spec: {containers: [{$each: App, env: [{name: SIDE, value: "on"}]}], `).Replace(own)
 	}
 	admin := openFake(t, liveCluster, nil)
 	older := openFake(t, strings.ReplaceAll(liveCluster, "side:2", "side:1"), nil)
@@ -303,7 +305,7 @@ spec:
 		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt means nothing"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: teamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values, which change side, cannot be read", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "Who may grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
+			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "Who may grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
 		}},
 		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: teamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
 		"a team that may read mirrors":             {manifests: mirrored(side.Template.Hash()), forbidden: teamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash(), "level low (Default)"}},

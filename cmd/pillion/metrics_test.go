@@ -238,7 +238,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's",
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
 		"pod_namespace":                                "one of the 20 namespaces with the most such pods, or `(others)`",
-		"hash":                                         "of the template's manifest and the installer's values",
+		"hash":                                         "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
 		"version":                                      "of Pillion",
 		"goversion":                                    "of Go",
 		"annotation_prefix":                            "`annotationPrefix` of the values",

@@ -40,10 +40,8 @@ type serverSettings struct {
 	set *templates.Set
 	// scope is why all could not be read, nil if it was.
 	scope error
-	// inForce has the hashes of templates that another hash is in force of than set has: they
-	// were compiled without the server's settings, which could not be read.
-	inForce map[string]string
-	// approximate are those of inForce that render otherwise than the server's.
+	// approximate has the hashes of templates that another hash is in force of than set has:
+	// they were compiled without the server's settings, which could not be read.
 	approximate map[string]string
 	// whole: the templates are all that are in force, as they are in force.
 	whole bool

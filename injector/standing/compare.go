@@ -103,26 +103,33 @@ func counts(pod, metadata, annotations map[string]any) bool {
 	return !mirrors && metadata["deletionTimestamp"] == nil && phase != "Succeeded" && phase != "Failed"
 }
 
-// explain makes those current templates outdated whose parameters changed: what they write
-// differs in a place, and no other template explains it.
+// explain makes outdated what a new pod has otherwise: for each place that differs the templates
+// of which the pod has another version, or all where no other template explains the place.
 func (s *Standing) explain() {
-	changed := func(name string) bool {
-		state := s.Template(name).State
-		return state != Current && state != NotAsked
-	}
-	other := slices.ContainsFunc(s.Templates, func(t Template) bool { return changed(t.Name) })
-	var with []string
+	outdated := map[string]bool{}
 	for _, p := range s.Places {
-		if len(p.Templates) == 0 && other || slices.ContainsFunc(p.Templates, changed) {
-			continue
+		var changed, same []string
+		explained := false
+		for _, t := range s.Templates {
+			switch {
+			case len(p.Templates) > 0 && !slices.Contains(p.Templates, t.Name), t.State == NotAsked:
+			case t.State != Current:
+				explained = true
+			case t.Has != t.Gets:
+				changed = append(changed, t.Name)
+			default:
+				same = append(same, t.Name)
+			}
 		}
-		with = append(with, p.Templates...)
-		if len(p.Templates) == 0 {
-			with = append(with, Named(s.Templates, Current)...)
+		if len(changed) == 0 && !explained {
+			changed = same
+		}
+		for _, name := range changed {
+			outdated[name] = true
 		}
 	}
 	for i, t := range s.Templates {
-		if t.State == Current && slices.Contains(with, t.Name) {
+		if outdated[t.Name] {
 			s.Templates[i].State = Outdated
 		}
 	}

@@ -18,8 +18,8 @@ type State string
 const (
 	// Current: the pod has the template as it would get it now.
 	Current State = "injected"
-	// Outdated: the pod has the template, and would get another version of it now, or the
-	// same version with other parameters.
+	// Outdated: the pod has the template, and a new pod would differ in a place where the
+	// template writes. Another hash alone makes none.
 	Outdated State = "outdated"
 	// Missing: the pod does not have the template, and would get it now.
 	Missing State = "missing"
@@ -45,7 +45,7 @@ type Template struct {
 }
 
 // Templates compares a record with the outcome for a pod that is created now, template by
-// template: those of the outcome first. It compares hashes, and no parameters.
+// template: those of the outcome first. It finds none outdated: that takes both pods.
 func Templates(rec record.Record, out injector.Outcome, set *templates.Set) []Template {
 	var all []Template
 	seen := map[string]bool{}
@@ -88,8 +88,6 @@ func (t Template) state(out injector.Outcome) State {
 		return Dropped
 	case t.Has == "":
 		return Missing
-	case t.Has != t.Gets:
-		return Outdated
 	}
 	return Current
 }
@@ -125,8 +123,7 @@ type Standing struct {
 	Called bool
 	// Templates are those that the pod has, or that something concerns.
 	Templates []Template
-	// Places are those that Pillion wrote, or would write now, with different values. A
-	// pod can be outdated without any: then a new pod is the same, but for its record.
+	// Places are those that Pillion wrote, or would write now, with different values.
 	Places []Place
 	// Code is the reason code of a new pod, Message says why it would be refused.
 	Code    reason.Code

@@ -24,8 +24,9 @@ const (
 	maybeInstaller = "Default, unless the installer sets another"
 )
 
-// StateUnknown is the state of a template of which it is not known whether a new pod gets it.
-const StateUnknown standing.State = "unknown"
+// StateUnknown is the state of a template of which it is not known whether a new pod gets it, or
+// gets it otherwise.
+const StateUnknown standing.State = "perhaps outdated"
 
 // Input is one pod, and what became of it.
 type Input struct {
@@ -181,7 +182,7 @@ func Behind(s *standing.Standing) string {
 		return ""
 	}
 	var parts []string
-	for _, state := range []standing.State{standing.Outdated, standing.Missing} {
+	for _, state := range []standing.State{standing.Outdated, StateUnknown, standing.Missing} {
 		if names := standing.Named(s.Templates, state); len(names) > 0 {
 			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
 		}

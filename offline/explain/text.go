@@ -131,15 +131,21 @@ func (s Standing) row() row {
 	switch s.State {
 	case standing.Current:
 		r.text, r.colour = "injected already, version "+s.Has, green
+		if s.Has != s.Gets {
+			r.text += fmt.Sprintf("; version %s, which is in force, changes nothing in this pod", s.Gets)
+		}
 	case standing.Outdated:
 		r.text, r.colour = fmt.Sprintf("outdated: the pod has version %s, a new one gets %s", s.Has, s.Gets), yellow
 		if s.Has == s.Gets {
-			r.text = fmt.Sprintf("outdated: version %s with other parameters, or changed since", s.Has)
+			r.text = fmt.Sprintf("outdated: version %s with other parameters", s.Has)
 		}
 	case standing.Missing:
 		r.text, r.colour = "missing: a new pod gets version "+s.Gets, yellow
 	case StateUnknown:
 		r.text = "the pod has version " + s.Has
+		if s.Gets != "" {
+			r.text = fmt.Sprintf("perhaps outdated: the pod has version %s, a new one gets %s; what differs cannot be told with your rights", s.Has, s.Gets)
+		}
 	case standing.Dropped:
 		r.text = fmt.Sprintf("the pod has version %s, and a new one does not get it (%s)", s.Has, s.Code)
 	default:

@@ -260,6 +260,7 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 	}
 	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())
 	e.names.namespace.note(compiled.ast.Expr())
+	e.names.reads.note(compiled.ast.Expr())
 	compiled.typed = compiled.typ
 	if e.typed != nil {
 		compiled.typed = e.checkAgainstPod(source, at)

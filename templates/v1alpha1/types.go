@@ -321,8 +321,8 @@ type SidecarTemplateStatus struct {
 	// Source is where the spec comes from: cluster, or, of a mirror that Pillion makes and
 	// that is read-only, library or values.
 	Source string `json:"source,omitempty"`
-	// Hash is of the spec and the installer's values, 16 hex digits: what pods
-	// carry and replicas report.
+	// Hash is of what rendering reads of the spec and the installer's values, 16 hex digits:
+	// what pods carry and replicas report.
 	Hash string `json:"hash,omitempty"`
 	// Namespaces is in how many namespaces the template is in force: they name it, ask for
 	// it by "true", or its match selects them. It follows within some seconds.

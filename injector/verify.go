@@ -34,6 +34,13 @@ func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 	return out, nil
 }
 
+// Injected returns the hash of each template that the pod's record says it was injected with. A
+// record can be forged.
+func (p *Pipeline) Injected(pod map[string]any) map[string]string {
+	rec, _ := record.ParseMetadata(pod, p.statusKey) // a record that cannot be read counts as none
+	return rec.Templates
+}
+
 // wrong says in which ways a pod is not what the required templates make of it.
 func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 	if r.Operation != "CREATE" {

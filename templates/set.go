@@ -149,6 +149,24 @@ func (s *Set) Get(name string) (Entry, bool) {
 	return s.entries[i], true
 }
 
+// Has reports whether the set has each template in the version of the hash.
+func (s *Set) Has(hashes map[string]string) bool {
+	for name, hash := range hashes {
+		if e, _ := s.Get(name); e.Template == nil || e.Template.Hash() != hash {
+			return false
+		}
+	}
+	return true
+}
+
+// SameRequired reports whether the required templates of two sets are the same. Ones without a
+// good version are not.
+func (s *Set) SameRequired(other *Set) bool {
+	return slices.EqualFunc(s.required, other.required, func(a, b int) bool {
+		return s.entries[a].Template != nil && s.entries[a].Template == other.entries[b].Template
+	})
+}
+
 // All returns the entries by order, then name; those without a template come
 // last, by name. The caller may change the slice.
 func (s *Set) All() []Entry { return slices.Clone(s.entries) }

@@ -10,5 +10,7 @@
 // API server every few seconds by requests whose cost does not grow with the number of
 // objects. What proves it wrong also has it read anew.
 //
+// [Replaced] remembers for a few seconds what is in force no longer.
+//
 // It may import client-go's tools, but no clients, and no other package of this module.
 package follow

@@ -216,7 +216,10 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	middleware := webhook.NewMiddleware(reviews)
 	settings.Kubernetes = kubernetes.Version
-	pods := webhook.Pods{Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot}
+	pods := webhook.Pods{
+		Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
+		TemplatesBefore: set.Before, NamespaceBefore: ns.Before,
+	}
 	var server *webhook.Server
 	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
 	if err != nil {

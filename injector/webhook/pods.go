@@ -28,6 +28,10 @@ type Pods struct {
 	Namespaces Namespaces
 	// Templates returns the set in force.
 	Templates func() *templates.Set
+	// TemplatesBefore returns the sets that were in force a moment ago, and NamespaceBefore a
+	// namespace as it was then, the last version first. Verification of new pods needs them.
+	TemplatesBefore func() []*templates.Set
+	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
 }
 
 // request returns the pipeline's request for a review of a pod that came through an entry,

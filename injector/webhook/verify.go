@@ -1,15 +1,45 @@
 package webhook
 
-import "context"
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// What a pod that is refused may take to be judged again. Whoever may create pods can have pods
+// refused, and say in their records what they like.
+const (
+	// mostBefore bounds the versions of before that a pod is compared with: so many of the
+	// templates, and so many of the namespace with each.
+	mostBefore = 3
+	// mostBehind is how many pods this replica tries at once to catch up for, and
+	// behindPerSecond how many in each second after that. Others are refused as they are.
+	mostBehind, behindPerSecond = 20, 10
+	// catchUp bounds the wait for templates. A change of them is in force on every replica
+	// within a second.
+	catchUp = time.Second
+	// catchUpPause is how often is looked whether they came.
+	catchUpPause = 20 * time.Millisecond
+)
 
 type verify struct {
 	pods    Pods
 	through Entry
+	behind  *rate.Limiter
 }
 
 // NewVerify returns the webhook that sees the pods of an entry when every mutating webhook is
 // done, and refuses pods that are not what the required templates make of them.
-func NewVerify(p Pods, through Entry) Webhook { return verify{p, through} }
+func NewVerify(p Pods, through Entry) Webhook {
+	return verify{p, through, rate.NewLimiter(behindPerSecond, mostBehind)}
+}
 
 func (verify) Name() string { return "verify" }
 
@@ -34,6 +64,9 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		}
 	}
 	out, err := v.pods.Pipeline.Verify(ctx, request)
+	if err == nil && !out.Allowed && r.Operation == "CREATE" {
+		out, err = v.again(ctx, request, out)
+	}
 	if err != nil {
 		return Response{}, err
 	}
@@ -43,4 +76,86 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		return response, nil
 	}
 	return Allowed(), nil
+}
+
+// again judges a new pod that is refused once more. Between its mutation and now a template or the
+// namespace may have changed, or another replica that is ahead of this one, or behind it, has
+// injected. So the pod passes if it is as what was in force a moment ago makes it. Its record says
+// which templates those were. It can be forged, and so it only chooses among versions that this
+// replica had in force, or has it wait for a newer one.
+func (v verify) again(ctx context.Context, request injector.Request, refused injector.Outcome) (injector.Outcome, error) {
+	hashes := v.pods.Pipeline.Injected(request.Pod)
+	if out, err := v.asBefore(ctx, request, hashes); err != nil || out.Allowed {
+		return out, err
+	}
+	if !v.behind.Allow() {
+		return refused, nil
+	}
+	newer := v.caughtUp(ctx, request, hashes)
+	if newer.Templates == request.Templates && maps.Equal(newer.Namespace.Labels, request.Namespace.Labels) && maps.Equal(newer.Namespace.Annotations, request.Namespace.Annotations) {
+		return refused, nil
+	}
+	out, err := v.pods.Pipeline.Verify(ctx, newer)
+	if err != nil || out.Allowed {
+		return out, err
+	}
+	if before, err := v.asBefore(ctx, newer, hashes); err != nil || before.Allowed {
+		return before, err
+	}
+	return out, nil
+}
+
+// asBefore judges a pod by what was in force a moment ago: sets that have the templates of the
+// hashes, and the versions of the namespace.
+func (v verify) asBefore(ctx context.Context, request injector.Request, hashes map[string]string) (injector.Outcome, error) {
+	name, sets := request.Namespace.Name, []*templates.Set{request.Templates}
+	for _, set := range v.pods.TemplatesBefore() {
+		if len(sets) <= mostBefore && set.Has(hashes) && !slices.ContainsFunc(sets, set.SameRequired) {
+			sets = append(sets, set)
+		}
+	}
+	for i, set := range sets {
+		now := request.Namespace
+		if i > 0 { // which may read other keys
+			var err error
+			if now, err = v.pods.Namespaces.Get(ctx, name, set.NamespaceReads(), v.through.Selects); err != nil {
+				continue
+			}
+		}
+		before := v.pods.NamespaceBefore(name, set.NamespaceReads())
+		for j, ns := range append([]templates.Namespace{now}, before[:min(len(before), mostBefore)]...) {
+			if i == 0 && j == 0 {
+				continue // that has refused the pod
+			}
+			request.Templates, request.Namespace = set, ns
+			if out, err := v.pods.Pipeline.Verify(ctx, request); err != nil || out.Allowed {
+				return out, err
+			}
+		}
+	}
+	return injector.Outcome{}, nil
+}
+
+// caughtUp returns the request with the namespace as the API server has it, once this replica has
+// the templates of the hashes. It waits for them no longer than catchUp, and half of the time that
+// is left for the review.
+func (v verify) caughtUp(ctx context.Context, request injector.Request, hashes map[string]string) injector.Request {
+	left := catchUp
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline)/2)
+	}
+	wait, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	had := func(set *templates.Set) bool { return set.Has(hashes) }
+	for {
+		request.Templates = v.pods.Templates()
+		if had(request.Templates) || slices.ContainsFunc(v.pods.TemplatesBefore(), had) || !waiting.For(wait, catchUpPause) {
+			break
+		}
+	}
+	ns, err := v.pods.Namespaces.Get(ctx, request.Namespace.Name, request.Templates.NamespaceReads(), func(templates.Namespace) bool { return false })
+	if err == nil {
+		request.Namespace = ns
+	}
+	return request
 }

@@ -410,13 +410,7 @@ func (r checkReader) namespaces(ctx context.Context, prefix string) ([]kept.Name
 		for i := range page.Items {
 			ns := &page.Items[i]
 			if ns.DeletionTimestamp == nil {
-				found := kept.Namespace{Namespace: templates.Namespace{Name: ns.Name, Labels: ns.Labels, Annotations: ns.Annotations}, ByHand: kept.ByHand(ns, keys)}
-				for _, key := range keys {
-					if _, forged := kept.InPillionsName(ns, key); forged {
-						found.Forged = append(found.Forged, key)
-					}
-				}
-				all = append(all, found)
+				all = append(all, kept.Owned(ns, keys))
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {

@@ -70,6 +70,18 @@ func ByHand(ns metav1.Object, keys []string) []string {
 	return found
 }
 
+// Owned returns a namespace with its labels and with the keys of those that are not Pillion's own,
+// because somebody set them by hand, or wrote them under Pillion's name.
+func Owned(ns metav1.Object, keys []string) Namespace {
+	owned := Namespace{Namespace: templates.Namespace{Name: ns.GetName(), Labels: ns.GetLabels(), Annotations: ns.GetAnnotations()}, ByHand: ByHand(ns, keys)}
+	for _, key := range keys {
+		if _, forged := InPillionsName(ns, key); forged {
+			owned.Forged = append(owned.Forged, key)
+		}
+	}
+	return owned
+}
+
 // ownsLabel reports whether a label is among the fields. Fields that cannot be read have it: in
 // doubt a label was set by hand.
 func ownsLabel(fields *metav1.FieldsV1, label string) bool {

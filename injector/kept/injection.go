@@ -41,8 +41,14 @@ func Injection(prefix string, enforcement func() Enforcement) Label {
 			}
 		},
 		// A write of somebody else's puts on enabled, and no more: who may write a namespace may
-		// not therefore enforce anything. What is there is Pillion's, or a hand's that knows.
-		InWrite: func(has, _ string) string { return cmp.Or(has, templates.InjectionEnabled) },
+		// not therefore enforce anything. But where it takes off what Pillion enforced, that is put
+		// back: with enabled, pods would be created without their sidecars while Pillion is away.
+		InWrite: func(has, was, _ string) string {
+			if has == "" && was == templates.InjectionEnforced && !enforcement().TakeBack {
+				return was
+			}
+			return cmp.Or(has, templates.InjectionEnabled)
+		},
 	}
 }
 

@@ -21,7 +21,7 @@ type Namespace struct {
 	// them. Nil: there is no other label.
 	Keys *templates.NamespaceReads
 	// Forged has the keys of labels that somebody wrote under Pillion's name, as
-	// [InPillionsName] finds them. Only `pillion check` fills it in.
+	// [InPillionsName] finds them. What the keeper looks at has none.
 	Forged []string
 }
 
@@ -37,8 +37,9 @@ type Label struct {
 	Wanted func(*templates.Set) func(Namespace) string
 	// InWrite returns the value that the label gets in a write of somebody else's, where the
 	// write leaves it at has ("" is absent) and the namespace is to have the value wanted,
-	// which is not "". It returns has where nothing is to change.
-	InWrite func(has, wanted string) string
+	// which is not "". Was is the value of Pillion's that the write takes off, "" for none. It
+	// returns has where nothing is to change.
+	InWrite func(has, was, wanted string) string
 }
 
 // Labels are the labels that Pillion keeps. Make them with [New].
@@ -127,16 +128,21 @@ func (l Labels) Applied(ns Namespace, changes []Change) (labels map[string]strin
 	return labels, force
 }
 
-// InWrite returns the labels that have to change in a write of a namespace. A label is put on
-// where it is wanted, and never taken off: another replica may know of a template that this
-// one has not seen yet. That is left to the keeper, which waits.
-func (j Judgement) InWrite(ns Namespace) []Change {
+// InWrite returns the labels that have to change in a write of a namespace, which was another
+// one before; nothing, if the write creates it. A label is put on where it is wanted, and never
+// taken off: another replica may know of a template that this one has not seen yet. That is left
+// to the keeper, which waits.
+func (j Judgement) InWrite(ns, before Namespace) []Change {
 	return j.changes(ns, func(label judged, has string, _ bool) (string, bool) {
 		want := label.wanted(ns)
 		if want == "" {
 			return "", false
 		}
-		value := label.InWrite(has, want)
+		was := ""
+		if has == "" && !slices.Contains(before.ByHand, label.Key) && !slices.Contains(before.Forged, label.Key) {
+			was = before.Labels[label.Key]
+		}
+		value := label.InWrite(has, was, want)
 		return value, value != has
 	})
 }

@@ -103,7 +103,7 @@ func TestAWritePutsTheLabelOnAndTakesItNeverOff(t *testing.T) {
 		"selected and labelled":      {namespace("shop", "team=payments", "a=b", key+"=true"), ""},
 		"an excluded one":            {namespace("kube-system", "team=payments"), ""},
 	} {
-		if got := said(payments.InWrite(c.ns)); got != c.want {
+		if got := said(payments.InWrite(c.ns, Namespace{})); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
@@ -195,8 +195,8 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 		if left := judgement.Differences(apply(ns, judgement.Differences(ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
 		}
-		after := apply(ns, judgement.InWrite(ns))
-		if again := judgement.InWrite(after); len(again) != 0 {
+		after := apply(ns, judgement.InWrite(ns, Namespace{}))
+		if again := judgement.InWrite(after, ns); len(again) != 0 {
 			t.Fatalf("a write that was corrected is corrected again: %v", again)
 		}
 		for _, c := range judgement.Differences(after) {
@@ -297,8 +297,48 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		if wanted := judgement.labels[0].wanted(c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
 			wantInWrite = "enabled"
 		}
-		if got := said(judgement.InWrite(c.ns)); got != wantInWrite {
+		if got := said(judgement.InWrite(c.ns, Namespace{})); got != wantInWrite {
 			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
+		}
+	}
+}
+
+// In enabled namespaces pods are created without their sidecars while Pillion is away. So a write
+// that drops what Pillion enforced does not open a namespace.
+func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
+	set := mixed(t)
+	asks := func(labels ...string) Namespace {
+		n := namespace("shop", labels...)
+		n.Annotations = map[string]string{"pillion.dev/inject": "logs"}
+		return n
+	}
+	forged := func(ns Namespace) Namespace {
+		ns.Forged = []string{injection}
+		return ns
+	}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	proven, unproven, takeBack := Enforcement{Enforce: true}, Enforcement{}, Enforcement{TakeBack: true}
+	for why, c := range map[string]struct {
+		ns, before Namespace
+		when       Enforcement
+		want       string
+	}{
+		"enforced by Pillion":                           {asks(), asks(enforced), proven, "enforced"},
+		"enforced by Pillion, with an empty value now":  {asks(injection + "="), asks(enforced), proven, "enforced"},
+		"enforced by Pillion, which proves nothing now": {asks(), asks(enforced), unproven, "enforced"},
+		"enforced by Pillion, which takes it back":      {asks(), asks(enforced), takeBack, "enabled"},
+		"enforced, and asks no more":                    {namespace("shop"), asks(enforced), proven, ""},
+		"enforced by hand":                              {asks(), byHand(asks(enforced), injection), proven, "enabled"},
+		"enforced in Pillion's name":                    {asks(), forged(asks(enforced)), proven, "enabled"},
+		"enforced, and enabled in this write":           {asks(enabled), asks(enforced), proven, ""},
+		"enforced, and disabled in this write":          {asks(disabled), asks(enforced), proven, ""},
+		"enabled":                                       {asks(), asks(enabled), proven, "enabled"},
+		"disabled":                                      {asks(), asks(disabled), proven, "enabled"},
+		"not there before":                              {asks(), Namespace{}, proven, "enabled"},
+	} {
+		judgement := New(nil, Injection("", func() Enforcement { return c.when })).By(set)
+		if got := said(judgement.InWrite(c.ns, c.before)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
 }

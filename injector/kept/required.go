@@ -16,6 +16,6 @@ func Required(prefix string) Label {
 				return ""
 			}
 		},
-		InWrite: func(_, wanted string) string { return wanted },
+		InWrite: func(_, _, wanted string) string { return wanted },
 	}
 }

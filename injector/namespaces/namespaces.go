@@ -100,17 +100,22 @@ func (i *Informer) State() follow.State { return i.cache.State() }
 // read brings counts in any case: it began after the caller asked.
 //
 // The error is NotFound if the namespace does not exist, and TooManyRequests if too many
-// namespaces are being read.
+// namespaces are being read. Beside any other error than NotFound is what the cache holds, if
+// that is what these templates need and nothing proves the cache wrong.
 func (i *Informer) Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	var held templates.Namespace
 	known, ok := i.cached(name)
 	if ok && known.part.serves(reads) && i.cache.Wrong() == nil {
-		if ns := known.namespace(); agrees(ns) {
-			return ns, nil
+		if held = known.namespace(); agrees(held) {
+			return held, nil
 		}
 	}
 	ns, err := i.live.get(ctx, name, ok && known.part != nil, agrees)
 	if err != nil {
-		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
+		if apierrors.IsNotFound(err) {
+			held = templates.Namespace{}
+		}
+		return held, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
 	if reads != nil && !reads.Whole() && sizeOf(ns.Labels)+sizeOf(ns.Annotations) > mostKept {
 		// A review keeps the namespace until it is answered.

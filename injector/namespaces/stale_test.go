@@ -122,8 +122,8 @@ func TestWhereNothingCanBeReadTheCacheAnswersThoseWhoKnowNoBetter(t *testing.T) 
 	s.Put("shop", injection("enabled"), nil)
 	i := following(t, s)
 	s.Leave()
-	if _, err := i.Get(t.Context(), "shop", noReads, enforced); err == nil || apierrors.IsNotFound(err) {
-		t.Errorf("for a caller who knows better: %v, want an error", err)
+	if held, err := i.Get(t.Context(), "shop", noReads, enforced); err == nil || apierrors.IsNotFound(err) || held.Labels["pillion.dev/injection"] != "enabled" {
+		t.Errorf("for a caller who knows better: %+v, %v, want what the cache holds beside an error", held, err)
 	}
 	waitFor(t, "the state says so", func() bool { return i.State().Unreadable != nil })
 	if ns, err := i.Get(t.Context(), "shop", noReads, always); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {

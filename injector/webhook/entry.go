@@ -15,20 +15,31 @@ type Entry struct {
 	Name string
 	// selects reports whether the entry selects a namespace with these labels.
 	selects func(labels map[string]string) bool
+	// settles reports whether a cached namespace with these labels will do where it cannot be
+	// read live, although the entry does not select it. Nil: none will.
+	settles func(labels map[string]string) bool
 }
 
 // Selects reports whether the entry selects a namespace.
 func (e Entry) Selects(ns templates.Namespace) bool { return e.selects(ns.Labels) }
 
+// SettlesFor reports whether a cached namespace will do that the entry does not select, where it
+// cannot be read live. It does for a namespace that the cache has as enforced, at an entry for
+// namespaces that are not: without an answer API servers would create the pod as it is.
+func (e Entry) SettlesFor(ns templates.Namespace) bool {
+	return e.settles != nil && e.settles(ns.Labels)
+}
+
 // MutatingEntries returns the entries that have pods injected. all is for a registration in
 // which the pods of every namespace pass, but of those that are disabled.
 func MutatingEntries(prefix string, all bool) []Entry {
-	enforced := Entry{Name: "enforced", selects: injectionIn(prefix, templates.InjectionEnforced)}
+	isEnforced := injectionIn(prefix, templates.InjectionEnforced)
+	enforced := Entry{Name: "enforced", selects: isEnforced}
 	if all {
 		return []Entry{openEntry(prefix), enforced}
 	}
 	return []Entry{
-		{Name: "requested", selects: injectionIn(prefix, templates.InjectionEnabled)},
+		{Name: "requested", selects: injectionIn(prefix, templates.InjectionEnabled), settles: isEnforced},
 		{Name: "pods", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
 		enforced,
 	}
@@ -42,7 +53,7 @@ func VerifyingEntries(prefix string) []Entry {
 		return func(labels map[string]string) bool { return labels[required] == "true" && selects(labels) }
 	}
 	return []Entry{
-		{Name: "requested", selects: and(openEntry(prefix).selects)},
+		{Name: "requested", selects: and(openEntry(prefix).selects), settles: and(openEntry(prefix).settles)},
 		{Name: "enforced", selects: and(injectionIn(prefix, templates.InjectionEnforced))},
 	}
 }
@@ -61,7 +72,7 @@ func PreviewEntries(prefix string, all bool) []Entry {
 
 // openEntry is the entry for whatever is neither enforced nor disabled.
 func openEntry(prefix string) Entry {
-	return Entry{Name: "requested", selects: not(injectionIn(prefix, templates.InjectionEnforced, templates.InjectionDisabled))}
+	return Entry{Name: "requested", selects: not(injectionIn(prefix, templates.InjectionEnforced, templates.InjectionDisabled)), settles: injectionIn(prefix, templates.InjectionEnforced)}
 }
 
 func injectionIn(prefix string, values ...string) func(map[string]string) bool {

@@ -73,7 +73,10 @@ func (s *stale) Get(_ context.Context, _ string, _ *templates.NamespaceReads, ag
 		return s.cached, nil
 	}
 	s.reads++
-	return s.live, s.err
+	if s.err != nil {
+		return s.cached, s.err
+	}
+	return s.live, nil
 }
 
 func TestAReviewThatProvesTheCachedNamespaceStaleIsAnsweredByALiveRead(t *testing.T) {
@@ -154,6 +157,31 @@ func TestAReviewThatProvesTheCacheStaleIsNotAnsweredFromIt(t *testing.T) {
 	}
 }
 
+// Of a namespace that the cache has as enforced no pod is created without its sidecar because the
+// API server has it as enabled, and this replica cannot read which is true.
+func TestWhereNothingCanBeReadAnEnforcedNamespaceIsNotOpened(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		for _, through := range MutatingEntries("", all) {
+			for value, want := range map[string]int{"enforced": http.StatusOK, "disabled": http.StatusServiceUnavailable, "other": http.StatusServiceUnavailable} {
+				cached := shopWith("injection=" + value)
+				if through.Selects(cached) {
+					continue
+				}
+				if through.Name != "requested" {
+					want = http.StatusServiceUnavailable
+				}
+				f := newFixture(t, func(p *parts) { p.Namespaces = &stale{cached: cached, err: errors.New("connection refused")} })
+				w := postTo(t, f.Handler(NewMutate(f.Pods, through)), reviewOf(v1Version, "", false))
+				if w.Code != want {
+					t.Errorf("%s, cached %s: HTTP %d, want %d", through.Name, value, w.Code, want)
+				} else if w.Code == http.StatusOK && decodeAnswer(t, w).Response.Patch == nil {
+					t.Errorf("%s, cached %s: not injected", through.Name, value)
+				}
+			}
+		}
+	}
+}
+
 func TestAFinalPodIsVerifiedInTheNamespaceThatItsEntryProves(t *testing.T) {
 	for _, through := range VerifyingEntries("") {
 		labels := []string{"required=true"}
@@ -170,6 +198,12 @@ func TestAFinalPodIsVerifiedInTheNamespaceThatItsEntryProves(t *testing.T) {
 		f.Namespaces = &stale{cached: shopWith(), err: errors.New("connection refused")}
 		if w := postTo(t, f.Handler(NewVerify(f.Pods, through)), reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable {
 			t.Errorf("%s: nothing can be read: HTTP %d", through.Name, w.Code)
+		}
+		enforced := shopWith("required=true", "injection=enforced")
+		enforced.Labels["team"] = "shop"
+		f.Namespaces = &stale{cached: enforced, err: errors.New("connection refused")}
+		if r := decodeAnswer(t, postTo(t, f.Handler(NewVerify(f.Pods, through)), reviewOf(v1Version, "", false))).Response; r.Allowed {
+			t.Errorf("%s: nothing can be read, and the pod passes that lacks what is required in the cached namespace", through.Name)
 		}
 	}
 }

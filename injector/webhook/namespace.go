@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/patch"
@@ -37,7 +38,13 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if err := r.memory.hold(ctx, "", object.labels, object.annotations); err != nil {
+	var before namespaceObject
+	if r.Operation == "UPDATE" {
+		if before, err = readNamespace(r.OldObject); err != nil {
+			return Response{}, err
+		}
+	}
+	if err := r.memory.hold(ctx, "", object.labels, object.annotations, before.labels, before.managers); err != nil {
 		// The write passes as it is, and the keeper corrects it: nobody waits or is refused
 		// for a label of Pillion's.
 		return Allowed(), nil
@@ -51,7 +58,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 		// then: what the request says is no name of any namespace.
 		delete(ns.Labels, corev1.LabelMetadataName)
 	}
-	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns})
+	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns}, n.owned(before))
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
@@ -62,8 +69,19 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	return Labelled(operations), nil
 }
 
+// owned returns the namespace before an update, with which of its labels are Pillion's own. Where
+// that cannot be read, it has no label.
+func (n namespace) owned(before namespaceObject) kept.Namespace {
+	ns, err := before.namespace("")
+	was := metav1.ObjectMeta{Labels: ns.Labels}
+	if err != nil || !isAbsent(before.managers) && kjson.UnmarshalCaseSensitivePreserveInts(before.managers, &was.ManagedFields) != nil {
+		return kept.Namespace{}
+	}
+	return kept.Owned(&was, n.labels.Keys())
+}
+
 // namespaceObject has the parts of a Namespace that its labels are decided by, not decoded.
-type namespaceObject struct{ labels, annotations part }
+type namespaceObject struct{ labels, annotations, managers part }
 
 // readNamespace reads an object of a review. The error is a [MalformedError].
 func readNamespace(raw []byte) (namespaceObject, error) {
@@ -84,6 +102,8 @@ func readNamespace(raw []byte) (namespaceObject, error) {
 					return s.part(&object.labels)
 				case "annotations":
 					return s.part(&object.annotations)
+				case "managedFields":
+					return s.part(&object.managers)
 				}
 				return s.json.SkipValue()
 			})

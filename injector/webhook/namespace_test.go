@@ -59,6 +59,9 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 	posing := func(injection, rest string) string {
 		return `,"labels":{` + injection + `"kubernetes.io/metadata.name":"kube-system"` + rest + `}`
 	}
+	owned := func(manager, operation, injection string) string {
+		return labels(injection, "") + `,"managedFields":[{"manager":"` + manager + `","operation":"` + operation + `","fieldsV1":{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}}]`
+	}
 	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
 	for why, c := range map[string]struct {
 		operation, name, object, old string
@@ -75,6 +78,11 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 		"asks now":                      {"UPDATE", "shop", object(asks), object(""), object(asks + labels("enabled", ""))},
 		"asks, enforced by somebody":    {"UPDATE", "shop", object(asks + labels("enforced", "")), object(""), ""},
 		"asks, disabled by somebody":    {"UPDATE", "shop", object(asks + labels("disabled", "")), object(""), ""},
+		"enforced by Pillion, dropped":  {"UPDATE", "shop", object(asks), object(asks + owned("pillion.dev", "Apply", "enforced")), object(asks + labels("enforced", ""))},
+		"and dropped once more":         {"UPDATE", "shop", object(asks), object(asks + labels("enforced", "")), object(asks + labels("enforced", ""))},
+		"enforced by a hand, dropped":   {"UPDATE", "shop", object(asks), object(asks + owned("kubectl-label", "Update", "enforced")), object(asks + labels("enabled", ""))},
+		"enforced in Pillion's name":    {"UPDATE", "shop", object(asks), object(asks + owned("pillion.dev", "Update", "enforced")), object(asks + labels("enabled", ""))},
+		"enforced, with bad fields":     {"UPDATE", "shop", object(asks), object(asks + labels("enforced", `},"managedFields":{"a":"b"`)), object(asks + labels("enabled", ""))},
 		"selected no longer":            {"UPDATE", "shop", object(leftOver), object(all), ""},
 		"asks no longer":                {"UPDATE", "shop", object(labels("enforced", "")), object(asks + labels("enforced", "")), ""},
 		"the labels are taken off":      {"UPDATE", "shop", object(selected), object(all), object(all)},

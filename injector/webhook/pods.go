@@ -18,7 +18,8 @@ type Namespaces interface {
 	// namespace, and reads them live otherwise. What is read live need not agree. Of a large
 	// namespace the metadata may be no more than what Pillion and templates that read these keys
 	// need; nil asks for all. The error is one of the API's: NotFound for a namespace that does
-	// not exist. Any other says that the metadata cannot be found out now.
+	// not exist. Any other says that the metadata cannot be found out now. Beside it are those of
+	// the cache, if there are any that nothing but the caller proves wrong.
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
@@ -40,7 +41,8 @@ type Pods struct {
 //
 // The review itself proves that the namespace exists, and that it has the labels by which the
 // entry selects it. Where that cannot be found out, this replica knows too little: the API
-// server is asked to try again, at another one.
+// server is asked to try again, at another one. At an entry for which the cached namespace will
+// do ([Entry.SettlesFor]), that answers.
 func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.Request, error) {
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
@@ -48,6 +50,7 @@ func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.R
 	set := p.Templates() // the namespace is read for these templates
 	ns, err := p.Namespaces.Get(ctx, r.Namespace, set.NamespaceReads(), through.Selects)
 	switch {
+	case err != nil && ns.Name != "" && ctx.Err() == nil && through.SettlesFor(ns):
 	case apierrors.IsNotFound(err):
 		return injector.Request{}, malformed(http.StatusNotFound, "there is no namespace %q", r.Namespace)
 	case apierrors.IsForbidden(err), errors.Is(err, context.Canceled):

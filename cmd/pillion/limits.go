@@ -31,8 +31,11 @@ const (
 	limitBytes = 256 << 10
 	// limitFresh is how long an answer counts: a release has many workloads in one namespace.
 	limitFresh = time.Second
-	// limitForbidden is how long nothing is read after the right to do so was missing.
+	// limitForbidden is how long nothing is read after the right to do so was missing, limitFailed
+	// how long a namespace is not read after another failure: while no API server answers, previews
+	// do not wait for one again and again.
 	limitForbidden = time.Minute
+	limitFailed    = 10 * time.Second
 	// limitNamespaces bounds the answers that are kept, limitKept the size of each: decoded, it
 	// takes ten times as much.
 	limitNamespaces = 32
@@ -56,7 +59,7 @@ type limitReader struct {
 
 type knownLimits struct {
 	predict.Namespace
-	at time.Time
+	until time.Time
 }
 
 // newLimitReader returns a reader with a connection and a rate of its own. It needs the verb
@@ -105,19 +108,25 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.not = l.now().Add(limitForbidden)
+			return predict.Namespace{}
 		}
-		return predict.Namespace{}
+		return l.keep(namespace, predict.Namespace{}, limitFailed)
 	}
 	found := predict.Namespace{LimitRanges: ranges.Items, Quotas: quotas.Items}
 	if size[0]+size[1] > limitKept {
 		return found
 	}
+	return l.keep(namespace, found, limitFresh)
+}
+
+// keep remembers an answer for a time, and returns it.
+func (l *limitReader) keep(namespace string, found predict.Namespace, lasts time.Duration) predict.Namespace {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.known) >= limitNamespaces {
 		clear(l.known)
 	}
-	l.known[namespace] = knownLimits{found, l.now()}
+	l.known[namespace] = knownLimits{found, l.now().Add(lasts)}
 	return found
 }
 
@@ -130,7 +139,7 @@ func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
 		return predict.Namespace{}, true
 	}
 	known, ok := l.known[namespace]
-	return known.Namespace, ok && now.Sub(known.at) < limitFresh
+	return known.Namespace, ok && now.Before(known.until)
 }
 
 // decode reads one list, and returns how many bytes of JSON it has.

@@ -49,11 +49,12 @@ func created(object map[string]any, namespace string) (template, pod map[string]
 }
 
 // refusedBy returns the function that says what refuses a pod because of its injection. The
-// limits of the namespace are read by limits; nil: they are not known.
+// limits of the namespace are read by limits, but for a pod that is being created; nil: they are
+// not known.
 func refusedBy(limits func(ctx context.Context, namespace string) predict.Namespace) func(context.Context, webhook.Injection) []string {
 	return func(ctx context.Context, p webhook.Injection) []string {
 		var in predict.Namespace
-		if limits != nil {
+		if limits != nil && !p.Creates {
 			in = limits(ctx, p.Namespace.Name)
 		}
 		in.Namespace = p.Namespace

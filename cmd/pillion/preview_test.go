@@ -370,6 +370,8 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 	now, text = now.Add(limitFresh), `{"items":[{"metadata":{"name":"`+strings.Repeat("x", limitBytes)+`"}}]}`
 	want("more than is read", 0, 3)
 	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "limitranges"}, "", errors.New("no right"))
+	want("while reads fail", 0, 3)
+	now = now.Add(limitFailed)
 	want("without the right", 0, 4)
 	want("again", 0, 4)
 	now, fails, text = now.Add(limitForbidden), nil, `{"items":[{}]}`
@@ -378,6 +380,19 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 	l.slots <- struct{}{}
 	now = now.Add(limitFresh)
 	want("while others are read", 0, 5)
+}
+
+// A pod that somebody creates is answered at once, whether or not the API server answers Pillion.
+func TestAPodThatIsCreatedWaitsForNoListOfLimits(t *testing.T) {
+	lists := 0
+	refused := refusedBy(func(context.Context, string) predict.Namespace { lists++; return predict.Namespace{} })
+	for creates, want := range map[bool]int{true: 0, false: 1} {
+		lists = 0
+		refused(t.Context(), webhook.Injection{Before: map[string]any{}, After: map[string]any{}, Creates: creates})
+		if lists != want {
+			t.Errorf("the pod itself is created: %t; %d lists, want %d", creates, lists, want)
+		}
+	}
 }
 
 // Who may write LimitRanges in many namespaces must not fill the memory that is for pods.

@@ -23,6 +23,9 @@ const (
 	NotInjected Outcome = "NotInjected"
 	// WebhookFailed: the API server called Pillion, and got no answer that it could use.
 	WebhookFailed Outcome = "WebhookFailed"
+	// OtherWebhookFailed: the API server called another webhook, got no answer that it could use,
+	// and refused the pod.
+	OtherWebhookFailed Outcome = "OtherWebhookFailed"
 	// RefusedByPillion and RefusedByOthers: the pod was refused.
 	RefusedByPillion Outcome = "RefusedByPillion"
 	RefusedByOthers  Outcome = "RefusedByOthers"
@@ -31,13 +34,15 @@ const (
 	NamespaceMissing      Outcome = "NamespaceMissing"
 	ServiceAccountMissing Outcome = "ServiceAccountMissing"
 	PermissionMissing     Outcome = "PermissionMissing"
+	// Unauthorized: the API server does not accept Pillion's token.
+	Unauthorized Outcome = "Unauthorized"
 	// NoAnswer: the API server did not answer, or failed itself.
 	NoAnswer Outcome = "NoAnswer"
 )
 
 // Outcomes returns how a proof can end, as values of the label outcome.
 func Outcomes() []Outcome {
-	return []Outcome{Proven, NotInjected, WebhookFailed, RefusedByPillion, RefusedByOthers, NamespaceMissing, ServiceAccountMissing, PermissionMissing, NoAnswer}
+	return []Outcome{Proven, NotInjected, WebhookFailed, OtherWebhookFailed, RefusedByPillion, RefusedByOthers, NamespaceMissing, ServiceAccountMissing, PermissionMissing, Unauthorized, NoAnswer}
 }
 
 // broken reports whether the outcome shows that pods are not injected. Other failures say
@@ -86,6 +91,13 @@ func Unanswered(err error, prefix string) bool {
 	return strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "."+prefix+`"`)
 }
 
+// unansweredOther returns the name of the webhook that gave the API server no answer that it can use.
+func unansweredOther(err error) (name string, found bool) {
+	_, rest, found := strings.Cut(err.Error(), `failed calling webhook "`)
+	name, _, _ = strings.Cut(rest, `"`)
+	return name, found
+}
+
 // lacksRequired reports whether the admission policy of a required template refused the pod.
 func lacksRequired(err error, prefix string) bool {
 	_, policy, found := strings.Cut(err.Error(), "ValidatingAdmissionPolicy 'required-")
@@ -107,6 +119,7 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return failed(RefusedByPillion, "Pillion refuses the pod of its own proof in namespace %s (%s); if a template with match selects every namespace, except this one from it", o.Namespace, code)
 	}
 	var answer apierrors.APIStatus
+	other, otherFailed := unansweredOther(err)
 	switch {
 	case !errors.As(err, &answer):
 		return failed(NoAnswer, "the API server does not answer the proof in namespace %s", o.Namespace)
@@ -115,6 +128,11 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 	case Unanswered(err, o.Prefix):
 		return failed(WebhookFailed, "the API server calls Pillion for a pod of namespace %s, and gets no answer that it can use; "+
 			"see that Pillion's Service has ready endpoints, that its port is reachable from the API servers, and that the caBundle verifies its certificate (pillion status)", o.Namespace)
+	case otherFailed:
+		return failed(OtherWebhookFailed, "another webhook, %s, gives the API server no answer for a pod of namespace %s, and refuses every pod that it is called for: mend what it calls, or except the namespace from it by its namespaceSelector; "+
+			"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml has it", other, o.Namespace)
+	case apierrors.IsUnauthorized(err):
+		return failed(Unauthorized, "the API server does not accept Pillion's token, so nothing can be proven in namespace %s; pillion check says why", o.Namespace)
 	case strings.Contains(err.Error(), "error looking up service account"):
 		return failed(ServiceAccountMissing, "the ServiceAccount default of namespace %s is missing, without which no pod is admitted there; the controller manager makes it, or by hand: "+
 			"kubectl -n %[1]s create serviceaccount default", o.Namespace)

@@ -252,7 +252,8 @@ func TestEveryFailureHasANameAndSaysWhatToDo(t *testing.T) {
 			return pod, nil
 		}, true, true, NotInjected, "enforced.pillion.dev"},
 		{"Pillion does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "enforced.pillion.dev": context deadline exceeded`))), true, true, WebhookFailed, "pillion status"},
-		{"another webhook does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": context deadline exceeded`))), true, true, NoAnswer, "pods.example.com"},
+		{"another webhook does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": context deadline exceeded`))), true, true, OtherWebhookFailed, "another webhook, pods.example.com,"},
+		{"the token is not accepted", refusing(apierrors.NewUnauthorized("Unauthorized")), true, true, Unauthorized, "does not accept Pillion's token"},
 		{"Pillion refuses", refusing(&apierrors.StatusError{ErrStatus: *reason.Conflict.Refusal("two values")}), true, true, RefusedByPillion, "Conflict"},
 		{"a quota refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), true, true, RefusedByOthers, "exceeded quota"},
 		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, true, RefusedByOthers, "pillion check says which"},

@@ -39,6 +39,9 @@ type Injection struct {
 	Namespace     templates.Namespace
 	// Injected are the templates that After has something of.
 	Injected []*templates.Template
+	// Creates: the pod itself is being created, and must not wait for what is read of others. API
+	// servers say in the same answer what refuses it.
+	Creates bool
 }
 
 // Bounds of previews. They are advice, and what takes them to their bounds goes without:
@@ -142,7 +145,7 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 		said.outcome(out)
 	}
 	if injected := injectedOf(out, request.Templates); out.Allowed && len(injected) > 0 && p.options.Refused != nil {
-		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected})...)
+		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected, Creates: r.Kind.Kind == "Pod"})...)
 	}
 	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
 	pod := metadataOf(w.template)

@@ -461,7 +461,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + " --overwrite\n", "  pillion certs list -n sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
+		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + " --overwrite\n", "  pillion certs list --pillion-namespace sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
 		"  kubectl get sidecartemplates.sidecars.example.com bad -o yaml > bad.yaml\n", "  pillion lint bad.yaml --annotation-prefix sidecars.example.com\n",
 	} {
 		if !strings.Contains(out.String(), want) {

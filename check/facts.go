@@ -129,7 +129,7 @@ func (s Settings) command(name string) string {
 	if s.Namespace == defaultNamespace {
 		return "pillion " + name
 	}
-	return "pillion " + name + " -n " + s.Namespace
+	return "pillion " + name + " --pillion-namespace " + s.Namespace
 }
 
 // prefixFlag is what tells a command of pillion the prefix.

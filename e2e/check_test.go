@@ -336,7 +336,7 @@ func TestCommandsAskAReplicaOnTheAdminPortOfItsChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, soon, func() error {
-		if out, stderr, err := run(t, "", "pillion", "status", "-n", n.name); !strings.Contains(out, "1 of 1 replicas") {
+		if out, stderr, err := run(t, "", "pillion", "status", "--pillion-namespace", n.name); !strings.Contains(out, "1 of 1 replicas") {
 			return fmt.Errorf("status on port %d (%v):\n%s%s", address.Port, err, out, stderr)
 		}
 		return nil

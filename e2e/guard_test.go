@@ -85,7 +85,7 @@ func TestLintSaysWhatALoweredMaximumWouldBreak(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, soon, func() error {
-		out, stderr, err := run(t, "", "pillion", "lint", file, "--cluster", "-n", ground.Namespace)
+		out, stderr, err := run(t, "", "pillion", "lint", file, "--cluster", "--pillion-namespace", ground.Namespace)
 		want := `annotation ` + m.name + `.pillion.dev/memory on the pod has the value "128Mi": want a quantity such as 64Mi or 100m, at most 64Mi (BadParameter): ` + n.name + "/deployment/web (1 running)"
 		if err == nil || !strings.Contains(out, want) {
 			return fmt.Errorf("%w\n%s%s\nwant %s", err, out, stderr, want)

@@ -47,7 +47,7 @@ need the permissions that 'pillion status' needs. The states of a CA:
 
 A CA in a caBundle that no replica knows is listed as "in a caBundle only".`,
 		Example: `  pillion certs list
-  pillion certs list -n sidecars`,
+  pillion certs list --pillion-namespace sidecars`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
@@ -68,6 +68,7 @@ A CA in a caBundle that no replica knows is listed as "in a caBundle only".`,
 		},
 	}
 	where.flags(cmd.Flags())
+	where.replicaFlag(cmd.Flags())
 	return cmd
 }
 
@@ -119,6 +120,7 @@ With --secret the replicas need not answer.`,
 	}
 	f := cmd.Flags()
 	r.where.flags(f)
+	r.where.replicaFlag(f)
 	f.StringVar(&r.secret, "secret", "", "name of the Secret, if no replica answers (self-signed: certs.secretName; cert-manager with publish: certs.certManager.secretName)")
 	f.DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until no caBundle has the CA")
 	return cmd

@@ -43,12 +43,13 @@ tell. With --strict warnings and skipped checks count as failed.
 
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check
-  pillion check -n sidecars -o json
+  pillion check --pillion-namespace sidecars -o json
   pillion check --strict && helm test pillion -n pillion-system`,
 		Args: noArgs,
 		RunE: c.run,
 	}
 	c.where.flags(cmd.Flags())
+	c.where.replicaFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
 	colourFlag(cmd.Flags(), &c.color)

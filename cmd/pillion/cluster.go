@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,23 +30,6 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
-
-// clusterFlags say which cluster a command reads, and where Pillion is there. As in kubectl,
-// -n is the workload's namespace.
-type clusterFlags struct {
-	kubeconfig, context string
-	// namespace is the workload's, "" for the context's.
-	namespace string
-	// pillion is Pillion's own namespace, selector tells two releases there apart.
-	pillion, selector string
-}
-
-func (c *clusterFlags) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&c.context, "context", "", contextUsage)
-	f.StringVar(&c.pillion, "pillion-namespace", "pillion-system", "Pillion's own namespace")
-	f.StringVar(&c.selector, "pillion-selector", "", "label selector of Pillion's Deployment, where its namespace has two")
-}
 
 // cluster is a cluster that a command reads with the user's own rights, and what decides about
 // pods there.
@@ -75,15 +57,15 @@ type cluster struct {
 // note keeps a note without commands.
 func (c *cluster) note(says string) { c.notes = append(c.notes, explain.Note{Says: says}) }
 
-// open connects, and reads the settings of the server there.
-func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error) {
-	loader := kubeconfigOf(c.kubeconfig, c.context)
+// cluster connects, and reads the settings of the server there. Namespace is the workload's, ""
+// for the context's.
+func (i *installation) cluster(cmd *cobra.Command, prefix, namespace string) (*cluster, error) {
+	loader := kubeconfigOf(i.kubeconfig, i.context)
 	config, err := connectionOf(loader)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS, config.Burst = 50, 100
-	namespace := c.namespace
 	if namespace == "" {
 		if namespace, _, err = loader.Namespace(); err != nil {
 			return nil, fmt.Errorf("finding the namespace: %w", err)
@@ -112,7 +94,7 @@ func (c *clusterFlags) open(cmd *cobra.Command, prefix string) (*cluster, error)
 		kubernetes = templates.NewestKubernetes()
 	}
 	found := &cluster{list: client.PodList, objects: objects, trial: trial, heard: heard, namespace: namespace}
-	if err := found.read(cmd.Context(), c, prefix, kubernetes); err != nil {
+	if err := found.read(cmd.Context(), i, prefix, kubernetes); err != nil {
 		return nil, err
 	}
 	return found, nil
@@ -132,7 +114,7 @@ func answering(host string, err error) error {
 }
 
 // read reads the settings of the server, or what a team may know of them.
-func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, kubernetes templates.KubernetesVersion) error {
+func (c *cluster) read(ctx context.Context, where *installation, prefix string, kubernetes templates.KubernetesVersion) error {
 	settings, err := readServerSettings(ctx, c.objects, where.place())
 	c.complete = err == nil
 	switch {
@@ -140,8 +122,8 @@ func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, 
 		c.notes = append(c.notes, explain.Note{
 			Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. Who may grant more:",
 			Remedy: []string{
-				fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", where.pillion),
-				fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", where.pillion, deniedTo(err)),
+				fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", where.namespace),
+				fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", where.namespace, deniedTo(err)),
 			},
 		})
 		if settings, err = c.teamSettings(ctx, where, prefix); err != nil {
@@ -153,7 +135,7 @@ func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, 
 	c.settings = settings
 	c.compare = standing.Comparer{
 		Pipeline: injector.NewPipeline(injector.Config{
-			Prefix: settings.prefix, Namespace: where.pillion, ExcludedNamespaces: settings.excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
+			Prefix: settings.prefix, Namespace: where.namespace, ExcludedNamespaces: settings.excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
 		}),
 		Registration: standing.Registration{Prefix: settings.prefix, All: settings.all, Excluded: settings.excluded},
 	}
@@ -162,9 +144,9 @@ func (c *cluster) read(ctx context.Context, where *clusterFlags, prefix string, 
 
 // teamSettings are the settings as far as a team may know them: the templates that the API
 // shows, and the defaults of the rest. Its templates are nil if not even they can be read.
-func (c *cluster) teamSettings(ctx context.Context, where *clusterFlags, prefix string) (serverSettings, error) {
+func (c *cluster) teamSettings(ctx context.Context, where *installation, prefix string) (serverSettings, error) {
 	s := serverSettings{
-		prefix: prefix, excluded: append(slices.Clone(defaultExcluded), where.pillion), approximate: map[string]string{},
+		prefix: prefix, excluded: append(slices.Clone(defaultExcluded), where.namespace), approximate: map[string]string{},
 		compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
 	}
 	all, unread, err := calledForAll(ctx, c.objects, prefix, []string{"pillion"})

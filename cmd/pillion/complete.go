@@ -95,7 +95,6 @@ func flagCompletions(command string) map[string]cobra.CompletionFunc {
 		"namespace":           completeNamespaces,
 		"pillion-namespace":   completeNamespaces,
 		"context":             completeContexts,
-		"only-in":             eachOf(completeNamespaces),
 		"excluded-namespaces": eachOf(completeNamespaces),
 		"library":             eachOf(completeLibrary),
 		"filename":            manifests,

@@ -21,7 +21,7 @@ import (
 // explainCommand has the flags of the command.
 type explainCommand struct {
 	given  offline
-	where  clusterFlags
+	where  installation
 	output string
 	colour string
 	chain  bool

@@ -187,7 +187,7 @@ func openFake(t *testing.T, manifests string, pods []map[string]any, forbidden .
 		data, err := json.Marshal(map[string]any{"kind": "PodList", "apiVersion": "v1", "items": items})
 		return io.NopCloser(bytes.NewReader(data)), err
 	}
-	if err := c.read(t.Context(), &clusterFlags{pillion: "pillion-system"}, templates.DefaultPrefix, templates.NewestKubernetes()); err != nil {
+	if err := c.read(t.Context(), &installation{namespace: "pillion-system"}, templates.DefaultPrefix, templates.NewestKubernetes()); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -20,7 +20,7 @@ import (
 
 func newInjectCommand() *cobra.Command {
 	var o offline
-	var where clusterFlags
+	var where installation
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/injector"
 )
 
 func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
@@ -90,18 +93,32 @@ func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
 	}
 }
 
-// The flags in a message are those of the command that was run.
-func TestWhereToFindPillionIsSaidWithTheCommandsOwnFlags(t *testing.T) {
-	client := fakeCluster(t)
-	for _, c := range []struct {
-		where place
-		want  string
-	}{
-		{installation{namespace: "own"}.place(), "; -n names Pillion's namespace, and -l tells two releases apart"},
-		{clusterFlags{pillion: "own"}.place(), "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"},
-	} {
-		if _, err := readServerSettings(t.Context(), client, c.where); err == nil || !strings.HasSuffix(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
+// -n is the namespace of pods, as kubectl's. Pillion's own has the same flag in each command that
+// looks for Pillion, and a message that names it is true of all of them.
+func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
+	where := map[string]bool{}
+	var each func(cmd *cobra.Command)
+	each = func(cmd *cobra.Command) {
+		own, n := cmd.Flags().Lookup("pillion-namespace"), cmd.Flags().ShorthandLookup("n")
+		where[strings.TrimPrefix(cmd.CommandPath(), "pillion ")] = own != nil
+		if own != nil && (own.Shorthand != "" || own.DefValue != injector.DefaultNamespace || cmd.Flags().Lookup("pillion-selector") == nil) {
+			t.Errorf("%s: %+v", cmd.CommandPath(), own)
 		}
+		if n != nil && (n.Name != "namespace" || strings.Trim(n.DefValue, "[]") != "" || strings.Contains(n.Usage, "Pillion's own")) {
+			t.Errorf("%s: %+v", cmd.CommandPath(), n)
+		}
+		for _, sub := range cmd.Commands() {
+			each(sub)
+		}
+	}
+	each(newRootCommand("pillion"))
+	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy", "lint", "certs list", "certs revoke"} {
+		if !where[name] {
+			t.Errorf("%s has no --pillion-namespace", name)
+		}
+	}
+	want := "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"
+	if _, err := readServerSettings(t.Context(), fakeCluster(t), installation{namespace: "own"}.place()); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

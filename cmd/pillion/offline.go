@@ -39,7 +39,7 @@ type offline struct {
 	namespaceFile string
 	// inCluster: templates, values and namespaces are those of the cluster of where.
 	inCluster bool
-	where     *clusterFlags
+	where     *installation
 }
 
 // maxFile bounds the bytes of one file.
@@ -73,7 +73,7 @@ func (o *offline) podFlags(cmd *cobra.Command) {
 
 // clusterFlag adds --cluster, and the flags that say which cluster. Without it, only files are
 // read, whether or not there is a cluster.
-func (o *offline) clusterFlag(cmd *cobra.Command, where *clusterFlags) {
+func (o *offline) clusterFlag(cmd *cobra.Command, where *installation) {
 	o.where = where
 	where.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values, prefix and namespaces from the cluster, read with your own rights")
@@ -90,8 +90,7 @@ func (o *offline) connect(cmd *cobra.Command) (*cluster, error) {
 			return nil, usageError{fmt.Errorf("--%s is for files, and here the cluster is read: leave it out", name)}
 		}
 	}
-	o.where.namespace = o.namespace
-	return o.where.open(cmd, o.prefix)
+	return o.where.cluster(cmd, o.prefix, o.namespace)
 }
 
 // readFile reads a file, or standard input for "-".

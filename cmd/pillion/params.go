@@ -42,7 +42,7 @@ func levels[T ~string](setBy []T) string {
 // paramsCommand has the flags of the command.
 type paramsCommand struct {
 	given offline
-	where clusterFlags
+	where installation
 }
 
 func newParamsCommand() *cobra.Command {

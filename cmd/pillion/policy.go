@@ -14,7 +14,7 @@ import (
 // policyCommand has the flags of the command.
 type policyCommand struct {
 	given    offline
-	where    clusterFlags
+	where    installation
 	excluded []string
 }
 
@@ -74,7 +74,7 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 // read returns the templates of the files or of the cluster, and what the policy depends on
 // beside them.
 func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolicy.Options, error) {
-	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.pillion)}
+	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.namespace)}
 	if !c.given.inCluster {
 		set, err := c.given.set(cmd)
 		return set, options, err

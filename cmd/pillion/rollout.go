@@ -28,11 +28,12 @@ const rolloutPoll = time.Second
 
 // rolloutCommand has the flags of the command.
 type rolloutCommand struct {
-	where   installation
-	given   offline
-	modes   map[rollout.Mode]*bool
-	only    []string
-	pods    string
+	where installation
+	given offline
+	modes map[rollout.Mode]*bool
+	// namespace and pods narrow what is brought up to date.
+	namespace, pods string
+
 	wave    string
 	timeout time.Duration
 	dryRun  bool
@@ -68,12 +69,13 @@ is given: then they say it all, but for the SidecarTemplates of the cluster.
 The exit code is 0 if every pod that a workload replaces is up to date, 1 if not.`,
 		Example: `  pillion rollout shop --dry-run
   pillion rollout fluent-bit --in-place
-  pillion rollout fluent-bit --restart --only-in shop --wave 2 --timeout 10m`,
+  pillion rollout fluent-bit --restart -n shop --wave 2 --timeout 10m`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("rollout takes one template or namespace, got %d", len(args))}
 			}
-			return nil
+			_, _, err := parseTarget(args[0])
+			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
@@ -85,11 +87,8 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 	} {
 		r.modes[mode] = f.Bool(string(mode), false, usage)
 	}
-	f.StringVar(&r.where.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&r.where.context, "context", "", contextUsage)
-	f.StringVarP(&r.where.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
-	f.StringVarP(&r.where.selector, "selector", "l", "", "label selector of Pillion's Deployment, where a namespace has two")
-	f.StringSliceVar(&r.only, "only-in", nil, "only pods in these namespaces")
+	r.where.flags(f)
+	f.StringVarP(&r.namespace, "namespace", "n", "", "only the pods of this namespace")
 	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
 	f.StringVar(&r.wave, "wave", "10%", "how many go at once, after the first: a number or a percentage; with --restart of workloads")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long a wave may take until everything is ready again")
@@ -148,10 +147,10 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	if o.Namespaces = r.only; of.namespace != "" {
-		if len(r.only) > 0 && !slices.Contains(r.only, of.namespace) {
-			return usageError{fmt.Errorf("--only-in leaves out the namespace %s that is asked for", of.namespace)}
-		}
+	if of, err = of.in(r.namespace); err != nil {
+		return err
+	}
+	if of.namespace != "" {
 		o.Namespaces = []string{of.namespace}
 	}
 	version := clusterKubeVersion(cmd.Context(), config)

@@ -20,6 +20,9 @@ func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
 	}{
 		"":                          {exitUsage, "rollout takes one template or namespace, got 0"},
 		"a b":                       {exitUsage, "rollout takes one template or namespace, got 2"},
+		"deploy/web":                {exitUsage, `"deploy/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME; of one workload, pillion explain -n NAMESPACE deploy/web says`},
+		"other/web":                 {exitUsage, `"other/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME` + "\n"},
+		"ns/":                       {exitUsage, `"ns/" names neither a template nor a namespace`},
 		"shop --evict --in-place":   {exitUsage, "--evict, --restart and --in-place: choose one"},
 		"shop --wave none":          {exitUsage, `--wave is "none"; allowed is a number from 1, or a percentage from 1% to 100%`},
 		"shop --pods app=(":         {exitUsage, `--pods is "app=(": `},

@@ -50,21 +50,15 @@ type serverSettings struct {
 // serverSettingsTimeout bounds the reading of the cluster's templates.
 const serverSettingsTimeout = 30 * time.Second
 
-// place is where Pillion's Deployment is, and how a command is told.
+// place is where Pillion's Deployment is.
 type place struct {
 	namespace, selector string
-	// namespaceFlag and selectorFlag are the flags of both.
-	namespaceFlag, selectorFlag string
 	// otherwise is a clause about flags that spare the Deployment; "" for commands without.
 	otherwise string
 }
 
 func (i installation) place() place {
-	return place{namespace: i.namespace, selector: i.selector, namespaceFlag: "-n", selectorFlag: "-l"}
-}
-
-func (c clusterFlags) place() place {
-	return place{namespace: c.pillion, selector: c.selector, namespaceFlag: "--pillion-namespace", selectorFlag: "--pillion-selector"}
+	return place{namespace: i.namespace, selector: i.selector}
 }
 
 // errNoDeployment says that Pillion's Deployment is not there, or is not the only one.
@@ -139,7 +133,7 @@ func ownDeployment(ctx context.Context, client dynamic.Interface, where place) (
 	if err != nil {
 		err = fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w", namespace, err)
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w; %s names Pillion's namespace%s", err, where.namespaceFlag, where.otherwise)
+			err = fmt.Errorf("%w; --pillion-namespace names Pillion's namespace%s", err, where.otherwise)
 		}
 		return deployed{}, corev1.Container{}, err
 	}
@@ -157,8 +151,8 @@ func ownDeployment(ctx context.Context, client dynamic.Interface, where place) (
 		}
 	}
 	if len(all) != 1 {
-		return deployed{}, corev1.Container{}, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves, want one; %s names Pillion's namespace, and %s tells two releases apart",
-			errNoDeployment, len(all), namespace, ownContainer, where.namespaceFlag, where.selectorFlag)
+		return deployed{}, corev1.Container{}, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves, want one; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart",
+			errNoDeployment, len(all), namespace, ownContainer)
 	}
 	return all[0], containers[0], nil
 }

@@ -50,8 +50,8 @@ one is named, with the command that grants it. The exit code is 1 if something i
 missing in the installation, or cannot be read; pods that lack a sidecar do not count
 for it.
 
-With the name of a namespace, status shows its pods by workload; with the name of a
-template, what concerns the template. ns/NAME and sct/NAME say which is meant.
+With the name of a namespace, or -n, status shows its pods by workload; with the name
+of a template, what concerns the template. ns/NAME and sct/NAME say which is meant.
 
 A pod is missing a template that it would get now. It is outdated if it has a template
 in another version than the one in force, or would get it with other parameters now.
@@ -61,29 +61,38 @@ keep for an hour.
 
 The replicas are the running pods of the namespace with a container called pillion.
 Pods that are being deleted are left out; pods that do not run are named. If two
-releases share a namespace, -l tells their pods apart. The output lists the webhook
+releases share a namespace, --pillion-selector tells their pods apart. The output lists the webhook
 configurations that the replicas name, and all others that call the same Service.`,
 		Example: `  pillion status
   pillion status shop
   pillion status sct/fluent-bit -o json
-  pillion status -n sidecars -l app.kubernetes.io/instance=pillion
+  pillion status fluent-bit -n shop
+  pillion status --pillion-namespace sidecars
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("%s takes one template or namespace, got %q", cmd.CommandPath(), args)}
 			}
-			return nil
+			if len(args) == 0 {
+				return nil
+			}
+			_, _, err := parseTarget(args[0])
+			return err
 		},
 		RunE: c.run,
 	}
 	c.where.flags(cmd.Flags())
+	c.where.replicaFlag(cmd.Flags())
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only the pods of this namespace")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	return cmd
 }
 
 // installation says where to find Pillion in a cluster.
 type installation struct {
-	kubeconfig, context, namespace, selector string
+	kubeconfig, context string
+	// namespace is Pillion's own, selector tells two releases there apart.
+	namespace, selector string
 
 	// urls are the admin ports of replicas, to ask instead of the pods.
 	urls []string
@@ -92,8 +101,12 @@ type installation struct {
 func (i *installation) flags(f *pflag.FlagSet) {
 	f.StringVar(&i.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
 	f.StringVar(&i.context, "context", "", contextUsage)
-	f.StringVarP(&i.namespace, "namespace", "n", "pillion-system", "Pillion's own namespace")
-	f.StringVarP(&i.selector, "selector", "l", "", "label selector of the pods (default: all pods with a container called "+ownContainer+")")
+	f.StringVar(&i.namespace, "pillion-namespace", injector.DefaultNamespace, "Pillion's own namespace")
+	f.StringVar(&i.selector, "pillion-selector", "", "label selector of Pillion's Deployment and pods, where its namespace has two releases")
+}
+
+// replicaFlag adds the flag of commands that ask replicas.
+func (i *installation) replicaFlag(f *pflag.FlagSet) {
 	f.StringSliceVar(&i.urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
 }
 
@@ -102,10 +115,10 @@ func (i *installation) flags(f *pflag.FlagSet) {
 func (i *installation) args() string {
 	args := ""
 	if i.namespace != injector.DefaultNamespace {
-		args += " -n " + rights.Word(i.namespace)
+		args += " --pillion-namespace " + rights.Word(i.namespace)
 	}
 	if i.selector != "" {
-		args += " -l " + rights.Word(i.selector)
+		args += " --pillion-selector " + rights.Word(i.selector)
 	}
 	return args + aim{i.kubeconfig, i.context}.flags("--context")
 }
@@ -330,7 +343,7 @@ func askAll(ctx context.Context, replicas []replica) []answers {
 func problemsOf(namespace string, all []answers) []string {
 	var lines []string
 	if len(all) == 0 {
-		lines = append(lines, fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of -l, if given); -n names Pillion's namespace", namespace, ownContainer))
+		lines = append(lines, fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, ownContainer))
 	}
 	for _, a := range all {
 		for line := range strings.Lines(a.missing) {

@@ -220,6 +220,28 @@ func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
 	}
 }
 
+// -n narrows what is said of a template, and is the same as ns/NAME without one.
+func TestStatusOfATemplateInOneNamespace(t *testing.T) {
+	reader, _ := statusCluster(t)
+	of, err := target{template: "logs"}.in("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reader.read(t.Context(), of)
+	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].counted != (counted{Pods: 5, Injected: 2, Missing: 3}) {
+		t.Fatalf("%v %+v", err, r.Namespaces)
+	}
+	if next := nextCommands(r, of); fmt.Sprint(next) != "[pillion rollout sct/logs -n shop --dry-run]" {
+		t.Errorf("next: %q", next)
+	}
+	if of, err := (target{}).in("shop"); err != nil || of.String() != "ns/shop" {
+		t.Errorf("%s %v", of, err)
+	}
+	if of, err := (target{namespace: "bank"}).in("shop"); err == nil || !strings.Contains(err.Error(), "-n shop leaves out the namespace bank") {
+		t.Errorf("%s %v", of, err)
+	}
+}
+
 func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	reader := statusReader(nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
 	for arg, want := range map[string]string{

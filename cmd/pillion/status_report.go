@@ -22,8 +22,9 @@ import (
 
 // statusCommand are the flags of status.
 type statusCommand struct {
-	where  installation
-	output string
+	where installation
+	// namespace narrows what is said of pods, "" for all.
+	namespace, output string
 }
 
 // statusReport is what -o json prints.
@@ -86,7 +87,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return granting(err)
 	}
 	pods, set, target, podsErr := c.pods(ctx, args)
-	if podsErr != nil && len(args) > 0 {
+	if podsErr != nil && (len(args) > 0 || c.namespace != "") {
 		return podsErr
 	}
 	if c.output == "json" {
@@ -175,6 +176,9 @@ func (c *statusCommand) pods(ctx context.Context, args []string) (*podsReport, *
 		if of, err = findTarget(ctx, args[0], settings.set, names); err != nil {
 			return nil, nil, of, err
 		}
+	}
+	if of, err = of.in(c.namespace); err != nil {
+		return nil, nil, of, err
 	}
 	report, err := podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings, kubernetes: clusterKubeVersion(ctx, config)}.read(ctx, of)
 	report.flags = c.where.args()

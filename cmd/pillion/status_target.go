@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,13 +16,15 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// target is what an argument TEMPLATE|NAMESPACE names. One of both is empty; the zero value
-// is the whole cluster.
+// target is what an argument TEMPLATE|NAMESPACE names, and -n: pods of the namespace, as far as
+// they have to do with the template. Either may be empty; the zero value is the whole cluster.
 type target struct{ template, namespace string }
 
-// String returns the argument that names the target whatever else there is.
+// String returns the arguments that name the target whatever else there is.
 func (t target) String() string {
 	switch {
+	case t.template != "" && t.namespace != "":
+		return "sct/" + t.template + " -n " + t.namespace
 	case t.template != "":
 		return "sct/" + t.template
 	case t.namespace != "":
@@ -29,25 +33,49 @@ func (t target) String() string {
 	return ""
 }
 
+// in narrows the target to the namespace of -n, "" for none.
+func (t target) in(namespace string) (target, error) {
+	if t.namespace != "" && namespace != "" && t.namespace != namespace {
+		return t, usageError{fmt.Errorf("-n %s leaves out the namespace %s that is asked for", namespace, t.namespace)}
+	}
+	t.namespace = cmp.Or(t.namespace, namespace)
+	return t, nil
+}
+
 // targetPrefixes say what a name is, as kubectl's names of resources do.
 var targetPrefixes = map[string]bool{ // whether it is a namespace
 	"ns": true, "namespace": true, "namespaces": true,
 	"sct": false, "template": false, "sidecartemplate": false, "sidecartemplates": false,
 }
 
+// parseTarget splits an argument TEMPLATE|NAMESPACE. Its kind is one of targetPrefixes, or "" for
+// a name alone.
+func parseTarget(arg string) (kind, name string, err error) {
+	kind, name, qualified := strings.Cut(arg, "/")
+	if !qualified {
+		kind, name = "", arg
+	}
+	_, known := targetPrefixes[kind]
+	if name != "" && (known || !qualified) {
+		return kind, name, nil
+	}
+	says := fmt.Sprintf("%q names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME", arg)
+	if _, workload := kindOf(kind); workload {
+		says += fmt.Sprintf("; of one workload, pillion explain -n NAMESPACE %s says how its pods stand, and pillion rollout ns/NAMESPACE --pods LABEL=VALUE brings its pods up to date", arg)
+	}
+	return "", "", usageError{errors.New(says)}
+}
+
 // findTarget returns what the argument names: ns/NAME, sct/NAME, or a NAME that only one of
 // both has.
 func findTarget(ctx context.Context, arg string, set *templates.Set, client metadata.Interface) (target, error) {
-	kind, name, qualified := strings.Cut(arg, "/")
-	if !qualified {
-		name = arg
+	kind, name, err := parseTarget(arg)
+	if err != nil {
+		return target{}, err
 	}
-	isNamespace, known := targetPrefixes[kind]
-	if name == "" || qualified && !known {
-		return target{}, usageError{fmt.Errorf("%q names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME", arg)}
-	}
+	qualified, isNamespace := kind != "", targetPrefixes[kind]
 	_, isTemplate := set.Get(name)
-	exists, err := true, error(nil)
+	exists := true
 	if !qualified || isNamespace {
 		_, err = client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
 		exists = err == nil

@@ -288,6 +288,51 @@ func TestValuesReachTheObjects(t *testing.T) {
 	}
 }
 
+// A registry for all charts takes the place of the one in the image's repository, also where a
+// parent chart gives it.
+func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	version := strings.TrimPrefix(image(t), "ghcr.io/pillion-dev/pillion:")
+	for _, c := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{"global.imageRegistry=registry.example.com"}, "registry.example.com/pillion-dev/pillion:" + version},
+		{[]string{"global.imageRegistry=registry.example.com:5000/mirror/", "image.digest=" + digest}, "registry.example.com:5000/mirror/pillion-dev/pillion@" + digest},
+		{[]string{"global.imageRegistry=r.example.com", "image.repository=localhost/a/b", "image.tag=v1"}, "r.example.com/a/b:v1"},
+		{[]string{"global.imageRegistry=r.example.com", "image.repository=registry:5000/b", "image.tag=v1"}, "r.example.com/b:v1"},
+		{[]string{"global.imageRegistry=r.example.com", "image.repository=library/b", "image.tag=v1"}, "r.example.com/library/b:v1"},
+		{[]string{"global.imageRegistry=", "image.repository=r.example.com/b", "image.tag=v1"}, "r.example.com/b:v1"},
+		{[]string{"global.other=x", "global.imageRegistry=null"}, "ghcr.io/pillion-dev/pillion:" + version},
+	} {
+		if got := image(t, c.sets...); got != c.want {
+			t.Errorf("%v: %s, want %s", c.sets, got, c.want)
+		}
+	}
+	parent := t.TempDir()
+	for path, text := range map[string]string{
+		"Chart.yaml":  "apiVersion: v2\nname: parent\nversion: 0.1.0\n",
+		"values.yaml": "global: {imageRegistry: registry.example.com, imagePullSecrets: [x]}\npillion: {library: [fluent-bit]}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(parent, path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(parent, "charts", "pillion"), os.DirFS(checkout.Chart())); err != nil {
+		t.Fatal(err)
+	}
+	if out, want := must(t, "", "helm", "template", "parent", parent, "-n", ground.Namespace), "image: registry.example.com/pillion-dev/pillion:"+version+"\n"; !strings.Contains(out, want) {
+		t.Errorf("below a parent chart the image is not %s", want)
+	}
+}
+
+// image is the image of Pillion's pods.
+func image(t *testing.T, sets ...string) string {
+	t.Helper()
+	return only[appsv1.Deployment](t, render(t, sets...), "Deployment").Spec.Template.Spec.Containers[0].Image
+}
+
 func TestTheAdminPortIsThatOfTheValues(t *testing.T) {
 	t.Parallel()
 	objects := render(t, "adminPort=9100")

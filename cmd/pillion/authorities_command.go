@@ -45,7 +45,8 @@ need the permissions that 'pillion status' needs. The states of a CA:
   trusted   replaced; certificates that it signed may be in use until the time shown
   revoked   in no caBundle since the time shown; it never comes back
 
-A CA in a caBundle that no replica knows is listed as "in a caBundle only".`,
+A CA in a caBundle that no replica knows is listed as "in a caBundle only". The exit
+code is 1 if a replica does not answer, or there is none.`,
 		Example: `  pillion certs list
   pillion certs list --pillion-namespace sidecars`,
 		Args: noArgs,
@@ -59,12 +60,7 @@ A CA in a caBundle that no replica knows is listed as "in a caBundle only".`,
 			if err != nil {
 				return err
 			}
-			for _, a := range found.answers {
-				if a.metrics == nil {
-					fmt.Fprintf(out, "no answer: %s: %s\n", a.name, a.missing)
-				}
-			}
-			return printAuthorities(out, found.authorities)
+			return found.list(out, where.namespace)
 		},
 	}
 	where.flags(cmd.Flags())
@@ -145,6 +141,25 @@ func look(ctx context.Context, client clientset.Interface, namespace string, rep
 	}
 	f.authorities = authoritiesOf(f.configurations, f.answers)
 	return f, nil
+}
+
+// list prints the CAs. It returns errRefused where a replica does not say what it knows of them,
+// or there is none.
+func (f found) list(out io.Writer, namespace string) error {
+	complete := len(f.answers) > 0
+	if !complete {
+		fmt.Fprintln(out, noReplicas(namespace))
+	}
+	for _, a := range f.answers {
+		if a.metrics == nil {
+			fmt.Fprintf(out, "no answer: %s: %s\n", a.name, a.missing)
+			complete = false
+		}
+	}
+	if err := printAuthorities(out, f.authorities); err != nil || complete {
+		return err
+	}
+	return errRefused
 }
 
 // authority returns the CA with the fingerprint; nil if nothing has it.

@@ -58,6 +58,32 @@ func fingerprintIn(t *testing.T, bundle []byte) string {
 	return certs.FingerprintOf(cas[0]).String()
 }
 
+// What list cannot know is an error of its exit code: the states are the replicas' to tell.
+func TestListEndsWithAnErrorWhereNoReplicaAnswers(t *testing.T) {
+	fingerprint := fingerprintIn(t, aBundle())
+	silent := replica{name: "b", get: func(context.Context, string) ([]byte, error) { return nil, errors.New("no route") }}
+	for name, c := range map[string]struct {
+		replicas []replica
+		want     error
+		says     string
+	}{
+		"none":                {nil, errRefused, "no replicas: no running pod in namespace own"},
+		"all answer":          {[]replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority))}, nil, "signing"},
+		"one does not answer": {[]replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority)), silent}, errRefused, "no answer: b: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := look(t.Context(), clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", c.replicas)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if err := found.list(&out, "own"); !errors.Is(err, c.want) || !strings.Contains(out.String(), c.says) || !strings.Contains(out.String(), fingerprint) {
+				t.Errorf("%v\n%s", err, &out)
+			}
+		})
+	}
+}
+
 // Revoke writes the fingerprint, and waits for every caBundle and every replica.
 func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 	bundle := aBundle()

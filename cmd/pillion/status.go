@@ -343,7 +343,7 @@ func askAll(ctx context.Context, replicas []replica) []answers {
 func problemsOf(namespace string, all []answers) []string {
 	var lines []string
 	if len(all) == 0 {
-		lines = append(lines, fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, ownContainer))
+		lines = append(lines, noReplicas(namespace))
 	}
 	for _, a := range all {
 		for line := range strings.Lines(a.missing) {
@@ -356,6 +356,10 @@ func problemsOf(namespace string, all []answers) []string {
 		}
 	}
 	return lines
+}
+
+func noReplicas(namespace string) string {
+	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, ownContainer)
 }
 
 // warningsOf are lines about what does no harm now.

@@ -259,6 +259,15 @@ var faults = []struct {
 	}, Failed, "has an objectSelector (a=b)", "helm"},
 	{"entries", "not called again", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Once = true }, Warning, "reinvocationPolicy Never", "helm"},
 	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "empty, which cainjector writes", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].Client.CABundle = "cert-manager", false, nil
+	}, Failed, "trust Pillion; cert-manager's cainjector writes it", "kubectl -n cert-manager logs deployment/cert-manager-cainjector"},
+	{"ca-bundles", "empty, which Pillion writes for cert-manager", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.Provider, f.Webhooks.Value[1].Client.CABundle = "cert-manager", nil
+	}, Failed, "trust Pillion; Pillion restores it", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "empty, of files", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].Client.CABundle = "files", false, nil
+	}, Failed, "trust Pillion; you write it", "pillion certs list"},
 	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
 		f.Replicas.Value[0].Published["mutatingwebhookconfiguration/pillion"] = false

@@ -213,6 +213,9 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	fix := []string{s.logs()}
 	if !s.Publishes {
 		fix = []string{s.command("certs list")}
+		if s.Provider == "cert-manager" {
+			fix = append(fix, "kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=100")
+		}
 	}
 	var found []Finding
 	for _, w := range s.own(all) {
@@ -231,7 +234,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 		}
 		switch {
 		case cas == 0:
-			found = append(found, failed(fmt.Sprintf("%s has no certificate in its caBundle, so API servers do not trust Pillion; Pillion restores it within a second if it runs and has the right to", w), fix...))
+			found = append(found, failed(fmt.Sprintf("%s has no certificate in its caBundle, so API servers do not trust Pillion; %s", w, s.bundleWriter()), fix...))
 		case !lasting:
 			found = append(found, failed(fmt.Sprintf("%s has only certificates in its caBundle that are over", w), fix...))
 		}
@@ -252,6 +255,17 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	}
 	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Says, b.Says) })
 	return found, nil
+}
+
+// bundleWriter says who writes the caBundles, and so restores them.
+func (s Settings) bundleWriter() string {
+	switch {
+	case s.Publishes:
+		return "Pillion restores it within a second if it runs and has the right to"
+	case s.Provider == "cert-manager":
+		return "cert-manager's cainjector writes it, by the annotation cert-manager.io/inject-ca-from of the configuration"
+	}
+	return "you write it: the CA of the certificate in the mounted Secret (certs.files.secretName)"
 }
 
 // givenSoon is when a certificate ends soon that somebody else has to replace.

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,12 +19,15 @@ func init() { os.Unsetenv("COLUMNS") }
 
 func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 	c := openFake(t, liveCluster, nil)
+	paramsOf := func(c *cluster, namespace string, out io.Writer, args ...string) error {
+		return (&paramsCommand{given: offline{namespace: namespace}}).ofCluster(t.Context(), out, c, args)
+	}
 	for namespace, wants := range map[string][]string{
 		"":     {"side.pillion.dev/level type string default low allowed text set by Namespace, Pod", "side.pillion.dev/size type quantity default 1Mi allowed"},
 		"shop": {"side.pillion.dev/level type string default low value low (Installer) allowed", "side.pillion.dev/size type quantity default 1Mi value 2Mi (Namespace) allowed", "value registry.example.com/side:2 (Default)"},
 	} {
 		var out bytes.Buffer
-		if err := c.params(t.Context(), &out, "side", nil, namespace); err != nil {
+		if err := paramsOf(c, namespace, &out, "side"); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range wants {
@@ -32,19 +38,54 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 	}
 	hostile := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
 	var shown bytes.Buffer
-	if err := hostile.params(t.Context(), &shown, "side", []string{"level"}, "shop"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {
+	if err := paramsOf(hostile, "shop", &shown, "side", "level"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {
 		t.Errorf("a value that commands a terminal: %v\n%q", err, shown.String())
 	}
 	bad := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
-	if err := bad.params(t.Context(), &bytes.Buffer{}, "side", nil, "shop"); err == nil || !strings.Contains(err.Error(), "9Gi") {
+	if err := paramsOf(bad, "shop", &bytes.Buffer{}, "side"); err == nil || !strings.Contains(err.Error(), "9Gi") {
 		t.Errorf("a bad value on the namespace: %v", err)
 	}
-	if err := c.params(t.Context(), &bytes.Buffer{}, "nope", nil, ""); err == nil || !strings.Contains(err.Error(), `there is no template "nope"; the templates are: other, side`) {
+	if err := paramsOf(c, "", &bytes.Buffer{}, "nope"); err == nil || !strings.Contains(err.Error(), `there is no template "nope"; the templates are: other, side`) {
 		t.Errorf("no such template: %v", err)
 	}
 	unread := openFake(t, liveCluster, nil, "get namespaces")
-	if err := unread.params(t.Context(), &bytes.Buffer{}, "side", nil, "shop"); err == nil || !strings.Contains(err.Error(), "you lack the right to get namespaces") {
+	if err := paramsOf(unread, "shop", &bytes.Buffer{}, "side"); err == nil || !strings.Contains(err.Error(), "you lack the right to get namespaces") {
 		t.Errorf("a namespace that cannot be read: %v", err)
+	}
+}
+
+func TestParamsAreWrittenAsJSON(t *testing.T) {
+	type parameter struct {
+		Name, Annotation, Type, Allowed, From string
+		Required                              bool
+		Default, Value                        any
+		SetBy                                 []string
+	}
+	type report struct {
+		Template, Hash, Namespace string
+		Parameters                []parameter
+	}
+	read := func(text []byte) (r report) {
+		if err := json.Unmarshal(text, &r); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return r
+	}
+	var out bytes.Buffer
+	if err := (&paramsCommand{given: offline{namespace: "shop"}, output: "json"}).ofCluster(t.Context(), &out, openFake(t, liveCluster, nil), []string{"side", "size"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := read(out.Bytes()); r.Template != "side" || r.Hash == "" || r.Namespace != "shop" || len(r.Parameters) != 1 || r.Parameters[0].Value != "2Mi" || r.Parameters[0].From != "Namespace" || r.Parameters[0].Default != "1Mi" {
+		t.Errorf("%+v", r)
+	}
+	code, text, errs := call(t, "", nil, "params", "cloud-sql-proxy", "-o", "json")
+	r := read([]byte(text))
+	i := slices.IndexFunc(r.Parameters, func(p parameter) bool { return p.Required })
+	if code != exitDone || i < 0 || r.Parameters[i].Annotation != "cloud-sql-proxy.pillion.dev/instances" || r.Parameters[i].Type != "list" || r.Parameters[i].From != "" || len(r.Parameters[i].SetBy) != 2 {
+		t.Errorf("exit %d %+v\n%s", code, r, errs)
+	}
+	if code, _, _ := call(t, "", nil, "params", "cloud-sql-proxy", "-o", "xml"); code != exitUsage {
+		t.Errorf("-o xml: exit %d", code)
 	}
 }
 

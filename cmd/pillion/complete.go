@@ -83,7 +83,7 @@ func registerCompletions(root *cobra.Command) error {
 // outputs are the values of -o, by command.
 var outputs = map[string][]string{
 	"inject": {"yaml", "json", "patch", "diff"}, "uninject": {"yaml", "json", "diff"}, "library list": {"table", "markdown"},
-	"explain": {"text", "json"}, "lint": {"text", "json"}, "status": {"text", "json"}, "check": {"text", "json"},
+	"explain": {"text", "json"}, "params": {"text", "json"}, "lint": {"text", "json"}, "status": {"text", "json"}, "check": {"text", "json"},
 }
 
 // flagCompletions are the completions of flags, for a command.
@@ -163,10 +163,21 @@ func completeLibrary(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 	return library.Names(), noFiles
 }
 
-// completeTemplates offers the templates that a command would find: those of --library (all
-// without it), of the files of --templates, and of the cluster, if it answers soon.
+// readsCluster reports whether the command finds its templates in a cluster: those with the flag
+// --cluster do only with it.
+func readsCluster(cmd *cobra.Command) bool {
+	asked, err := cmd.Flags().GetBool("cluster")
+	return asked || err != nil
+}
+
+// completeTemplates offers the templates that a command would find: those of a cluster that it
+// reads, if that answers soon, or those of --library (all without it); and those of the files of
+// --templates.
 func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	names, _ := cmd.Flags().GetStringSlice("library")
+	if readsCluster(cmd) {
+		names = append(names, clusterNames(cmd, templatesResource(cmd), "")...)
+	}
 	if len(names) == 0 {
 		names = library.Names()
 	}
@@ -174,7 +185,6 @@ func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Comple
 	for _, path := range paths {
 		names = slices.AppendSeq(names, maps.Keys(templatesIn(path)))
 	}
-	names = append(names, clusterNames(cmd, templatesResource(cmd), "")...)
 	slices.Sort(names)
 	return slices.Compact(names), noFiles
 }
@@ -239,7 +249,7 @@ func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 }
 
 // manifestOf returns the manifest of a template that a command would find: of --templates, of
-// the library, or of the cluster, if it answers soon. It is empty where there is none.
+// a cluster that it reads, if that answers soon, or of the library. It is empty where there is none.
 func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name string) []byte {
 	paths, _ := cmd.Flags().GetStringSlice("templates")
 	for _, path := range paths {
@@ -248,9 +258,17 @@ func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name s
 			return manifest
 		}
 	}
-	if manifest, err := library.Get(name); err == nil {
-		return manifest
+	if readsCluster(cmd) {
+		if manifest := clusterManifest(cmd, resource, name); manifest != nil {
+			return manifest
+		}
 	}
+	manifest, _ := library.Get(name) // none of another name
+	return manifest
+}
+
+// clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
+func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, name string) []byte {
 	config, err := completionConfig(cmd)
 	if err != nil {
 		return nil

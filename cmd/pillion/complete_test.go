@@ -92,18 +92,21 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		want, not string // names, with commas
 	}{
 		{[]string{"ch"}, "check", "status"},
-		{[]string{"params", ""}, "fluent-bit,own", "shop"},
-		{[]string{"params", "--templates", dir, ""}, "of-a-file,own,fluent-bit", "no-template"},
+		{[]string{"params", ""}, "fluent-bit", "own"}, // params finds own with --cluster only
+		{[]string{"policy", ""}, "fluent-bit", "own"},
+		{[]string{"params", "--cluster", ""}, "own", "fluent-bit"},
+		{[]string{"params", "--templates", dir, ""}, "of-a-file,fluent-bit", "no-template"},
 		{[]string{"params", "--library", "vault-agent", "--templates", filepath.Join(dir, "a.yaml"), ""}, "of-a-file,vault-agent", "fluent-bit"},
 		{[]string{"params", "fluent-bit", ""}, "log-level,memory", "own"},
 		{[]string{"params", "fluent-bit", "log-level", ""}, "memory", "log-level"},
 		{[]string{"params", "--templates", dir, "with-one", ""}, "the-size", "log-level"},
-		{[]string{"params", "own", ""}, "of-the-cluster", "log-level"},
+		{[]string{"params", "own", ""}, "", "of-the-cluster"},
+		{[]string{"params", "--cluster", "own", ""}, "of-the-cluster", "log-level"},
 		{[]string{"params", "there-is-none", ""}, "", "log-level"},
 		{[]string{"library", "show", "flu"}, "fluent-bit", "own"},
-		{[]string{"status", ""}, "shop,stock,own,fluent-bit", ""},
+		{[]string{"status", ""}, "shop,stock,own", "fluent-bit"},
 		{[]string{"status", "ns/"}, "ns/shop,ns/stock", "own"},
-		{[]string{"rollout", "sct/"}, "sct/own,sct/fluent-bit", "sct/shop"},
+		{[]string{"rollout", "sct/"}, "sct/own", "sct/shop"},
 		{[]string{"rollout", "-n", ""}, "shop,stock", ""},
 		{[]string{"serve", "--excluded-namespaces", "shop,"}, `shop\,stock`, "shop"},
 		{[]string{"status", "-n", ""}, "shop", ""},
@@ -163,7 +166,7 @@ func TestACompletionDoesNotWaitForACluster(t *testing.T) {
 	t.Cleanup(func() { close(done); server.Close() })
 	setKubeconfig(t, server.URL)
 	began := time.Now()
-	if got := completing(t, "params", ""); !slices.Contains(got, "fluent-bit") {
+	if got := completing(t, "params", "--cluster", ""); !slices.Contains(got, "fluent-bit") {
 		t.Errorf("%q", got)
 	}
 	if took := time.Since(began); took > 3*completeTimeout {

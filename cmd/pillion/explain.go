@@ -50,7 +50,9 @@ meets, in the order in which API servers call them, and what Pillion sees of eac
 A cluster is read with your own rights. Templates, values, prefix and scope are the
 server's, from Pillion's Deployment, its ConfigMaps and the SidecarTemplates. Where you
 may not read them, explain takes the templates that the API shows, asks the API server
-for a dry run of the pod, and says what is missing and which command grants it.`,
+for a dry run of the pod, and says what is missing and which command grants it.
+
+The exit code is 1 if a pod is refused, or would be if it were created now.`,
 		Example: `  pillion explain -n shop deploy/web
   pillion explain -n shop pod/web-5d8f7c9b6-x2x9q -o json
   pillion explain ns/shop
@@ -100,9 +102,14 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 		report.Notes = []explain.Note{}
 	}
 	if c.output == "json" {
-		return report.JSON(cmd.OutOrStdout())
+		err = report.JSON(cmd.OutOrStdout())
+	} else {
+		err = report.Text(cmd.OutOrStdout(), style)
 	}
-	return report.Text(cmd.OutOrStdout(), style)
+	if err == nil && report.Refused() {
+		err = errRefused
+	}
+	return err
 }
 
 // files explains the pods of a file.

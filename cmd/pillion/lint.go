@@ -26,7 +26,7 @@ of containers, images without a tag, missing resources, values inside scripts. E
 finding has its file, line, template, path and rule; docs/templates.md lists the rules.
 
 A template that no sample pod gets was not checked, and lint says so: give a pod that
-gets it with --pod. Of a workload lint takes the pod that its controller creates, with
+gets it with --pod, or a case that passes with --test. Of a workload lint takes the pod that its controller creates, with
 its owner, its labels and the volumes of its claims.
 
 With --cluster it also compares changed templates with those in force: for each
@@ -80,11 +80,16 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					return err
 				}
 			}
+			tested, err := cases.run(cmd, args, options)
+			if err != nil {
+				return err
+			}
+			triedByCases(results, tested)
 			report := reportOf(results)
 			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
-			if err := cases.run(cmd, args, options); err != nil {
+			if err := cases.report(cmd, tested); err != nil {
 				return err
 			}
 			if report.Errors > 0 || f.strict && report.Warnings > 0 {
@@ -161,7 +166,7 @@ type lintedTemplate struct {
 	Template string `json:"template,omitempty"`
 	Hash     string `json:"hash,omitempty"`
 	OK       bool   `json:"ok"`
-	// Tried is how many sample pods got the template.
+	// Tried is how many sample pods, and pods of its own cases, got the template.
 	Tried    int            `json:"tried"`
 	Findings []lint.Finding `json:"findings"`
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -94,5 +96,43 @@ func TestATemplateThatNoSampleGetsIsNotOK(t *testing.T) {
 	}
 	if _, out, _ := call(t, "", pod, "lint", untried, "--pod", "DIR/other.yaml"); !strings.Contains(out, "does not get it: the matchCondition") || !strings.Contains(out, "not tried: 1") {
 		t.Errorf("with a pod that does not get it:\n%s", out)
+	}
+}
+
+// A template that no bundled pod gets was tried where a pod of its own cases gets it: --strict has
+// nothing to warn of. A case in which it is not injected tries nothing.
+func TestATemplateWhoseCasesPassWasTried(t *testing.T) {
+	manifest, err := os.ReadFile(mistakes + "untried.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("audit_sidecar", "audit", "com/audit", "com/audit:1\n        resources: {requests: {cpu: 1m, memory: 1Mi}, limits: {memory: 1Mi}}").Replace(string(manifest))
+	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {pillion.dev/inject: untried}}\nspec: {containers: [{name: web, image: 'w:1'}], volumes: [{name: data, emptyDir: {}}]}\n"
+	for name, c := range map[string]struct {
+		pod, flag, says, not string
+		code                 int
+	}{
+		"a case that gets it":         {pod, "--test", "template untried: ok (hash ", "untried]", exitDone},
+		"a case that does not get it": {strings.Replace(pod, "name: data", "name: other", 1), "--test", "not tried: 1", "template untried: ok", exitError},
+		"cases that are not run":      {pod, "--strict", "not tried: 1", "template untried: ok", exitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			folder := filepath.Join(dir, "testdata", "untried", "one")
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for path, content := range map[string]string{filepath.Join(dir, "t.yaml"): text, filepath.Join(folder, "pod.yaml"): c.pod} {
+				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			call(t, "", nil, "lint", dir, "--update") // writes what the case wants
+			code, out, errs := call(t, "", nil, "lint", dir, "--strict", c.flag)
+			if code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, c.not) {
+				t.Errorf("exit %d\n%s%s", code, out, errs)
+			}
+		})
 	}
 }

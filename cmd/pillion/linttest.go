@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/offline/cases"
+	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -19,18 +21,17 @@ func (f *caseFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.update, "update", false, "run them, and write the files of those that fail")
 }
 
-// run runs the cases of the templates in paths, if a flag asks for that, and writes the
-// results. The error is errRefused if a case failed.
-func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options) error {
+// run runs the cases of the templates in paths, if a flag asks for that.
+func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options) ([]cases.Result, error) {
 	if !f.test && !f.update {
-		return nil
+		return nil, nil
 	}
 	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update}
 	var list []cases.Template
 	for _, path := range paths {
 		manifests, err := readManifests(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, m := range manifests {
 			list = append(list, cases.Template{File: m.source, Document: m.Document})
@@ -39,14 +40,30 @@ func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Op
 			o.Whole = append(o.Whole, path)
 		}
 	}
-	results, err := cases.Run(cmd.Context(), list, o)
-	if err != nil {
-		return err
-	}
-	return reportCases(cmd, results)
+	return cases.Run(cmd.Context(), list, o)
 }
 
-func reportCases(cmd *cobra.Command, results []cases.Result) error {
+// triedByCases counts the cases that pass and whose pod gets the template, beside the sample pods: a
+// template that only they get was tried.
+func triedByCases(linted []lint.Result, results []cases.Result) {
+	for i := range linted {
+		l := &linted[i]
+		for _, r := range results {
+			if r.Source == l.Source && r.Template == l.Template && r.Injected && len(r.Problems) == 0 {
+				l.Tried++
+			}
+		}
+		if l.Tried > 0 {
+			l.Findings = slices.DeleteFunc(l.Findings, func(f lint.Finding) bool { return f.Rule == "untried" && f.Severity == lint.Warning })
+		}
+	}
+}
+
+// report writes the results. The error is errRefused if a case failed.
+func (f *caseFlags) report(cmd *cobra.Command, results []cases.Result) error {
+	if !f.test && !f.update {
+		return nil
+	}
 	failed := 0
 	for _, r := range results {
 		for _, name := range r.Updated {

@@ -64,7 +64,7 @@ func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
 }
 
 func (o *offline) podFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (with a cluster: default the context's)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
 	o.templateFlags(cmd)

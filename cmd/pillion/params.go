@@ -19,6 +19,8 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // plainJSON formats a JSON value as an annotation holds it.
@@ -41,8 +43,28 @@ func levels[T ~string](setBy []T) string {
 
 // paramsCommand has the flags of the command.
 type paramsCommand struct {
-	given offline
-	where installation
+	given  offline
+	where  installation
+	output string
+}
+
+// paramsReport is what -o json prints.
+type paramsReport struct {
+	Template string `json:"template"`
+	Hash     string `json:"hash"`
+	// Namespace is the one whose values are shown.
+	Namespace  string            `json:"namespace,omitempty"`
+	Parameters []parameterReport `json:"parameters"`
+}
+
+// parameterReport is one parameter as the template declares it, with the value that a plain pod of
+// the namespace gets and its level.
+type parameterReport struct {
+	v1alpha1.Parameter
+	Annotation string `json:"annotation"`
+	Allowed    string `json:"allowed"`
+	Value      any    `json:"value,omitempty"`
+	From       string `json:"from,omitempty"`
 }
 
 func newParamsCommand() *cobra.Command {
@@ -59,7 +81,8 @@ force there. With -n as well, params adds the value that a plain pod of the name
 gets, and the level that it comes from: Default, Installer or Namespace.`,
 		Example: `  pillion params fluent-bit
   pillion params fluent-bit log-level
-  pillion params fluent-bit --cluster -n shop`,
+  pillion params fluent-bit --cluster -n shop
+  pillion params fluent-bit -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usageError{errors.New("params takes the name of a template, and those of parameters if you want some only")}
@@ -72,10 +95,14 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
 	c.given.kubeVersionFlag(cmd)
 	c.given.clusterFlag(cmd, &c.where)
 	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
+	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	return cmd
 }
 
 func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
+	if c.output != "text" && c.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
+	}
 	if c.given.namespace != "" && !c.given.inCluster {
 		return usageError{errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
 	}
@@ -88,7 +115,7 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		return writeParameters(cmd.OutOrStdout(), t, args[1:], nil)
+		return c.write(cmd.OutOrStdout(), t, args[1:], nil)
 	}
 	cl, err := c.given.connect(cmd)
 	if err != nil {
@@ -100,7 +127,20 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 	if cl.settings.set == nil {
 		return errRefused
 	}
-	return cl.params(cmd.Context(), cmd.OutOrStdout(), args[0], args[1:], c.given.namespace)
+	return c.ofCluster(cmd.Context(), cmd.OutOrStdout(), cl, args)
+}
+
+// ofCluster writes the parameters of a template in force.
+func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *cluster, args []string) error {
+	t, err := oneTemplate(cl.settings.set, args[0])
+	if err != nil {
+		return err
+	}
+	given, err := cl.params(ctx, args[0], c.given.namespace)
+	if err != nil {
+		return err
+	}
+	return c.write(w, t, args[1:], given)
 }
 
 // oneTemplate returns the template of that name.
@@ -112,22 +152,18 @@ func oneTemplate(set *templates.Set, name string) (*templates.Template, error) {
 	return entry.Template, entry.Err
 }
 
-// params writes the parameters of a template in force, with the values that a plain pod of the
-// namespace gets, if one is given.
-func (c *cluster) params(ctx context.Context, w io.Writer, name string, chosen []string, namespace string) error {
-	t, err := oneTemplate(c.settings.set, name)
-	if err != nil {
-		return err
-	}
+// params returns the values of a template's parameters that a plain pod of the namespace gets, by
+// name; nil without a namespace.
+func (c *cluster) params(ctx context.Context, name, namespace string) (map[string]explain.Parameter, error) {
 	if namespace == "" {
-		return writeParameters(w, t, chosen, nil)
+		return nil, nil
 	}
 	ns, err := c.namespaceOf(ctx, namespace)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if ns.unread != nil {
-		return ns.unread
+		return nil, ns.unread
 	}
 	s := c.session()
 	s.namespaces.keep(ns)
@@ -135,10 +171,10 @@ func (c *cluster) params(ctx context.Context, w io.Writer, name string, chosen [
 	pod["metadata"] = map[string]any{"annotations": map[string]any{c.settings.prefix + "/inject": name}}
 	out, err := s.outcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
-		return fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
+		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
 	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: c.settings.set, Values: c.settings.compile.Values, Approximate: c.settings.approximate})
 	given := map[string]explain.Parameter{}
@@ -149,7 +185,7 @@ func (c *cluster) params(ctx context.Context, w io.Writer, name string, chosen [
 			}
 		}
 	}
-	return writeParameters(w, t, chosen, given)
+	return given, nil
 }
 
 // parametersOf returns the parameters of a template, or those that are chosen by their names or
@@ -181,12 +217,19 @@ func parameterName(p templates.Parameter) string {
 	return p.Annotation[strings.LastIndex(p.Annotation, "/")+1:]
 }
 
-// writeParameters writes the chosen parameters, all if none is. Given are the values of a
-// namespace's pods, nil without one.
-func writeParameters(to io.Writer, t *templates.Template, chosen []string, given map[string]explain.Parameter) error {
+// write writes the chosen parameters, all if none is. Given are the values of a namespace's pods,
+// nil without one.
+func (c *paramsCommand) write(to io.Writer, t *templates.Template, chosen []string, given map[string]explain.Parameter) error {
 	all, err := parametersOf(t, chosen)
 	if err != nil {
 		return err
+	}
+	if c.output == "json" {
+		report := paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.given.namespace, Parameters: []parameterReport{}}
+		for _, p := range all {
+			report.Parameters = append(report.Parameters, parameterReport{p.Parameter, p.Annotation, p.Allowed, given[p.Name].Value, given[p.Name].From})
+		}
+		return show.JSON(to, report)
 	}
 	var settings []explain.Setting
 	for _, p := range all {

@@ -86,7 +86,10 @@ func TestWhatRefusesThePodAfterItsInjectionIsForetold(t *testing.T) {
 		if !strings.Contains(errs, c.says) || c.says == "" && errs != "" || (code == exitError) != refused || refused != (out == "") {
 			t.Errorf("%s: exit %d, %s\nwant %s", c.why, code, errs, c.says)
 		}
-		_, out, _ = call(t, c.pod, files, "explain", "-f", "-", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
+		code, out, _ = call(t, c.pod, files, "explain", "-f", "-", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
+		if (code == exitError) != refused {
+			t.Errorf("%s: explain ends with %d", c.why, code)
+		}
 		if says := strings.Replace(c.says, "Pod/web: ", "", 1); !strings.Contains(flat(out), says) || refused != strings.Contains(flat(out), "and then refused by the cluster") {
 			t.Errorf("%s: explain says\n%s\nwant %s", c.why, out, says)
 		}
@@ -108,7 +111,7 @@ func TestExplainWritesTroublesAsJSON(t *testing.T) {
 	pod := "kind: Pod\nmetadata: {name: web, namespace: shop}\nspec: {containers: [{name: web, image: 'w:1', resources: {limits: {memory: 1Mi}}}]}\n"
 	code, out, errs := call(t, pod, files, "explain", "-f", "-", "-o", "json", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml")
 	var got explain.Report
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone || len(got.Pods) != 1 {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitError || len(got.Pods) != 1 {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
 	}
 	p := got.Pods[0]

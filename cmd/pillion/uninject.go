@@ -40,7 +40,7 @@ Pods without a record pass through. Nothing is printed on standard output unless
 			return write.all(cmd.OutOrStdout(), results)
 		},
 	}
-	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input (required)")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
 	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json or diff")
 	return cmd

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/mark"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -54,6 +55,9 @@ func (s *suite) run(t loaded, c *folderCase) {
 	}
 	got := result{code: string(out.Code), warnings: out.Warnings}
 	if out.Allowed {
+		c.result.Injected = slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool {
+			return o.Name == t.compiled.Name() && o.Code == reason.Injected
+		})
 		got.pod = withoutStatus(out.Pod, s.prefix()+"/status")
 		s.again(c, request, out)
 	} else {

@@ -39,8 +39,11 @@ type Options struct {
 
 // Result is the result of one case.
 type Result struct {
-	// Template is the template's name, empty if there is none for the case.
-	Template string
+	// Template is the template's name, and Source where it was read; empty if there is none for
+	// the case.
+	Template, Source string
+	// Injected: the template was injected into the case's pod.
+	Injected bool
 	// Case is the path of the case's folder.
 	Case string
 	// Problems are sentences that say what is wrong, some with a diff.
@@ -130,7 +133,7 @@ func (s *suite) template(t loaded) ([]Result, error) {
 	defer beside.Close()
 	var results []Result
 	for _, name := range names {
-		r := Result{Template: t.compiled.Name(), Case: filepath.Join(folder, name)}
+		r := Result{Template: t.compiled.Name(), Source: t.File, Case: filepath.Join(folder, name)}
 		root, err := beside.OpenRoot(filepath.Join(testdata, t.compiled.Name(), name))
 		if err != nil {
 			r.Problems = append(r.Problems, fmt.Sprintf("the folder cannot be opened: %v", err))

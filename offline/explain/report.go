@@ -2,6 +2,7 @@ package explain
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -156,6 +157,11 @@ type DryRun struct {
 	// Says is a sentence: what the pod came back with, or why it was refused.
 	Says     string   `json:"says"`
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Refused reports whether one of the pods does not come to be.
+func (r Report) Refused() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Refused || p.DryRun != nil && !p.DryRun.Allowed })
 }
 
 // JSON writes the report.

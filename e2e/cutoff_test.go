@@ -273,11 +273,15 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNamespace(t, nil, nil)
+			closed := newNamespace(t, map[string]string{cutOffPrefix + "/inject": "fluent-bit"}, map[string]string{cutOffPrefix + "/injection": "enforced"})
 			// It knows the namespace: its cache does, or the live read.
 			eventually(t, soon, func() error {
 				injected, status, err := l.review("pods", n.name)
 				if injected || status != http.StatusOK {
 					err = fmt.Errorf("before: HTTP %d, injected %v, %v", status, injected, err)
+				}
+				if known, status, failed := l.review("enforced", closed.name); !known {
+					err = errors.Join(err, failed, fmt.Errorf("before, of the enforced namespace: HTTP %d", status))
 				}
 				return err
 			})
@@ -308,6 +312,13 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 			all.Wait()
 			if want := "HTTP 503, injected false, <nil>"; answers[want] != 40 {
 				t.Errorf("while it is cut off: %v, want %q forty times", answers, want)
+			}
+			// The API server would create a pod as it is where an enabled namespace gets no answer.
+			if _, err := client.CoreV1().Namespaces().Patch(t.Context(), closed.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"enabled"}}}`, cutOffPrefix+"/injection"), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if injected, status, err := l.review("requested", closed.name); !injected {
+				t.Errorf("a namespace that it knows as enforced, and the API server has as enabled: HTTP %d, injected %v, %v", status, injected, err)
 			}
 			// Who knows no better is answered, and the replica says what is the matter.
 			eventually(t, soon, func() error {

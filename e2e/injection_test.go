@@ -191,6 +191,25 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 			t.Errorf("the value that is there, applied by somebody else (forced: %t): %v", force, err)
 		}
 	}
+	// A manifest without the label, as a GitOps tool replaces by it, opens no namespace: not even for
+	// a moment. The second time the label is nobody's.
+	for range 2 {
+		object, err := client.CoreV1().Namespaces().Get(t.Context(), owned.name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(object.Labels, injectionLabel)
+		object.ManagedFields = nil
+		got, err := asTenant(t, owned).CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
+		if err != nil || got.Labels[injectionLabel] != "enforced" {
+			t.Errorf("replaced without the label that Pillion enforced, the namespace has %v (%v)", got.Labels, err)
+		}
+	}
+	// What a hand enforced and takes off is not put back as Pillion's.
+	byHand := newNamespace(t, asking("fluent-bit"), enforced())
+	if got := byHand.mustPatch(t, setInjection("")); got != "enabled" {
+		t.Errorf("a hand enforced the namespace and takes that off: %q", got)
+	}
 	// The right, for one namespace.
 	tenant := asTenant(t, strict)
 	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-pillion-system-injection", "--group=system:authenticated")

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,7 +98,7 @@ func TestTheChartLints(t *testing.T) {
 
 func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "webhook.requested=null", "log.level=null", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1", "rbac.createSecrets=null", "webhook.clientCA=file.crt", "networkPolicy.enabled=yes"} {
+	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1", "webhook.clientCA=file.crt", "networkPolicy.enabled=yes"} {
 		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set)
 		if err == nil {
 			t.Errorf("--set %s is accepted", set)
@@ -124,15 +125,43 @@ func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 	}
 }
 
-// A null takes a value of the chart away, as helm's documentation says.
-func TestAListThatIsNullIsEmpty(t *testing.T) {
+// An absent value is the chart's: `helm upgrade --reuse-values` brings the values of a chart that had
+// fewer of them. A null takes a value away, and so stands for that here.
+func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{"library", "excludedNamespaces", "foreignSidecars", "webhook.matchConditions", "certs.webhookConfigurations", "imagePullSecrets", "topologySpreadConstraints", "tolerations", "extraArgs", "webhook.clientNames", "networkPolicy.apiServers", "networkPolicy.metrics"} {
-		empty := must(t, "", "helm", "template", "x", checkout.Chart(), "--set-json", list+"=[]")
-		if null := must(t, "", "helm", "template", "x", checkout.Chart(), "--set", list+"=null"); null != empty {
-			t.Errorf("%s=null renders\n%s\nand empty\n%s", list, null, empty)
+	var values map[string]any
+	if !readYAML(t, filepath.Join(checkout.Chart(), "values.yaml"), &values) {
+		t.Fatal("the chart has no values")
+	}
+	whole := must(t, "", "helm", "template", "x", checkout.Chart())
+	for depth := range 4 {
+		text, err := json.Marshal(without(values, depth))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := must(t, "", "helm", "template", "x", checkout.Chart(), "-f", inFile(t, "values.yaml", string(text))); got != whole {
+			t.Errorf("with the values %s the chart renders\n%s\nand with none\n%s", text, got, whole)
 		}
 	}
+	// What a null takes away of these is meant.
+	if limited := only[appsv1.Deployment](t, render(t, "resources.limits.memory=null"), "Deployment").Spec.Template.Spec.Containers[0].Resources.Limits; len(limited) > 0 {
+		t.Errorf("without resources.limits.memory the limits are %v", limited)
+	}
+}
+
+// without returns values in which everything of a depth is null, and resources and labels are not.
+func without(values map[string]any, depth int) map[string]any {
+	less := map[string]any{}
+	for key, value := range values {
+		below, isMap := value.(map[string]any)
+		switch {
+		case depth == 0:
+			less[key] = nil
+		case isMap && key != "resources" && key != "labels":
+			less[key] = without(below, depth-1)
+		}
+	}
+	return less
 }
 
 // API servers allow 64 conditions of an entry, and the chart adds up to four of its own.

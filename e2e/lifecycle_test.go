@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -259,6 +260,42 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	}
 }
 
+// The release is one of a chart that lacked the newest values.
+func TestAnUpgradeThatReusesValuesBearsThatTheChartHasMoreOfThem(t *testing.T) {
+	older := filepath.Join(t.TempDir(), "pillion")
+	if err := os.CopyFS(older, os.DirFS(checkout.Chart())); err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if !readYAML(t, filepath.Join(older, "values.yaml"), &values) {
+		t.Fatal("the chart has no values")
+	}
+	for _, key := range []string{"mirrorTemplates", "preview", "required", "networkPolicy", "adminPort", "enforcement"} {
+		delete(values, key)
+	}
+	delete(values["coverage"].(map[string]any), "enabled")
+	delete(values["rbac"].(map[string]any), "everyoneReadsTemplates")
+	text, err := json.Marshal(values)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(older, "values.yaml"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := func() string { return must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace) }
+	before := manifests()
+	must(t, "", "helm", append([]string{"upgrade", ground.Release, older, "-n", ground.Namespace}, installed...)...)
+	for _, how := range []string{"--reuse-values", "--reset-then-reuse-values"} {
+		must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, how)
+		if now := manifests(); now != before {
+			t.Errorf("helm upgrade %s makes\n%s\nwant\n%s", how, now, before)
+		}
+	}
+	if _, err := publishedBundle(t); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
 	arguments := func() string {
 		d, err := client.AppsV1().Deployments(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
@@ -487,7 +524,7 @@ func TestAReleaseIsTurnedOffByOneCommandAndOnByAnother(t *testing.T) {
 		})
 	}
 	t.Attr("off-after", time.Since(began).Round(time.Millisecond).String())
-	must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reuse-values")
+	must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values")
 	scale(t, 1)
 	injects(t, strict, "fluent-bit")
 	eventually(t, soon, func() error { return proven("1") })

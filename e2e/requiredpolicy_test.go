@@ -452,7 +452,7 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 		{"is not registered: its webhook configurations are deleted", func() {
 			must(t, "", "kubectl", "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", configuration)
 			t.Cleanup(func() {
-				_, err := ground.Run(context.Background(), shared, "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reuse-values")
+				_, err := ground.Run(context.Background(), shared, "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values")
 				if err != nil {
 					t.Error(err)
 				}

@@ -55,7 +55,7 @@ const (
 const hung = 20 * time.Second
 
 // reuse has helm upgrade keep the values of the release.
-const reuse = "--reuse-values"
+const reuse = "--reset-then-reuse-values"
 
 // faults are done in this order. docs/faults.md has a row for each.
 var faults = []fault{

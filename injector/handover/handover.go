@@ -151,7 +151,7 @@ func (h *Handover) saw(doing string, err error) {
 	case apierrors.IsForbidden(err):
 		text = fmt.Sprintf("missing permission: the verbs get and update on the ConfigMap %s: %v", h.options.Name, err)
 	case apierrors.IsNotFound(err):
-		text = fmt.Sprintf("the ConfigMap %s is gone; helm upgrade --reuse-values makes it again: %v", h.options.Name, err)
+		text = fmt.Sprintf("the ConfigMap %s is gone; helm upgrade --reset-then-reuse-values makes it again: %v", h.options.Name, err)
 	case err != nil:
 		text = fmt.Sprintf("%s the ConfigMap %s: %v", doing, h.options.Name, err)
 	}

@@ -80,6 +80,6 @@ func (m missing) Error() string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	first := names[0]
-	return fmt.Sprintf("templates named by namespaces are missing: %s. The replicas that have them go on. Undo the upgrade (helm rollback, or helm upgrade --reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
+	return fmt.Sprintf("templates named by namespaces are missing: %s. The replicas that have them go on. Undo the upgrade (helm rollback, or helm upgrade --reset-then-reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
 		"If they are to go: kubectl annotate namespace %s %s/inject-, or --set allowMissingTemplates={%s}", text, m.naming[first][0], m.prefix, strings.Join(names[:min(mostTemplates, len(names))], ","))
 }

@@ -80,7 +80,7 @@ func (p *Prover) prove(ctx context.Context) *Failure {
 	case !Injected(o.Prefix, pod):
 		return &Failure{Outcome: NotInjected, text: fmt.Sprintf("a pod of namespace %s came back without its sidecar: the API server does not call Pillion. "+
 			"See that the MutatingWebhookConfiguration is there, has the entry enforced.%s and a caBundle (kubectl get mutatingwebhookconfigurations -o yaml), "+
-			"and that the namespace has its label (kubectl label namespace %[1]s %s/injection=enforced --overwrite); helm upgrade restores both", o.Namespace, o.Prefix, o.Prefix)}
+			"and that the namespace has its label (kubectl label namespace %[1]s %s/injection=enforced --overwrite); helm upgrade --reset-then-reuse-values restores both", o.Namespace, o.Prefix, o.Prefix)}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return &Failure{Outcome: outcome, text: fmt.Sprintf(text, args...), cause: err}
 	}
 	missing := func() *Failure {
-		return failed(NamespaceMissing, "the namespace %s, in which Pillion proves that it works, is missing or is being deleted; helm upgrade makes it again, or by hand: "+
+		return failed(NamespaceMissing, "the namespace %s, in which Pillion proves that it works, is missing or is being deleted; helm upgrade --reset-then-reuse-values makes it again, or by hand: "+
 			"kubectl create namespace %[1]s; kubectl label namespace %[1]s %s/injection=enforced pod-security.kubernetes.io/enforce=restricted", o.Namespace, o.Prefix)
 	}
 	if code, ours := reason.OfRefusal(err); ours {

@@ -126,7 +126,7 @@ func (c *cluster) probe(ctx context.Context, followed bool, report func(Report))
 			report(Report{Err: c.explain("list", err)})
 		case followed:
 			c.use(nil, began, nil)
-			report(Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reuse-values, and apply the templates again", c.gvr.GroupResource())})
+			report(Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reset-then-reuse-values, and apply the templates again", c.gvr.GroupResource())})
 		default:
 			c.use(nil, began, nil)
 			report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})

@@ -320,7 +320,7 @@ func (w *MirrorWriter) act(ctx context.Context, due []mirrorAction) time.Duratio
 	case ctx.Err() != nil:
 		return 0
 	case apierrors.IsNotFound(err):
-		return w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reuse-values makes it again", w.o.Policy), nil)
+		return w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reset-then-reuse-values makes it again", w.o.Policy), nil)
 	case err != nil:
 		return w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
 	case owner.Revision != w.o.Revision:

@@ -1,3 +1,22 @@
+{{/*
+Puts the chart's default in the place of each value that is not there. With `helm upgrade
+--reuse-values` the values are those of the chart that was installed, which knew fewer of them. Of
+resources and labels, what is not there was taken away.
+*/}}
+{{- define "pillion.values" -}}
+{{- include "pillion.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
+{{- end -}}
+{{- define "pillion.fill" -}}
+{{- $values := first . -}}
+{{- range $key, $default := last . -}}
+{{- if kindIs "invalid" (index $values $key) -}}
+{{- $_ := set $values $key $default -}}
+{{- else if and (kindIs "map" $default) (not (has $key (list "resources" "labels"))) -}}
+{{- include "pillion.fill" (list (index $values $key) $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The chart's name. */}}
 {{- define "pillion.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
@@ -41,6 +60,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{/*
+The labels of objects by which API servers know Pillion. Nothing in them but the caBundle changes
+at run time, so `pillion check` names a command that replaces those that somebody changed.
+*/}}
+{{- define "pillion.registrationLabels" -}}
+{{ include "pillion.labels" . }}
+app.kubernetes.io/component: registration
 {{- end -}}
 
 {{/* The image of Pillion's pods. A registry for all charts takes the place of the repository's own,

@@ -83,7 +83,7 @@ func welcome(ctx context.Context, checkout ground.Checkout, state string) error 
 	}
 	fmt.Printf("%s: %s\n", state, chosen)
 	fmt.Printf("Pillion is installed in namespace %s, with the template %s; other templates:\n", ground.Namespace, library)
-	fmt.Printf("  helm upgrade %s charts/pillion -n %s --reuse-values --set 'library={%s,vault-agent}'\n", ground.Release, ground.Namespace, library)
+	fmt.Printf("  helm upgrade %s charts/pillion -n %s --reset-then-reuse-values --set 'library={%s,vault-agent}'\n", ground.Release, ground.Namespace, library)
 	if chosen.Kind == ground.KindControlPlane {
 		fmt.Println("Pods are created here and never run. Pillion is a process, so `pillion status` finds no replica, and `helm --wait` waits in vain.")
 	} else {

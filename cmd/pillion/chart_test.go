@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+//go:generate go test . -run TestTheChartHasItsDefaultsAtHand -update
+
+const chart = "../../charts/pillion/"
+
+// Helm gives templates no values.yaml: with --reuse-values they see the values of the chart that was
+// installed. So the chart has its defaults in a file of its own, and every template begins with them.
+func TestTheChartHasItsDefaultsAtHand(t *testing.T) {
+	const head = "# The values of values.yaml, for templates: go generate ./cmd/pillion writes this file.\n"
+	values, err := os.ReadFile(chart + "values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parsed map[string]any
+	if err := yaml.UnmarshalStrict(values, &parsed); err != nil {
+		t.Fatal(err)
+	}
+	want, err := yaml.Marshal(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append([]byte(head), want...)
+	if *update {
+		if err := os.WriteFile(chart+"files/defaults.yaml", want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(chart + "files/defaults.yaml")
+	if diff := cmp.Diff(string(want), string(got)); err != nil || diff != "" {
+		t.Errorf("files/defaults.yaml (%v, -want +got):\n%s", err, diff)
+	}
+	for _, pattern := range []string{"*.yaml", "*.txt", "*/*.yaml"} {
+		files, err := filepath.Glob(chart + "templates/" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(text, []byte(`{{- include "pillion.values" . -}}`)) {
+				t.Errorf("%s (%v) does not begin with the chart's defaults", file, err)
+			}
+		}
+	}
+}
+
+// A value that the chart before did not have is not there with --reuse-values, before any template
+// is asked.
+func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
+	text, err := os.ReadFile(chart + "values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := yaml.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var look func(path []string, schema map[string]any)
+	look = func(path []string, schema map[string]any) {
+		if _, there := schema["required"]; there {
+			t.Errorf("%s has required values", strings.Join(path, "."))
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for key, below := range properties {
+			if object, ok := below.(map[string]any); ok {
+				look(append(path[:len(path):len(path)], key), object)
+			}
+		}
+	}
+	look([]string{"values"}, schema)
+}

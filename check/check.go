@@ -113,6 +113,7 @@ func All() []Check {
 		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", needing(floorsCurrent)),
 		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", needing(labelsThere)),
 		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", needing(labelsByHand)),
+		ask(sectionNamespaces, "dependence", "always: it says how many namespaces and pods depend on Pillion, and what happens while it does not answer", needing(dependence)),
 		ask(sectionNeighbours, "injectors", "no other injector gives a pod the same sidecar once more", needing(injectorsApart)),
 		ask(sectionNeighbours, "autoscalers", "no VerticalPodAutoscaler changes the resources of sidecars", needing(autoscalersApart)),
 		ask(sectionNeighbours, "order", "no other webhook changes the same pods after Pillion", needing(lastInOrder)),

@@ -91,7 +91,7 @@ func sound(t *testing.T) *Facts {
 		Settings: Settings{
 			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
 			ClusterTemplates: true, KeepRequired: true, Uninstalls: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof",
+			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: kept.MatchRequired,
 		},
 		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
 	}
@@ -132,6 +132,7 @@ func sound(t *testing.T) *Facts {
 		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: labels}, 1}}},
 		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
 		Templates:  Known[*templates.Set]{Value: templates.NewSet([]templates.Entry{template(t, "fluent-bit"), template(t, "istio-proxy"), template(t, "daprd")})},
+		Pods:       Known[map[string]int]{Value: map[string]int{"shop": 7}},
 		Namespaces: Known[[]kept.Namespace]{Value: []kept.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
 	}
 }
@@ -162,7 +163,7 @@ func (o Outcome) text() string {
 func TestASoundInstallationIsFoundSound(t *testing.T) {
 	r := Run(All(), sound(t))
 	for _, o := range r.Outcomes {
-		if o.Result != OK || len(o.Findings) > 0 {
+		if o.Result != OK || len(o.Findings) > 0 && o.Name != "dependence" {
 			t.Errorf("%s: %s\n%s", o.Name, o.Result, o.text())
 		}
 	}
@@ -379,6 +380,11 @@ var faults = []struct {
 		other.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
 		f.Webhooks.Value = append(f.Webhooks.Value, other)
 	}, OK, "", ""},
+	{"dependence", "everything is enforced, and nobody asked", func(t *testing.T, f *Facts) {
+		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
+		f.Settings.Value.Match = kept.MatchAll
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("default", "enforced", ""))
+	}, Warning, "these namespaces (default) are enforced by the match of templates that are not required", "kubectl get namespaces -l pillion.dev/injection=enforced"},
 	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = nil }, Failed, "called for Pillion's own pods", "helm"},
 }
 
@@ -400,6 +406,42 @@ func TestEveryFaultIsFoundWithItsRemedy(t *testing.T) {
 			t.Errorf("no fault of the check %s is in the table", name)
 		}
 	}
+}
+
+func TestCheckSaysWhatDependsOnPillionAndByWhichTemplate(t *testing.T) {
+	for _, c := range []struct {
+		why    string
+		change func(f *Facts)
+		want   string
+	}{
+		{"a namespace asks", func(*Facts) {}, "ok: enforced: shop (namespaces: 1, pods: 7). While Pillion does not answer, new pods there are refused"},
+		{"nothing", func(f *Facts) { f.Namespaces.Value = nil }, "ok: no namespace depends on Pillion"},
+		{"a template matches everything", func(f *Facts) {
+			f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
+			f.Namespaces.Value = append(f.Namespaces.Value, namespace("default", "enabled", ""), namespace("kube-system", "enabled", ""), namespace("quiet", "disabled", ""))
+			f.Pods.Value["default"] = 3
+		}, "ok: enforced: shop (namespaces: 1, pods: 7). While Pillion does not answer, new pods there are refused\n" +
+			"ok: enabled: default (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are created without their sidecars\n" +
+			"ok: the match of template everywhere selects namespaces that do not ask: default (namespaces: 1)"},
+		{"every pod passes", func(f *Facts) { f.Settings.Value.All = true }, "ok: enforced: shop (namespaces: 1, pods: 7). While Pillion does not answer, new pods there are refused\n" +
+			"ok: enabled: quiet (namespaces: 1, pods: 0). While Pillion does not answer, new pods there are created without their sidecars"},
+	} {
+		f := sound(t)
+		c.change(f)
+		if got := find(t, Run(All(), f), "dependence").text(); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.why, got, c.want)
+		}
+	}
+}
+
+// matching is a template that selects all pods.
+func matching(t *testing.T) templates.Entry {
+	t.Helper()
+	compiled, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: everywhere}, spec: {match: {podSelector: {}}, inject: {metadata: {labels: {a: b}}}}}`), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return templates.Entry{Name: "everywhere", Template: compiled}
 }
 
 // Whatever is wrong, no check ends other than well without a word and a command, and nothing

@@ -53,8 +53,10 @@ type Facts struct {
 	Networks Known[[]networkingv1.NetworkPolicy]
 	CRD      Known[CRD]
 	// Templates are those in force, as this program compiles them.
-	Templates   Known[*templates.Set]
-	Namespaces  Known[[]kept.Namespace]
+	Templates  Known[*templates.Set]
+	Namespaces Known[[]kept.Namespace]
+	// Pods has the numbers of pods of the namespaces that [Settings.Depends] names.
+	Pods        Known[map[string]int]
 	Autoscalers Known[[]Autoscaler]
 }
 
@@ -98,6 +100,8 @@ type Settings struct {
 	Publishes            bool
 	LeafDuration         time.Duration
 	ProofNamespace       string
+	// Match says which namespaces are enforced that only the match of a template selects.
+	Match kept.Match
 	// Preview: workloads and namespaces are answered with what their pods will meet.
 	Preview bool
 	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pillion-dev/pillion/injector/kept"
@@ -12,7 +13,7 @@ import (
 
 // kept returns the judgement of the labels that namespaces are to have.
 func (s Settings) labels(set *templates.Set, proven bool) kept.Judgement {
-	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{Enforce: proven} })}
+	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{Enforce: proven, Match: s.Match} })}
 	if s.KeepRequired {
 		list = append(list, kept.Required(s.Prefix))
 	}
@@ -101,4 +102,73 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	return capped(found, "namespaces with such labels"), nil
+}
+
+// Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
+func (s Settings) Depends(ns kept.Namespace) string {
+	value := ns.Labels[templates.InjectionLabel(s.Prefix)]
+	switch {
+	case ns.Name == s.ProofNamespace || slices.Contains(s.Excluded, ns.Name) || value == templates.InjectionDisabled:
+		return ""
+	case value == templates.InjectionEnforced || value == templates.InjectionEnabled:
+		return value
+	case s.All:
+		return templates.InjectionEnabled
+	default:
+		return ""
+	}
+}
+
+// dependence says what depends on Pillion, and by which templates alone.
+func dependence(f *Facts, s Settings) ([]Finding, error) {
+	set, namespaces, err := f.asked()
+	if err != nil {
+		return nil, err
+	}
+	counts, err := f.Pods.get()
+	if err != nil {
+		return nil, err
+	}
+	depending, pods := map[string][]string{}, map[string]int{}
+	by := map[string][]string{} // template: the namespaces that do not ask
+	var unasked []string
+	for _, ns := range namespaces {
+		value := s.Depends(ns)
+		if value == "" {
+			continue
+		}
+		depending[value] = append(depending[value], ns.Name)
+		pods[value] += counts[ns.Name]
+		if asker := kept.AskedBy(set, ns.Namespace, s.Prefix); asker == kept.OtherMatch || asker == kept.RequiredMatch {
+			for _, template := range inForce(s.usage(), set, ns) {
+				by[template] = append(by[template], ns.Name)
+			}
+			if asker == kept.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {
+				unasked = append(unasked, ns.Name)
+			}
+		}
+	}
+	var found []Finding
+	for _, c := range []struct{ value, then string }{{templates.InjectionEnforced, "refused"}, {templates.InjectionEnabled, "created without their sidecars"}} {
+		names := depending[c.value]
+		if len(names) == 0 {
+			continue
+		}
+		slices.Sort(names)
+		found = append(found, fine(fmt.Sprintf("%s: %s (namespaces: %d, pods: %d). While Pillion does not answer, new pods there are %s", c.value, some(names), len(names), pods[c.value], c.then)))
+	}
+	var selecting []Finding
+	for _, template := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[template])
+		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that do not ask: %s (namespaces: %d)", template, some(by[template]), len(by[template]))))
+	}
+	found = append(found, capped(selecting, "templates whose match does")...)
+	if len(unasked) > 0 {
+		found = append(found, warning(fmt.Sprintf("%s are enforced by the match of templates that are not required, and nobody there asks. With enforcement.match=Required their new pods come without the sidecars while Pillion does not answer, and are not refused", namespacesNamed(unasked)),
+			fmt.Sprintf("kubectl get namespaces -l %s=%s", templates.InjectionLabel(s.Prefix), templates.InjectionEnforced)))
+	}
+	if len(found) == 0 {
+		found = append(found, fine("no namespace depends on Pillion"))
+	}
+	return found, nil
 }

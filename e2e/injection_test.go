@@ -131,6 +131,14 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 	team := unique("team")
 	n := newNamespace(t, nil, map[string]string{"team": team})
 	m := manifest{name: unique("logs"), spec: "\nmatch: {namespaceSelector: {matchLabels: {team: " + team + "}}}" + sidecarSpec}
+	must(t, workloadOf("Pod", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	// Whoever applies the template reads what comes to depend on Pillion.
+	depends := func(value, then string) string {
+		return "spec.match: these come to depend on Pillion, by " + injectionLabel + "=" + value + ": " + n.name + " (namespaces: 1, pods: 1). While it does not answer, new pods there are " + then
+	}
+	required := strings.Replace(m.yaml(), "\n  match:", "\n  required: true\n  match:", 1)
+	wantWarnings(t, n.applyDry(t, m.yaml()), depends("enabled", "created without their sidecars"))
+	wantWarnings(t, n.applyDry(t, required), depends("enforced", "refused"))
 	m.apply(t)
 	took := eventually(t, soon, func() error {
 		if n.labels(t)[injectionLabel] == "" {
@@ -139,6 +147,16 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 		return nil
 	})
 	t.Attr("injection-label-after-a-template", took.String())
+	// Nobody asked: it stays enabled, until the template is required.
+	asks := newNamespace(t, asking(m.name), nil)
+	eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })
+	if err := n.hasInjection(t, "enabled"); err != nil {
+		t.Error(err)
+	}
+	must(t, required, "kubectl", "apply", "-f", "-")
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
+	eventually(t, soon, func() error { return n.hasInjection(t, "enabled") })
 	created, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Labels: map[string]string{"team": team}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil || created.Labels[injectionLabel] != "enabled" {
 		t.Errorf("a namespace is created with the labels %v (%v)", created.Labels, err)

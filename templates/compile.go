@@ -344,8 +344,12 @@ func (c *compiler) selectors(t *Template, at *manifest.Path) {
 	}
 	t.matchNamespace = c.namespaceSelector(t, m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
 	t.matchPod = c.podSelector(t, m.PodSelector, at.Fields("match", "podSelector"))
-	if t.matchNamespace.Empty() && t.matchPod.Empty() {
-		c.warn(at.Field("match"), "selects every pod of the cluster")
+	if t.matchNamespace.Empty() && (t.matchPod.Empty() || t.spec.Required) && !t.spec.Suspend {
+		then := "created without the sidecar"
+		if t.spec.Required {
+			then = "refused"
+		}
+		c.warn(at.Field("match"), "selects every namespace that is not excluded, default included: while Pillion does not answer, new pods there are "+then+" (pillion lint --cluster counts them)")
 	}
 }
 

@@ -47,6 +47,8 @@ type checkReader struct {
 	client  clientset.Interface
 	objects dynamic.Interface
 	names   metadata.Interface
+	// pods returns how many pods namespaces have.
+	pods func(context.Context, []string) (map[string]int, error)
 	// version reads the API server's /version.
 	version func(context.Context) ([]byte, error)
 	// replicas returns those to ask.
@@ -73,7 +75,11 @@ func readFacts(ctx context.Context, where installation, now time.Time) (*check.F
 	if err != nil {
 		return nil, fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	r := checkReader{where: where, client: client, objects: objects, names: names, version: client.ServerVersion, replicas: func(ctx context.Context) ([]replica, error) {
+	pods, err := counter(config)
+	if err != nil {
+		return nil, err
+	}
+	r := checkReader{where: where, client: client, objects: objects, names: names, pods: pods, version: client.ServerVersion, replicas: func(ctx context.Context) ([]replica, error) {
 		_, replicas, err := where.open(ctx, io.Discard) // those that do not run are the Deployment's check
 		return replicas, err
 	}}
@@ -126,6 +132,14 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 		f.Templates = check.Read(s.set, rights.Named(err))
 	})
 	all.Wait()
+	var depending []string
+	for _, ns := range f.Namespaces.Value {
+		if needs.Depends(ns) != "" {
+			depending = append(depending, ns.Name)
+		}
+	}
+	f.Pods.Value, err = r.pods(ctx, depending)
+	f.Pods.Err = rights.Named(err)
 	if f.Floors.Err = cmp.Or(f.Policies.Err, f.Templates.Err); f.Floors.Err == nil {
 		f.Floors.Value = policies.floors(ctx, f.Templates.Value, needs.Settings)
 	}
@@ -203,6 +217,7 @@ func needsOf(v *viper.Viper, d deployed, namespace string) check.Needs {
 		},
 	}
 	n.Policies = d.Annotations[n.Prefix+"/admission-policies"] == "wanted"
+	n.Match = enforcement.Match
 	if enforcement.proves() {
 		n.ProofNamespace = enforcement.ProofNamespace
 	}

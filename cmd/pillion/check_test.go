@@ -86,6 +86,7 @@ func checkReaderOf(t *testing.T, manifests ...string) checkReader {
 		where: installation{namespace: "own"}, client: clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), objects: client, names: names,
 		version:  func(context.Context) ([]byte, error) { return []byte(`{"major":"1","minor":"36+"}`), nil },
 		replicas: func(context.Context) ([]replica, error) { return []replica{one}, nil },
+		pods:     func(ctx context.Context, of []string) (map[string]int, error) { return podCounts(ctx, names, of) },
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pillion-dev/pillion/injector/kept"
 )
 
 // The values of --enforcement.
@@ -18,25 +20,31 @@ const (
 // enforcementConfig are the settings of 'pillion serve' about namespaces where a failure of
 // Pillion refuses pods.
 type enforcementConfig struct {
-	Enforcement    string
+	Enforcement string
+	// Match says which namespaces may be enforced that only the match of a template selects.
+	Match          kept.Match
 	ProofNamespace string
 	TakeBackAfter  time.Duration
 }
 
 func enforcementFlags(f *pflag.FlagSet) {
 	f.String("enforcement", enforcementAuto, "Auto: namespaces that ask become enforced once Pillion has proven that it works; Manual: by hand only")
+	f.String("enforcement-match", string(kept.MatchRequired), "which templates have a namespace enforced by their match alone: Required, the required ones; All; None. Others have it enabled")
 	f.String("proof-namespace", "", "namespace of the pods, created by dry run only, by which Pillion proves that it works (default: it proves nothing, and enforces nothing)")
 	f.Duration("take-back-after", 0, "how long proofs must have failed until the namespaces that Pillion enforced become enabled only; 0: never")
 }
 
 func readEnforcement(v *viper.Viper) enforcementConfig {
-	return enforcementConfig{Enforcement: v.GetString("enforcement"), ProofNamespace: v.GetString("proof-namespace"), TakeBackAfter: v.GetDuration("take-back-after")}
+	return enforcementConfig{Enforcement: v.GetString("enforcement"), Match: kept.Match(v.GetString("enforcement-match")), ProofNamespace: v.GetString("proof-namespace"), TakeBackAfter: v.GetDuration("take-back-after")}
 }
 
 // validate needs the namespaces that Pillion keeps out of.
 func (c enforcementConfig) validate(excluded []string, wrong func(setting string, value any, allowed string)) {
 	if c.Enforcement != enforcementAuto && c.Enforcement != enforcementManual {
 		wrong("enforcement", c.Enforcement, "allowed are Auto, Manual")
+	}
+	if !slices.Contains(kept.Matches, c.Match) {
+		wrong("enforcement-match", c.Match, "allowed are Required, All, None")
 	}
 	if c.ProofNamespace != "" && len(validation.IsDNS1123Label(c.ProofNamespace)) > 0 {
 		wrong("proof-namespace", c.ProofNamespace, "allowed is a name of lower case letters, digits and dashes")
@@ -52,4 +60,9 @@ func (c enforcementConfig) validate(excluded []string, wrong func(setting string
 // proves reports whether Pillion proves that it works.
 func (c enforcementConfig) proves() bool {
 	return c.Enforcement == enforcementAuto && c.ProofNamespace != ""
+}
+
+// once is what holds once Pillion has proven that it works.
+func (c enforcementConfig) once() kept.Enforcement {
+	return kept.Enforcement{Enforce: c.proves(), Match: c.Match}
 }

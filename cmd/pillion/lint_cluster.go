@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
@@ -44,6 +46,10 @@ type templateUsers struct {
 	// changed are the templates as the files have them, by name; old is the set in force.
 	changed  map[string]templates.Entry
 	old, new *templates.Set
+	// matching are the templates of the files that select pods by their match, and are not in force
+	// as they are. count counts pods; nil counts none.
+	matching []*templates.Template
+	count    func(context.Context, []string) (map[string]int, error)
 	pipeline *injector.Pipeline
 	compare  standing.Comparer
 	// refused has the workloads that would newly be refused, by template and reason.
@@ -82,7 +88,11 @@ func againstCluster(cmd *cobra.Command, where installation, documents []lint.Doc
 	if err != nil {
 		return granting(err)
 	}
-	return (&templateUsers{podsReader: podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}}).check(ctx, documents, results)
+	count, err := counter(config)
+	if err != nil {
+		return err
+	}
+	return (&templateUsers{podsReader: podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}, count: count}).check(ctx, documents, results)
 }
 
 // check adds the findings of the rule cluster to the results of lint.
@@ -91,13 +101,14 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 	u.pipeline = injector.NewPipeline(injector.Config{Prefix: u.settings.prefix, ExcludedNamespaces: u.settings.excluded})
 	u.compare = standing.Comparer{Pipeline: u.pipeline, Registration: standing.Registration{Prefix: u.settings.prefix, All: u.settings.all, Excluded: u.settings.excluded}}
 	u.change(documents)
-	if len(u.changed) == 0 {
+	if len(u.changed)+len(u.matching) == 0 {
 		return nil
 	}
 	namespaces, err := u.namespaces(ctx, "")
 	if err != nil {
 		return err
 	}
+	u.depending(ctx, namespaces, results)
 	using := map[string]bool{}
 	for name, ns := range namespaces {
 		using[name] = u.uses(ns)
@@ -130,6 +141,9 @@ func (u *templateUsers) change(documents []lint.Document) {
 			continue // lint has said so
 		}
 		old, ok := u.old.Get(t.Name())
+		if _, _, matches := t.Match(); matches && (old.Template == nil || old.Template.Hash() != t.Hash()) {
+			u.matching = append(u.matching, t)
+		}
 		if !ok || old.Template == nil || old.Template.Hash() == t.Hash() {
 			continue // new, broken or unchanged: nothing is newly refused
 		}
@@ -142,6 +156,33 @@ func (u *templateUsers) change(documents []lint.Document) {
 		}
 	}
 	u.new = templates.NewSet(entries)
+}
+
+// depending adds which namespaces come to depend on Pillion by each template.
+func (u *templateUsers) depending(ctx context.Context, namespaces map[string]templates.Namespace, results []lint.Result) {
+	d := dependence{
+		labels: kept.New(u.settings.excluded, kept.Injection(u.settings.prefix, func() kept.Enforcement { return u.settings.enforcement })),
+		prefix: u.settings.prefix, count: u.count,
+		namespaces: func() iter.Seq[kept.Namespace] {
+			return func(yield func(kept.Namespace) bool) {
+				for _, ns := range namespaces {
+					if !yield(kept.Namespace{Namespace: ns}) {
+						return
+					}
+				}
+			}
+		},
+	}
+	for _, t := range u.matching {
+		said := d.of(ctx, u.old, templates.NewSet(append(u.old.All(), templates.Entry{Name: t.Name(), Template: t})))
+		for i := range results {
+			for _, message := range said {
+				if r := &results[i]; r.Template == t.Name() {
+					r.Findings = append(r.Findings, lint.Finding{Severity: lint.Note, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
+				}
+			}
+		}
+	}
 }
 
 // uses reports whether a namespace gets one of the changed templates without its pods' asking.

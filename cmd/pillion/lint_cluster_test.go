@@ -1,17 +1,22 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -113,5 +118,61 @@ func TestARightThatLintLacksIsNamed(t *testing.T) {
 	got := clusterFindings(t, u, 64)
 	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: you lack the right to list jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
+	template := func(name, spec string) lint.Document {
+		return lint.Document{Document: templates.Document{Manifest: []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n" + spec), Line: 1}}
+	}
+	u := &templateUsers{podsReader: statusReader(nil, templates.NewSet(nil), []templates.Namespace{{Name: "quiet"}, {Name: "kube-system"}})}
+	u.settings.enforcement = kept.Enforcement{Enforce: true}
+	u.count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
+	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
+	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
+	if err := u.check(t.Context(), documents, results); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range results {
+		for _, f := range r.Findings {
+			got = append(got, f.String())
+		}
+	}
+	want := []string{
+		"note: : template all: spec.match: these come to depend on Pillion, by pillion.dev/injection=enabled: quiet (namespaces: 1, pods: 3). While it does not answer, new pods there are created without their sidecars [cluster]",
+		"note: : template required: spec.match: these come to depend on Pillion, by pillion.dev/injection=enforced: quiet (namespaces: 1, pods: 3). While it does not answer, new pods there are refused [cluster]",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// An API server lists one pod, and says how many more there are.
+func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
+	client := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetNamespace() == "gone" {
+			return true, nil, context.DeadlineExceeded
+		}
+		return true, &metav1.List{ListMeta: metav1.ListMeta{RemainingItemCount: new(int64(41))}, Items: []runtime.RawExtension{{Object: &metav1.PartialObjectMetadata{}}}}, nil
+	})
+	if got, err := podCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
+		t.Errorf("%v, %v", got, err)
+	}
+	d := dependence{prefix: "pillion.dev", count: func(ctx context.Context, names []string) (map[string]int, error) {
+		return podCounts(ctx, client, names)
+	}}
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"a"}, "a (namespaces: 1, pods: 42)"},
+		{[]string{"a", "b", "c", "d", "e", "f", "h"}, "a, b, c, d, e and 2 more (namespaces: 7, pods: 294)"},
+		{[]string{"gone"}, "gone (namespaces: 1)"},
+	} {
+		if got := d.sentence(t.Context(), "enabled", c.names, "refused"); len(got) != 1 || !strings.Contains(got[0], c.want+". While it does not answer, new pods there are refused") {
+			t.Errorf("%v: %q", c.names, got)
+		}
 	}
 }

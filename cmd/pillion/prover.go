@@ -61,9 +61,9 @@ const proofSource = "proof template of Pillion itself"
 func (c serveConfig) enforcing(prover *proof.Prover) func() kept.Enforcement {
 	return func() kept.Enforcement {
 		if prover == nil { // by hand only: what another setting enforced is taken back
-			return kept.Enforcement{TakeBack: c.Enforcement == enforcementManual}
+			return kept.Enforcement{TakeBack: c.Enforcement == enforcementManual, Match: c.Match}
 		}
 		now := prover.Enforcement()
-		return kept.Enforcement{Enforce: now.Enforce, TakeBack: now.TakeBack}
+		return kept.Enforcement{Enforce: now.Enforce, TakeBack: now.TakeBack, Match: c.Match}
 	}
 }

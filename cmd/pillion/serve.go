@@ -265,10 +265,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		return nil, err
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
+	depends, err := newDependence(c, config, ns)
+	if err != nil {
+		return nil, err
+	}
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
-	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads, Mirrors: c.mirrorsTemplates()}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads, Depending: depends.of, Mirrors: c.mirrorsTemplates()}
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),

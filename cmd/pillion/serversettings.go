@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -34,6 +35,8 @@ type serverSettings struct {
 	excluded []string
 	// all: API servers call Pillion for the pods of all namespaces that do not opt out.
 	all bool
+	// enforcement is what the server enforces once it has proven that it works.
+	enforcement kept.Enforcement
 	// compile is what the server compiles templates with.
 	compile templates.Options
 	// set are the templates in force.
@@ -81,7 +84,7 @@ func readServerSettings(ctx context.Context, client dynamic.Interface, where pla
 		return serverSettings{}, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here%s", deployment.Name, namespace, file, where.otherwise)
 	}
 	mounts := mounted{client: client, deployment: deployment, container: container, otherwise: where.otherwise}
-	s := serverSettings{whole: true, prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace)}
+	s := serverSettings{whole: true, prefix: v.GetString("annotation-prefix"), excluded: append(list(v, "excluded-namespaces"), namespace), enforcement: readEnforcement(v).once()}
 	options := live.Options{Compile: templates.Options{Prefix: s.prefix, ForeignSidecars: foreignNames(list(v, "foreign-sidecars"))}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if file := v.GetString("values"); file != "" {
 		if options.Compile.Values, err = mounts.values(ctx, file); err != nil {

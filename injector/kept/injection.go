@@ -14,26 +14,43 @@ type Enforcement struct {
 	Enforce bool
 	// TakeBack: those that Pillion enforced before go back to enabled.
 	TakeBack bool
+	// Match says which namespaces may be enforced that only the match of a template selects.
+	// Default: [MatchRequired].
+	Match Match
 }
+
+// Match chooses the templates that have a namespace enforced by their match alone, so that
+// nobody in the namespace asked.
+type Match string
+
+// The choices. A namespace that asks by its annotation is enforced with each of them.
+const (
+	MatchRequired Match = "Required"
+	MatchAll      Match = "All"
+	MatchNone     Match = "None"
+)
+
+// Matches are all choices.
+var Matches = []Match{MatchRequired, MatchAll, MatchNone}
 
 // Injection returns the label that has API servers call Pillion for the pods of a namespace:
 // enabled, or enforced, where the namespace's annotation asks, or a template selects it. A
 // value that somebody set by hand stays. The function returns what holds now; it is called
 // once for each look at the namespaces.
 func Injection(prefix string, enforcement func() Enforcement) Label {
-	key, annotation := templates.InjectionLabel(prefix), cmp.Or(prefix, templates.DefaultPrefix)+"/inject"
+	key := templates.InjectionLabel(prefix)
 	return Label{
 		Key: key, Yields: true,
 		Wanted: func(set *templates.Set) func(Namespace) string {
 			now := enforcement()
 			return func(ns Namespace) string {
-				has := ns.Labels[key]
+				has, by := ns.Labels[key], AskedBy(set, ns.Namespace, prefix)
 				switch {
 				case has == templates.InjectionDisabled: // only hands set it
 					return has
-				case !asks(set, ns.Namespace, annotation):
+				case by == Nothing:
 					return ""
-				case now.Enforce, has == templates.InjectionEnforced && !now.TakeBack:
+				case now.mayEnforce(by) && (now.Enforce || has == templates.InjectionEnforced && !now.TakeBack):
 					return templates.InjectionEnforced
 				default:
 					return templates.InjectionEnabled
@@ -52,19 +69,44 @@ func Injection(prefix string, enforcement func() Enforcement) Label {
 	}
 }
 
-// asks reports whether pods of the namespace may get a sidecar without asking themselves.
-func asks(set *templates.Set, ns templates.Namespace, annotation string) bool {
-	value, there := ns.Annotations[annotation]
+// mayEnforce reports whether a namespace may be enforced in which this asks for sidecars.
+func (e Enforcement) mayEnforce(by Asker) bool {
+	switch by {
+	case RequiredMatch:
+		return e.Match != MatchNone
+	case OtherMatch:
+		return e.Match == MatchAll
+	default:
+		return true
+	}
+}
+
+// Asker is what asks for sidecars in a namespace, besides single pods.
+type Asker int
+
+// The askers. Of several, the last one here counts.
+const (
+	Nothing Asker = iota
+	// OtherMatch is the match of a template that is not required, RequiredMatch that of one
+	// that is.
+	OtherMatch
+	RequiredMatch
+	Annotation
+)
+
+// AskedBy returns what asks for sidecars in a namespace.
+func AskedBy(set *templates.Set, ns templates.Namespace, prefix string) Asker {
+	value, there := ns.Annotations[cmp.Or(prefix, templates.DefaultPrefix)+"/inject"]
 	ask, err := policy.ParseAsk(value, there, policy.Namespace)
 	switch {
-	case err != nil: // a pod is told so
-		return true
+	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // of a mistake a pod is told
+		return Annotation
 	case set.VerifiedIn(ns):
-		return true
-	case ask.Mode == policy.Out:
-		return false
+		return RequiredMatch
+	case ask.Mode != policy.Out && set.MatchedIn(ns):
+		return OtherMatch
 	default:
-		return ask.Mode != policy.Absent || set.MatchedIn(ns)
+		return Nothing
 	}
 }
 

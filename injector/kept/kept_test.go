@@ -247,6 +247,7 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		return n
 	}
 	open, enforce, takeBack := Enforcement{}, Enforcement{Enforce: true}, Enforcement{TakeBack: true}
+	all, none := Enforcement{Enforce: true, Match: MatchAll}, Enforcement{Enforce: true, Match: MatchNone}
 	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
 	for why, c := range map[string]struct {
 		ns   Namespace
@@ -266,6 +267,17 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		"is selected by a required template":       {ns("", "team=payments"), open, "enabled"},
 		"is selected by a suspended template":      {ns("", "team=sales"), open, ""},
 		"asks, proven":                             {ns("logs"), enforce, "enforced"},
+		"asks, and no match enforces":              {ns("logs"), none, "enforced"},
+		"is selected, proven":                      {ns("", "team=web"), enforce, "enabled"},
+		"is selected and asks, proven":             {ns("logs", "team=web"), enforce, "enforced"},
+		"is selected, and every match enforces":    {ns("", "team=web"), all, "enforced"},
+		"is selected, and no match enforces":       {ns("", "team=web"), none, "enabled"},
+		"is selected, and was enforced":            {ns("", "team=web", enforced), enforce, "enabled"},
+		"required, proven":                         {ns("", "team=payments"), enforce, "enforced"},
+		"required, and every match enforces":       {ns("", "team=payments"), all, "enforced"},
+		"required, and no match enforces":          {ns("", "team=payments"), none, "enabled"},
+		"required and says false, proven":          {ns("false", "team=payments"), enforce, "enforced"},
+		"was enforced, and no match enforces":      {ns("", "team=payments", enforced), none, "enabled"},
 		"asks and enabled, proven":                 {ns("logs", enabled), enforce, "enforced"},
 		"asks and enforced, proven":                {ns("logs", enforced), enforce, ""},
 		"asks and enforced, not proven yet":        {ns("logs", enforced), open, ""},
@@ -339,6 +351,45 @@ func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
 		judgement := New(nil, Injection("", func() Enforcement { return c.when })).By(set)
 		if got := said(judgement.InWrite(c.ns, c.before)); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+	}
+}
+
+// A template that matches everything has every namespace depend on Pillion that is not excluded;
+// whose pods depend on it already is not told again.
+func TestANewTemplateSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
+	ns := func(name, inject string, labels ...string) Namespace {
+		n := namespace(name, labels...)
+		if inject != "" {
+			n.Annotations = map[string]string{"pillion.dev/inject": inject}
+		}
+		return n
+	}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	all := []Namespace{
+		ns("default", ""), ns("kube-system", ""), ns("opted-out", "false"), ns("asks", "logs", enforced), ns("asks-unproven", "logs", enabled),
+		ns("off", "", disabled), byHand(ns("hand", "", enabled), injection), ns("web", "", "team=web", enabled),
+	}
+	for why, c := range map[string]struct {
+		spec              string
+		match             Match
+		enabled, enforced []string
+	}{
+		"matches nothing":            {"match: {namespaceSelector: {matchLabels: {team: none}}}", "", nil, nil},
+		"matches pods everywhere":    {"match: {podSelector: {}}", "", []string{"default"}, nil},
+		"is required":                {"required: true\nmatch: {podSelector: {}}", "", nil, []string{"default", "opted-out", "web"}},
+		"every match enforces":       {"match: {podSelector: {}}", MatchAll, nil, []string{"default"}},
+		"is required, none enforces": {"required: true\nmatch: {podSelector: {}}", MatchNone, []string{"default", "opted-out"}, nil},
+	} {
+		before := mixed(t)
+		e := compile(t, "new", c.spec+"\ninject: {metadata: {labels: {a: b}}}")
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+		labels := New([]string{"kube-system"}, Injection("", func() Enforcement { return Enforcement{Enforce: true, Match: c.match} }))
+		got := labels.Newly("", before, templates.NewSet(append(before.All(), e)), slices.Values(all))
+		if !slices.Equal(got.Enabled, c.enabled) || !slices.Equal(got.Enforced, c.enforced) {
+			t.Errorf("%s: %+v, want %v and %v", why, got, c.enabled, c.enforced)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Rules, Workloads and Mirrors.
+// ExcludedNamespaces, Rules, Workloads, Depending and Mirrors.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
@@ -38,6 +38,9 @@ type GuardOptions struct {
 	// Workloads returns the workloads and pods that name a template; with byDefault also those
 	// that ask by "true". It ends with its context. Nil where they may not be read.
 	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
+	// Depending says which namespaces come to depend on Pillion where one set of templates takes the
+	// place of another. Nil says nothing.
+	Depending func(ctx context.Context, before, after *templates.Set) []string
 	// Mirrors says that the templates that the cluster has no objects of have mirrors there, which
 	// this process writes. Its own writes must not be sent to the guard.
 	Mirrors bool
@@ -73,7 +76,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	}
 	switch r.Operation {
 	case "CREATE", "UPDATE":
-		return g.write(r)
+		return g.write(ctx, r)
 	case "DELETE":
 		return g.delete(ctx, r)
 	}
@@ -135,7 +138,7 @@ func readTemplate(raw []byte) (*sidecarTemplate, error) {
 
 // write answers for a template that is created or updated. The metadata of a bad
 // template may change: its finalizers could otherwise not be removed.
-func (g guard) write(r *Review) (Response, error) {
+func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	object, err := readTemplate(r.Object)
 	if err != nil {
 		return Response{}, err
@@ -179,8 +182,11 @@ func (g guard) write(r *Review) (Response, error) {
 		w.Source = ""
 		warnings = append(warnings, w.String())
 	}
-	if e, ok := g.options.Templates().Get(object.Metadata.Name); ok && e.Source != "" && e.Source != options.Source {
+	set := g.options.Templates()
+	if e, ok := set.Get(object.Metadata.Name); ok && e.Source != "" && e.Source != options.Source {
 		warnings = append(warnings, fmt.Sprintf("the name %s belongs to %s, which counts; this object has no effect", object.Metadata.Name, e.Source))
+	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
+		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
 	return Allowed(warnings...), nil
 }

@@ -66,7 +66,7 @@ func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old
 		t.Fatal(err)
 	}
 	guard := newFixture(t, nil).Handler(NewGuard(GuardOptions{
-		Mirrors:            o.Mirrors,
+		Mirrors: o.Mirrors, Depending: o.Depending,
 		ExcludedNamespaces: []string{"kube-system"},
 		Templates: func() *templates.Set {
 			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
@@ -115,6 +115,28 @@ func TestABadTemplateIsRefusedWithLintsOwnWords(t *testing.T) {
 	}
 	if got := judgeTemplate(t, "", "CREATE", guardedObject(t, ""), nil); !got.Allowed || len(got.Warnings) != 0 {
 		t.Errorf("a good template: %+v", got)
+	}
+}
+
+func TestATemplateThatMatchesSaysWhoComesToDependOnPillion(t *testing.T) {
+	var asked [][2]bool // whether the set before and the set after have a match
+	o := GuardOptions{Depending: func(_ context.Context, before, after *templates.Set) []string {
+		asked = append(asked, [2]bool{before.MatchedIn(templates.Namespace{Name: "shop"}), after.MatchedIn(templates.Namespace{Name: "shop"})})
+		return []string{"all depend on Pillion"}
+	}}
+	object := guardedObject(t, "")
+	if got := judgeBy(t, o, "", "CREATE", object, nil); len(got.Warnings) != 0 || len(asked) != 0 {
+		t.Errorf("without a match: %+v", got)
+	}
+	object["spec"].(map[string]any)["match"] = map[string]any{"podSelector": map[string]any{}}
+	if got := judgeBy(t, o, "", "UPDATE", object, guardedObject(t, "")); !got.Allowed || len(got.Warnings) != 2 || got.Warnings[1] != "all depend on Pillion" {
+		t.Errorf("with a match: %+v", got)
+	}
+	if got := judgeBy(t, o, "the library", "CREATE", object, nil); len(got.Warnings) != 2 || !strings.Contains(got.Warnings[1], "has no effect") {
+		t.Errorf("without effect: %+v", got)
+	}
+	if want := [][2]bool{{false, true}}; !slices.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
 	}
 }
 

@@ -43,7 +43,7 @@ type Rule struct {
 // Rules are all rules, in the order of their names.
 var Rules = []Rule{
 	{"api", Error, "The API would refuse the pod: a name, a label, a port, a mount without its volume, a request above its limit."},
-	{"cluster", Error, "With --cluster: pods of the cluster would be refused that are not refused now, as by a maximum that was lowered. A warning if not all could be read."},
+	{"cluster", Error, "With --cluster: pods of the cluster would be refused that are not refused now, as by a maximum that was lowered. A warning if not all could be read. A note says how many namespaces and pods come to depend on Pillion."},
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
 	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. Where a bundled pod cannot be merged, a note."},
 	{"default-container", Warning, "A sidecar stands before the pod's own containers, so that kubectl logs and exec take it by default."},

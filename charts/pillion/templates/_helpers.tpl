@@ -182,6 +182,7 @@ yes
 - --uninstall-marker={{ include "pillion.uninstallMarker" . }}
 {{- end }}
 - --enforcement={{ .Values.enforcement.mode }}
+- --enforcement-match={{ .Values.enforcement.match }}
 {{- if include "pillion.proves" . }}
 - --proof-namespace={{ include "pillion.proofNamespace" . }}
 {{- with .Values.enforcement.takeBackAfter }}

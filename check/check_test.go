@@ -117,6 +117,7 @@ func sound(t *testing.T) *Facts {
 		Settings:   Known[Settings]{Value: needs.Settings},
 		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: labels, Wanted: 2, Available: 2, Updated: 2}},
 		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}},
+		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]Replica]{Value: []Replica{replica("a"), replica("b")}},
 		Webhooks: Known[[]Webhook]{Value: []Webhook{
 			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, &metav1.LabelSelector{}, "namespaces", create, update),
@@ -203,6 +204,19 @@ var faults = []struct {
 	{"service", "missing", func(_ *testing.T, f *Facts) { f.Service.Err = notFound }, Failed, "no Service pillion", "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"},
 	{"service", "missing, with Helm 4", func(_ *testing.T, f *Facts) { f.Settings.Value.ServerSideHelm, f.Service.Err = true, notFound }, Failed, "no Service pillion", ") --force-conflicts"},
 	{"service", "leads elsewhere", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Selector = map[string]string{"app": "web"} }, Failed, "app=web", "helm"},
+	{"release", "broken off", func(_ *testing.T, f *Facts) {
+		f.Revisions.Value = append([]Revision{{10, "pending-upgrade", now.Add(-12 * time.Minute)}}, f.Revisions.Value...)
+	}, Failed, "revision 10 of the Helm release pillion is pending-upgrade for 12m0s", "helm -n pillion-system rollback pillion 8"},
+	{"release", "broken off, by Helm 4", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.ServerSideHelm, f.Revisions.Value = true, append(f.Revisions.Value, Revision{10, "pending-rollback", now})
+	}, Failed, "is pending-rollback for 0s", "helm -n pillion-system rollback pillion 8 --force-conflicts"},
+	{"release", "the first one broken off", func(_ *testing.T, f *Facts) {
+		f.Revisions.Value = []Revision{{1, "pending-install", now.Add(-time.Minute)}}
+	}, Failed, "revision 1 of the Helm release pillion is pending-install", "helm -n pillion-system rollback pillion 1"},
+	{"release", "mended since", func(_ *testing.T, f *Facts) {
+		f.Revisions.Value = []Revision{{1, "superseded", now}, {2, "pending-upgrade", now}, {3, "deployed", now}}
+	}, OK, "", ""},
+	{"release", "none", func(_ *testing.T, f *Facts) { f.Settings.Value.Release = "" }, Skipped, "Helm did not install Pillion", ""},
 	{"service", "another port", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Ports[0].Port = 8443 }, Failed, "no port 443", "helm"},
 	{"replicas", "none", func(_ *testing.T, f *Facts) { f.Replicas.Value = nil }, Failed, "no pod of Pillion runs", "kubectl -n pillion-system describe pods"},
 	{"replicas", "not ready", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Missing = "certificates:\nno CA" }, Failed, "replica a is not ready: certificates:; no CA", "kubectl -n pillion-system logs a"},
@@ -622,7 +636,7 @@ func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
 	}
 	var out strings.Builder
 	if err := Write(&out, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Count(out.String(), "  skipped ") != 6 ||
-		!strings.Contains(out.String(), "  skipped service, replicas, versions, caches, disruption, network: not looked\n          at: Pillion's Deployment was not found\n") {
+		!strings.Contains(out.String(), "  skipped release, service, replicas, versions, caches, disruption, network: not\n          looked at: Pillion's Deployment was not found\n") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -39,8 +39,10 @@ type Facts struct {
 	Kubernetes Known[templates.KubernetesVersion]
 	Settings   Known[Settings]
 	Deployment Known[Deployment]
-	Service    Known[corev1.Service]
-	Replicas   Known[[]Replica]
+	// Revisions are those of the Helm release, none without one.
+	Revisions Known[[]Revision]
+	Service   Known[corev1.Service]
+	Replicas  Known[[]Replica]
 	// Webhooks are the entries of all webhook configurations, the mutating ones in the order of
 	// calls first.
 	Webhooks Known[[]Webhook]

@@ -64,7 +64,7 @@ func deploymentAvailable(f *Facts) ([]Finding, error) {
 	var absent AbsentError
 	switch err := f.Settings.Err; {
 	case errors.As(err, &absent):
-		return []Finding{failed(err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check -n NAMESPACE", "pillion check -n NAMESPACE -l app.kubernetes.io/instance=RELEASE")}, nil
+		return []Finding{failed(err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check --pillion-namespace NAMESPACE", "pillion check --pillion-namespace NAMESPACE --pillion-selector app.kubernetes.io/instance=RELEASE")}, nil
 	case err != nil && !isMissingRight(err):
 		return nil, err
 	}

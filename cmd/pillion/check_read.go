@@ -112,6 +112,7 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 		f.Policies = check.Read(policies.facts(), err)
 	})
 	all.Go(func() { f.CRD = check.Read(r.crd(ctx, prefix)) })
+	all.Go(func() { f.Revisions = check.Read(r.revisions(ctx, namespace, needs.Release)) })
 	all.Go(func() { f.Namespaces = check.Read(r.namespaces(ctx, prefix)) })
 	all.Go(func() { f.Autoscalers = check.Read(r.autoscalers(ctx)) })
 	all.Go(func() {

@@ -74,6 +74,8 @@ func checkReaderOf(t *testing.T, manifests ...string) checkReader {
 	names := metadatafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{
 		Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}, Annotations: map[string]string{"pillion.dev/inject": "fluent-bit"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: byHand}},
+	}}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
+		Name: "sh.helm.release.v1.release.v3", Namespace: "own", Labels: map[string]string{"owner": "helm", "name": "release", "status": "pending-upgrade", "version": "3"},
 	}})
 	one := replica{name: "one", get: func(_ context.Context, path string) ([]byte, error) {
 		if path == "/readyz" {
@@ -116,7 +118,7 @@ spec: {policyName: pillion-own-labels, validationActions: [Deny]}
 	got := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
 		"ok the API server answers", "warning 1 of 2 replicas of Deployment pillion are available kubectl -n own get pods -l app.kubernetes.io/instance=release",
-		"failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
+		"failed revision 3 of the Helm release release is pending-upgrade for", "failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
 		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",

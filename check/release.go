@@ -1,0 +1,47 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Revision is one of the Helm release, as the labels of its Secret say.
+type Revision struct {
+	Number  int
+	Status  string
+	Created time.Time
+}
+
+// releaseSettled fails for an operation of Helm that did not come to its end. Helm refuses every
+// other one until somebody rolls back.
+func releaseSettled(f *Facts, s Settings) ([]Finding, error) {
+	if s.Release == "" {
+		return nil, Nothing("not looked at: Helm did not install Pillion")
+	}
+	all, err := f.Revisions.get()
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	all = slices.SortedFunc(slices.Values(all), func(a, b Revision) int { return cmp.Compare(a.Number, b.Number) })
+	last := all[len(all)-1]
+	if !strings.HasPrefix(last.Status, "pending-") {
+		return nil, nil
+	}
+	to := last.Number // of a first installation, which has no other
+	for _, r := range all {
+		if r.Status == "deployed" {
+			to = r.Number
+		}
+	}
+	force := ""
+	if s.ServerSideHelm {
+		force = " --force-conflicts"
+	}
+	return []Finding{failed(
+		fmt.Sprintf("revision %d of the Helm release %s is %s for %s: if no helm runs any more, it was broken off, and Helm refuses every upgrade (another operation is in progress)",
+			last.Number, s.Release, last.Status, f.Now.Sub(last.Created).Round(time.Second)),
+		fmt.Sprintf("helm -n %s rollback %s %d%s", s.Namespace, s.Release, to, force))}, nil
+}

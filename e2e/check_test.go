@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -295,6 +297,30 @@ func TestCheckNamesTheRightsThatItsUserLacks(t *testing.T) {
 	full := checking(t)
 	if len(granted) < 20 || last.exit != 0 || last.Counts["ok"] != full.Counts["ok"] {
 		t.Errorf("%d commands ran; exit code %d; %d checks are ok, an admin's %d\n%+v", len(granted), last.exit, last.Counts["ok"], full.Counts["ok"], last.Checks)
+	}
+}
+
+// On a control plane no pod of Pillion runs that could be asked. The commands of the README's row end as
+// it says.
+func TestCommandsThatAskPillionsPodsEndAsTheREADMESays(t *testing.T) {
+	t.Parallel()
+	if shared.Kind() != ground.KindControlPlane {
+		t.Skip("Pillion runs in pods")
+	}
+	readme, err := os.ReadFile(checkout.Path("README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| (`pillion status`.*) \\| everything \\| nothing of the replicas, and exit code (\\d):").FindStringSubmatch(string(readme))
+	if row == nil {
+		t.Fatal("the README has no row about commands that ask the replicas")
+	}
+	for _, command := range regexp.MustCompile("`pillion ([a-z ]+)`").FindAllStringSubmatch(row[1], -1) {
+		out, stderr, err := run(t, "", "pillion", strings.Fields(command[1])...)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || fmt.Sprint(exit.ExitCode()) != row[2] {
+			t.Errorf("pillion %s: %v, want exit code %s\n%s%s", command[1], err, row[2], out, stderr)
+		}
 	}
 }
 

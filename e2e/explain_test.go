@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,10 @@ func (n *namespace) deployment(t *testing.T, name string, annotations map[string
 // ends count as one space.
 func says(t *testing.T, args []string, wants ...string) {
 	t.Helper()
-	out := must(t, "", "pillion", append([]string{"explain"}, args...)...)
+	out, _, err := run(t, "", "pillion", append([]string{"explain"}, args...)...)
+	if refused := slices.Contains(wants, "refused: "); (err != nil) != refused {
+		t.Errorf("the exit code is an error's: %v, want %v (%v)", err != nil, refused, err)
+	}
 	flat := strings.Join(strings.Fields(out), " ")
 	for _, want := range wants {
 		if !strings.Contains(flat, want) {

@@ -325,6 +325,7 @@ func (c *cluster) create(ctx context.Context, namespace string, pod map[string]a
 		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
 	}
 	u.SetName("")
+	u.SetNamespace(namespace) // a sample's is another
 	u.SetResourceVersion("")
 	u.SetUID("")
 	c.heard.take()

@@ -107,7 +107,7 @@ func (r *run) checkOne(ctx context.Context, w Workload, creates bool) (problem s
 		return "", nil
 	}
 	if r.Mode == Restart {
-		if problem, err := r.checkRestart(ctx, w); problem != "" || err != nil {
+		if problem, err := r.checkRestart(ctx, w); problem != "" || err != nil || r.stays[w.Owner] != "" {
 			return problem, err
 		}
 	}
@@ -161,7 +161,9 @@ func (r *run) checkRestart(ctx context.Context, w Workload) (problem string, err
 		}
 	}
 	if why := notRestartable(w.Owner, object); why != "" {
-		return fmt.Sprintf("%s in namespace %s: %s", w.Owner, w.Namespace, why), nil
+		r.say("  not touched: %s in namespace %s: %s", w.Owner, w.Namespace, why)
+		r.stays[w.Owner] = why
+		return "", nil
 	}
 	if err := r.Cluster.Restart(ctx, w.Owner, time.Now(), true); err != nil {
 		return err.Error(), nil

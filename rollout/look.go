@@ -31,17 +31,22 @@ type view struct {
 type left struct {
 	what, why string
 	pods      int
+	// cannot: they count in [view].
+	cannot bool
 }
 
-// leave adds pods to those that stay as they are.
-func (v *view) leave(what, why string) {
+// leave adds a pod to those that stay as they are.
+func (v *view) leave(what, why string, cannot bool) {
+	if cannot {
+		v.cannot++
+	}
 	for i := range v.left {
 		if v.left[i].what == what && v.left[i].why == why {
 			v.left[i].pods++
 			return
 		}
 	}
-	v.left = append(v.left, left{what, why, 1})
+	v.left = append(v.left, left{what, why, 1, cannot})
 }
 
 // workload returns the workload of an owner.
@@ -66,6 +71,10 @@ type looker struct {
 	judged map[[2]string]seen
 	// desired has, of owners of unknown kinds, how many pods they had at first.
 	desired map[Owner]int
+	// except are the keys of workloads that nobody wants, and stays the workloads that cannot be
+	// brought up to date now, with the reason.
+	except []string
+	stays  map[Owner]string
 }
 
 // seen is a pod that was judged.
@@ -140,7 +149,7 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 				if f.owned {
 					what = f.owner.String()
 				}
-				v.leave(what+" in namespace "+f.Namespace, f.Behind+"; "+why)
+				v.leave(what+" in namespace "+f.Namespace, f.Behind+"; "+why, false)
 			}
 			continue
 		}
@@ -155,7 +164,7 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 		}
 	}
 	for owner, w := range byOwner {
-		v.take(w, refused[owner], slices.Contains(asked, owner))
+		l.take(&v, w, refused[owner], slices.Contains(asked, owner))
 	}
 	slices.SortFunc(v.workloads, func(a, b Workload) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
@@ -177,12 +186,20 @@ func (l *looker) look(ctx context.Context, namespaces []string, asked ...Owner) 
 }
 
 // take puts a workload into the view, if there is something to say of it.
-func (v *view) take(w *Workload, refused string, asked bool) {
+func (l *looker) take(v *view, w *Workload, refused string, asked bool) {
 	slices.SortFunc(w.Pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
-	for _, p := range w.Pods {
+	why, stays := l.stays[w.Owner]
+	excepted := slices.Contains(l.except, w.key())
+	if excepted {
+		why, refused = "left out by --except", ""
+	}
+	for i := range w.Pods {
+		p := &w.Pods[i]
+		if stays || excepted {
+			p.Cannot = why
+		}
 		if p.Behind != "" && p.Cannot != "" && !p.Going {
-			v.cannot++
-			v.leave(w.Owner.String()+" in namespace "+p.Namespace, p.Behind+"; "+p.Cannot)
+			v.leave(w.Owner.String()+" in namespace "+p.Namespace, p.Behind+"; "+p.Cannot, !excepted)
 		}
 	}
 	if refused != "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,11 @@ type Options struct {
 	Namespaces []string
 	// Selector selects pods by their labels; all for nil.
 	Selector labels.Selector
-	Wave     Wave
+	// Except are workloads that are left alone, as NAMESPACE/KIND/NAME.
+	Except []string
+	// Command is the command line, to which flags can be added.
+	Command string
+	Wave    Wave
 	// Timeout bounds how long a wave may take until everything is ready again.
 	Timeout time.Duration
 	// Poll is how often the cluster is read while a wave is waited for.
@@ -80,8 +85,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r := &run{Options: o, looker: looker{
 		cluster: o.Cluster, judge: o.Judge, mode: o.Mode, selector: o.Selector,
-		namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{},
-	}}
+		namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{}, except: o.Except, stays: map[Owner]string{},
+	}, budgets: map[Owner]string{}}
 	v, err := r.look(ctx, o.Namespaces)
 	if err != nil {
 		return err
@@ -89,6 +94,11 @@ func Run(ctx context.Context, o Options) error {
 	r.describe(v)
 	if problems, err := r.check(ctx, v); err != nil || len(problems) > 0 {
 		return cmp.Or(err, error(&StoppedError{Why: problems}))
+	}
+	if len(r.stays) > 0 { // what check found out
+		if v, err = r.look(ctx, r.Namespaces); err != nil {
+			return err
+		}
 	}
 	if o.DryRun {
 		r.say("dry run: nothing was touched")
@@ -104,6 +114,9 @@ type run struct {
 	touched bool
 	// done counts pods, or with Restart owners.
 	done, wave int
+	// budgets are the workloads whose pods disruption budgets keep for now, with what the API server
+	// said. They come last.
+	budgets map[Owner]string
 }
 
 func (r *run) say(format string, args ...any) { fmt.Fprintf(r.Out, format+"\n", args...) }
@@ -144,7 +157,21 @@ func (r *run) leaves(v view) error {
 	if v.cannot == 0 {
 		return nil
 	}
-	r.say("%d pods cannot be changed in place: --evict or --restart bring them up to date", v.cannot)
+	if r.Mode == InPlaceMode {
+		r.say("%d pods cannot be changed in place: --evict or --restart bring them up to date", v.cannot)
+		return ErrLeft
+	}
+	for _, l := range v.left {
+		if l.cannot {
+			r.say("left: %s", l)
+		}
+	}
+	var except []string
+	for o := range r.stays {
+		except = append(except, o.key())
+	}
+	slices.Sort(except)
+	r.say("without them: %s --except %s", r.Command, strings.Join(append(except, r.Except...), ","))
 	return ErrLeft
 }
 
@@ -222,28 +249,33 @@ func (r *run) one(ctx context.Context, v view, size int) error {
 	if r.Mode == Restart {
 		return r.restart(ctx, v, size)
 	}
-	wave := Next(v.workloads, size)
-	for waits := ""; len(wave) == 0; {
-		if why := blocked(v.workloads); why != waits {
+	wave, err := r.next(ctx, v, size)
+	for waits := ""; err == nil && len(wave) == 0; {
+		why := strings.Join(slices.DeleteFunc([]string{blocked(v.workloads), r.budgetsSay()}, func(s string) bool { return s == "" }), "; ")
+		if why != waits {
 			r.say("waiting: %s", why)
 			waits = why
 		}
-		if !r.pause(ctx) {
-			return r.late(ctx, waits)
+		budgets := r.budgets
+		r.budgets = map[Owner]string{} // they are asked again
+		if r.pause(ctx) {
+			if v, err = r.look(ctx, r.Namespaces); err == nil && r.size(v) == 0 {
+				return nil
+			}
+			if err == nil {
+				wave, err = r.next(ctx, v, size)
+			}
 		}
-		var err error
-		if v, err = r.look(ctx, r.Namespaces); err != nil {
-			return r.failed(ctx, err, waits)
+		if ctx.Err() != nil {
+			return r.giveUp(ctx, budgets, waits)
 		}
-		if r.size(v) == 0 {
-			return nil
-		}
-		wave = Next(v.workloads, size)
+	}
+	if err != nil {
+		return r.failed(ctx, err, "")
 	}
 	r.wave++
 	began := time.Now()
 	r.say("wave %d: %s", r.wave, names(wave))
-	var err error
 	if r.Mode == Evict {
 		err = r.evict(ctx, v, wave)
 	} else {
@@ -253,6 +285,62 @@ func (r *run) one(ctx context.Context, v view, size int) error {
 		r.say("  ready again after %s", time.Since(began).Round(time.Second))
 	}
 	return err
+}
+
+// next chooses a wave of pods that no disruption budget keeps. A workload with such a budget comes
+// after all others.
+func (r *run) next(ctx context.Context, v view, size int) ([]Pod, error) {
+	for {
+		owners := map[string]Owner{}
+		var free []Workload
+		for _, w := range v.workloads {
+			if _, waits := r.budgets[w.Owner]; !waits {
+				free = append(free, w)
+			}
+			for _, p := range w.Pods {
+				owners[p.UID] = w.Owner
+			}
+		}
+		wave, allowed := Next(free, size), []Pod(nil)
+		if r.Mode != Evict {
+			return wave, nil
+		}
+		for _, p := range wave {
+			switch err := r.Cluster.Evict(ctx, p, true); {
+			case apierrors.IsTooManyRequests(err):
+				r.budgets[owners[p.UID]] = err.Error()
+			case ctx.Err() != nil:
+				return nil, err
+			default:
+				allowed = append(allowed, p) // another error is the eviction's own
+			}
+		}
+		if len(allowed) > 0 || len(wave) == 0 {
+			return allowed, nil
+		}
+	}
+}
+
+// budgetsSay says which workloads wait for disruption budgets.
+func (r *run) budgetsSay() string {
+	var parts []string
+	for o, why := range r.budgets {
+		parts = append(parts, fmt.Sprintf("%s in namespace %s: %s", o, o.Namespace, why))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
+}
+
+// giveUp leaves the workloads whose disruption budgets let no pod go until the wave's end. Whatever
+// else keeps a wave from its end stops the rollout.
+func (r *run) giveUp(ctx context.Context, budgets map[Owner]string, waits string) error {
+	if len(budgets) == 0 || !errors.Is(context.Cause(ctx), errLate) {
+		return r.late(ctx, waits)
+	}
+	for o, why := range budgets {
+		r.stays[o] = fmt.Sprintf("not within %s: %s", r.Timeout, why)
+	}
+	return nil
 }
 
 // errLate is the cause of a wave's end by its timeout.

@@ -61,6 +61,7 @@ type owner struct {
 	replicas   int
 	generation int
 	template   string
+	paused     bool
 	waited     int // steps without a pod
 }
 
@@ -212,7 +213,7 @@ func (c *cluster) Object(_ context.Context, o rollout.Owner) (map[string]any, er
 		}
 	}
 	n := func(i int) json.Number { return json.Number(fmt.Sprint(i)) }
-	return map[string]any{"spec": map[string]any{"replicas": n(own.replicas)},
+	return map[string]any{"spec": map[string]any{"replicas": n(own.replicas), "paused": own.paused},
 		"status": map[string]any{"replicas": n(own.replicas), "updatedReplicas": n(updated), "availableReplicas": n(c.ready(o.Name)), "readyReplicas": n(c.ready(o.Name))}}, nil
 }
 
@@ -391,16 +392,54 @@ func TestAWorkloadWithoutAnyPodForAMomentIsWaitedFor(t *testing.T) {
 func TestABudgetIsWaitedFor(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.budget, c.budgetEnds = 9, time.Now().Add(30*time.Second)
-		if out, err := c.roll(rollout.Evict); err != nil || len(c.writes) != 6 || !strings.Contains(out, "waiting: Cannot evict pod as it would violate the pod's disruption budget.") {
+		if out, err := c.roll(rollout.Evict); err != nil || len(c.writes) != 6 || !strings.Contains(out, "waiting: deployment/web in namespace shop: Cannot evict pod as it would violate the pod's disruption budget.; statefulset/db in namespace shop: Cannot") {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.budget, c.budgetEnds = 9, time.Now().Add(time.Hour)
-		if out, err := c.roll(rollout.Evict); err == nil || len(c.writes) != 0 || !strings.Contains(err.Error(), "nothing was touched: not within 1m0s: Cannot evict pod") {
+		if out, err := c.roll(rollout.Evict); !errors.Is(err, rollout.ErrLeft) || len(c.writes) != 0 || !strings.Contains(out, "left: 4 pods of deployment/web in namespace shop: outdated: shipper; not within 1m0s: Cannot evict pod") {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
+}
+
+// One workload that cannot be brought up to date now keeps no other from it. The command that is
+// named leaves it out, and has nothing to wait for.
+func TestTheRestGoesOnWhereOneWorkloadCannot(t *testing.T) {
+	paused := func(c *cluster) { c.owners["web"].paused = true }
+	budget := func(c *cluster) { c.budget, c.budgetEnds = 2, time.Now().Add(time.Hour) }
+	for name, test := range map[string]struct {
+		mode        rollout.Mode
+		change      func(*cluster)
+		writes      int
+		left, other string
+		says        string
+	}{
+		"a paused Deployment":          {rollout.Restart, paused, 1, "shop/deployment/web", "restart db", "left: 4 pods of deployment/web in namespace shop: outdated: shipper; it is paused: kubectl -n shop rollout resume deployment/web"},
+		"a budget that lets no pod go": {rollout.Evict, budget, 4, "shop/statefulset/db", "evict web-", "left: 2 pods of statefulset/db in namespace shop: outdated: shipper; not within 1m0s: Cannot evict pod"},
+	} {
+		onCluster(t, one, two, func(t *testing.T, c *cluster) {
+			test.change(c)
+			command := func(o *rollout.Options) { o.Command = "pillion rollout shop" }
+			out, err := c.roll(test.mode, command, dryRun)
+			if test.mode == rollout.Restart && (!errors.Is(err, rollout.ErrLeft) || !strings.Contains(out, test.says)) || len(c.writes) > 0 {
+				t.Errorf("%s: a dry run writes %v and says (%v)\n%s", name, c.writes, err, out)
+			}
+			out, err = c.roll(test.mode, command)
+			if !errors.Is(err, rollout.ErrLeft) || len(c.writes) != test.writes || !strings.Contains(strings.Join(c.writes, " "), test.other) ||
+				!strings.Contains(out, test.says) || !strings.Contains(out, "\nwithout them: pillion rollout shop --except "+test.left+"\n") || !strings.Contains(out, "done: ") {
+				t.Errorf("%s: it writes %v and says (%v)\n%s", name, c.writes, err, out)
+			}
+			c.set = setOf(t, shipper{image: "ship:3", level: "info"}.manifest())
+			c.writes = nil
+			began := time.Now()
+			out, err = c.roll(test.mode, command, func(o *rollout.Options) { o.Except = []string{test.left} })
+			if err != nil || len(c.writes) != test.writes || !strings.Contains(out, "left out by --except") || time.Since(began) > 50*time.Second {
+				t.Errorf("%s: without it, it writes %v after %s and says (%v)\n%s", name, c.writes, time.Since(began), err, out)
+			}
+		})
+	}
 }
 
 func TestNothingIsTouchedWhereNewPodsWouldBeWorse(t *testing.T) {

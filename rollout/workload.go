@@ -16,6 +16,9 @@ type Owner struct {
 // String returns the owner as kubectl takes it, such as deployment/web.
 func (o Owner) String() string { return strings.ToLower(o.Kind) + "/" + o.Name }
 
+// key names the owner in a cluster, such as shop/deployment/web.
+func (o Owner) key() string { return o.Namespace + "/" + o.String() }
+
 // resource returns the API resource of the owner, known if it is a kind of Kubernetes itself
 // that replaces pods.
 func (o Owner) resource() (group, version, resource string, known bool) {

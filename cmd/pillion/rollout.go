@@ -7,14 +7,17 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/rollout"
@@ -31,8 +34,9 @@ type rolloutCommand struct {
 	where installation
 	given offline
 	modes map[rollout.Mode]*bool
-	// namespace and pods narrow what is brought up to date.
+	// namespace, pods and except narrow what is brought up to date.
 	namespace, pods string
+	except          []string
 
 	wave    string
 	timeout time.Duration
@@ -47,7 +51,9 @@ func newRolloutCommand() *cobra.Command {
 		Long: `Rollout finds the running pods that lack their sidecar, or have another version of it
 than they would get now, and brings them up to date in waves: after each wave it
 waits until everything is ready again. It stops at the first thing that goes wrong.
-It remembers nothing: the same command goes on where it stopped.
+It remembers nothing: the same command goes on where it stopped. A workload that cannot
+be restarted (it is paused), or whose disruption budget lets no pod go, is left: rollout
+goes on with the rest, and then names the command that leaves it out.
 
   --evict     evicts pods (the default). Disruption budgets are honoured, and no
               Deployment or other object changes.
@@ -90,6 +96,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 	r.where.flags(f)
 	f.StringVarP(&r.namespace, "namespace", "n", "", "only the pods of this namespace")
 	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
+	f.StringSliceVar(&r.except, "except", nil, "workloads to leave alone, as NAMESPACE/KIND/NAME: shop/deployment/web")
 	f.StringVar(&r.wave, "wave", "10%", "how many go at once, after the first: a number or a percentage; with --restart of workloads")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long a wave may take until everything is ready again")
 	f.BoolVar(&r.dryRun, "dry-run", false, "say what would happen, and write nothing")
@@ -117,10 +124,40 @@ func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
 	if o.Selector, err = labels.Parse(r.pods); err != nil {
 		return o, usageError{fmt.Errorf("--pods is %q: %w", r.pods, err)}
 	}
+	for _, key := range r.except {
+		parts := strings.Split(key, "/")
+		if len(parts) != 3 || slices.Contains(parts, "") {
+			return o, usageError{fmt.Errorf("--except is %q; allowed are workloads as NAMESPACE/KIND/NAME, such as shop/deployment/web", key)}
+		}
+		if known, ok := kindOf(parts[1]); ok {
+			parts[1] = known.kind
+		}
+		o.Except = append(o.Except, strings.ToLower(strings.Join(parts, "/")))
+	}
+	o.Command = r.again(cmd)
 	if r.timeout <= 0 {
 		return o, usageError{fmt.Errorf("--timeout is %s; allowed are positive durations such as 5m", r.timeout)}
 	}
 	return o, nil
+}
+
+// again is the command line without --except.
+func (r *rolloutCommand) again(cmd *cobra.Command) string {
+	line := cmd.CommandPath() + " " + strings.Join(cmd.Flags().Args(), " ")
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		switch {
+		case f.Name == "except":
+		case f.Value.Type() == "bool":
+			line += " --" + f.Name
+		default:
+			line += " --" + f.Name + " " + rights.Word(value)
+		}
+	})
+	return line
 }
 
 func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {

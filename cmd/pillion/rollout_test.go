@@ -26,6 +26,7 @@ func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
 		"shop --evict --in-place":   {exitUsage, "--evict, --restart and --in-place: choose one"},
 		"shop --wave none":          {exitUsage, `--wave is "none"; allowed is a number from 1, or a percentage from 1% to 100%`},
 		"shop --pods app=(":         {exitUsage, `--pods is "app=(": `},
+		"shop --except web":         {exitUsage, `--except is "web"; allowed are workloads as NAMESPACE/KIND/NAME, such as shop/deployment/web`},
 		"shop --timeout 0s":         {exitUsage, "--timeout is 0s; allowed are positive durations such as 5m"},
 		"shop":                      {exitError, "looking for Pillion's Deployment in namespace pillion-system: "},
 		"shop --library no":         {exitError, `"no"`},
@@ -36,5 +37,17 @@ func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
 		if code != want.code || !strings.Contains(errs.String(), want.says) || out.Len() > 0 {
 			t.Errorf("rollout %s: exit code %d, %s\nwant %d, %s", args, code, errs.String(), want.code, want.says)
 		}
+	}
+}
+
+// The command that is named does the same once more, and what is left out comes at its end.
+func TestARolloutNamesItsOwnCommandLine(t *testing.T) {
+	cmd := newRolloutCommand()
+	if err := cmd.ParseFlags([]string{"sct/mesh", "--restart", "-n", "shop", "--pods", "app in (a,b)", "--except", "shop/deploy/Web", "--library=a,b", "--context", "prod"}); err != nil {
+		t.Fatal(err)
+	}
+	r := rolloutCommand{}
+	if got, want := r.again(cmd), "rollout sct/mesh --context prod --library a,b --namespace shop --pods 'app in (a,b)' --restart"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }

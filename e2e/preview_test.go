@@ -66,7 +66,7 @@ func TestKubectlApplyOfEachKindTellsWhatItsPodsWillMeet(t *testing.T) {
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"} {
 		name := strings.ToLower(kind)
 		all = append(all, workloadOf(kind, name, "", "pillion.dev/inject: fluent-bti", ""))
-		want = append(want, "pods of "+kind+" "+name+` are refused: the pod asks for it, but there is no template "fluent-bti"`)
+		want = append(want, "pods of "+kind+" "+name+` are refused: the pod asks for it (annotation pillion.dev/inject), but there is no template "fluent-bti"`)
 	}
 	got := n.applyDry(t, strings.Join(all, "\n---\n"))
 	wantWarnings(t, got, want...)

@@ -161,7 +161,7 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 		tmpl := compiled(t, "parameters: [{name: bigName, required: true, setBy: [Namespace], "+declaration+"}]\ninject: {}")
 		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, nil)})
 		var bad *ParameterError
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: is required by the template t: set it on the namespace; want ") {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: it is missing, and the template t requires it: set it on the namespace; want ") {
 			t.Errorf("%s: error %v", declaration, err)
 		}
 		rendered(t, tmpl, Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/big-name": value}}})
@@ -172,7 +172,7 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 	}
 	tmpl = compiled(t, "parameters: [{name: repository, type: string, required: true}, {name: branch, type: string}]\ninject: {}")
 	_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/repositry": "x", "t.pillion.dev/branch": "y"})})
-	if want := "; the pod has t.pillion.dev/repositry, which is no parameter: did you mean repository?"; err == nil || !strings.HasSuffix(err.Error(), want) {
+	if want := "; the pod has t.pillion.dev/repositry, which is no parameter: did you mean t.pillion.dev/repository?"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("a misspelt one: error %v; want it to end in %q", err, want)
 	}
 }

@@ -177,7 +177,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 			[]string{"pods of Deployment web: annotation vault.pillion.dev/role means nothing: nothing asks for the template vault"}},
 		{"a parameter of no template", asks("shipper"), none, deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault.pillion.dev/role?"}},
 		{"an unknown parameter", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-levle: debug", "", ""), []string{"pods of Deployment web|shipper.pillion.dev/log-levle|log-level"}},
-		{"a missing parameter", asks("vault"), none, deployment("", "", "", "", ""), []string{"are refused|vault.pillion.dev/role|is required"}},
+		{"a missing parameter", asks("vault"), none, deployment("", "", "", "", ""), []string{"are refused|annotation vault.pillion.dev/role: it is missing|the template vault requires it"}},
 		{"a template for others", asks("payed"), none, deployment("", "", "", "", ""), []string{"are refused|payed|not available to namespace"}},
 		{"a broken template", asks("bad"), none, deployment("", "", "", "", ""), []string{"are refused|bad|no good version"}},
 		{"a container of the name", asks("shipper"), none, deployment("", "", "", "", "}, {name: shipper, image: y"), []string{"are refused|shipper|(Conflict)"}},

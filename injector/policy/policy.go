@@ -399,7 +399,7 @@ func (d *decider) finish(pod Ask) {
 		switch {
 		case f.wanted && f.place == nowhere:
 			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-				Why: fmt.Sprintf("%s, but there is no template %q%s; there are: %s", d.sentence(f), clip(f.name), d.meant(f.name), d.listTemplates())})
+				Why: fmt.Sprintf("%s (annotation %s), but there is no template %q%s; there are: %s", d.sentence(f), d.request.InjectKey, clip(f.name), d.meant(f.name), d.listTemplates())})
 		case f.wanted:
 			d.offer(f)
 		case f.place == nowhere:

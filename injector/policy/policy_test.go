@@ -468,6 +468,9 @@ func TestAnUnknownTemplateIsToldWithTheNearestThatTheNamespaceMayHave(t *testing
 	templates := append(catalogue(), given{Template: Template{Name: "resting", Suspended: true}}, given{Template: Template{Name: "blue-only", Audience: team("blue")}})
 	for name, want := range map[string]string{"restin": "", "blue-onyl": "", "atuo": ` (did you mean "auto"?)`, "enabled": ` (did you mean "true"?)`, "nothing-like-it": ""} {
 		o := outcome(t, Decide(request("-", name), templates), name)
+		if !strings.HasPrefix(o.Why, `namespace "shop" asks for it (annotation pillion.dev/inject), but there is no template `) {
+			t.Errorf("%s: %s", name, o.Why)
+		}
 		if _, hint, _ := strings.Cut(o.Why, "did you mean"); (hint != "") != (want != "") || !strings.Contains(o.Why, want+reason.Choice) {
 			t.Errorf("%s: %s; want %q before the list", name, o.Why, want)
 		}

@@ -143,11 +143,11 @@ func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
 // missing is the error for a required parameter without a value. It names the annotation
 // that may have been meant for it.
 func (s *Set) missing(p *parameter, levels [2]*level) error {
-	message := fmt.Sprintf("is required by the template %s: set it on %s; want %s", s.name, p.levels(), p.allowed())
+	message := fmt.Sprintf("it is missing, and the template %s requires it: set it on %s; want %s", s.name, p.levels(), p.allowed())
 	for _, l := range levels {
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
-				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), s.prefix, show.Plain(suffix), p.suffix)
+				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), s.prefix, show.Plain(suffix), p.key(s.prefix))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -236,6 +237,59 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	}
 	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
 		t.Errorf("where new pods would be refused, it makes of the pods %v %v", before, after)
+	}
+}
+
+// A disruption budget that lets no pod go, and a paused Deployment, keep no other workload from being
+// brought up to date. The commands that are named leave them out, and mend them.
+func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
+	m.apply(t)
+	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
+	m.version(t, n, "registry.example.com/ship:1", "info")
+	n.standInForAKubelet(t)
+	spec := newPod("", nil).Spec
+	spec.SchedulerName = "nobody"
+	n.deploy(t, "api", 1, spec)
+	n.deploy(t, "web", 2, spec)
+	all := intstr.FromInt32(2)
+	if _, err := client.PolicyV1().PodDisruptionBudgets(n.name).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		budget, err := client.PolicyV1().PodDisruptionBudgets(n.name).Get(t.Context(), "web", metav1.GetOptions{})
+		if err == nil && budget.Status.CurrentHealthy != 2 {
+			err = fmt.Errorf("%d pods of web are healthy", budget.Status.CurrentHealthy)
+		}
+		return err
+	})
+	// rollout leaves web for a reason, and returns the command without it.
+	rollout := func(image, why string, args ...string) []string {
+		t.Helper()
+		m.version(t, n, image, "info")
+		out, stderr, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=20s"}, args...)...)
+		command := regexp.MustCompile(`(?m)^without them: pillion (.*)$`).FindStringSubmatch(out)
+		if err == nil || command == nil || !strings.Contains(out, "left: 2 pods of deployment/web in namespace "+n.name+": outdated: "+m.name+"; "+why) {
+			t.Fatalf("%v:\n%s%s\nwant %q", err, out, stderr, why)
+		}
+		if images, _ := n.images(t, m.name); howMany(images, image) != 1 {
+			t.Errorf("the images are %v, want %s in the pod of api", images, image)
+		}
+		return strings.Fields(command[1])
+	}
+	without := rollout("registry.example.com/ship:2", "not within 20s: ")
+	if out := must(t, "", "pillion", without...); !strings.Contains(out, "left out by --except") {
+		t.Errorf("%s says\n%s", without, out)
+	}
+	must(t, "", "kubectl", "-n", n.name, "rollout", "pause", "deployment/web")
+	without = rollout("registry.example.com/ship:3", "it is paused: kubectl -n "+n.name+" rollout resume deployment/web", "--restart")
+	must(t, "", "pillion", without...)
+	does(t, "kubectl -n "+n.name+" rollout resume deployment/web")
+	must(t, "", "pillion", "rollout", n.name, "--restart", "--timeout=60s")
+	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:3") != 3 {
+		t.Errorf("after it is resumed, the images are %v", images)
 	}
 }
 

@@ -100,7 +100,12 @@ The commands that read files run the same functions, without a cluster.`,
 	if strings.HasPrefix(name, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.Flags().Lookup("pillion-namespace") != nil && strings.HasPrefix(err.Error(), "unknown shorthand flag: 'n'") {
+			err = fmt.Errorf("%w; --pillion-namespace names Pillion's namespace", err)
+		}
+		return usageError{err}
+	})
 	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
 	root.SetHelpFunc(writeHelp)
 	if err := registerCompletions(root); err != nil {

@@ -19,6 +19,8 @@ func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
 	for line, want := range map[string]string{
 		"explan":           "unknown command \"explan\"; did you mean explain?\nSee 'pillion --help'.\n",
 		"explain --foo":    "unknown flag: --foo\nSee 'pillion explain --help'.\n",
+		"check -n own":     "unknown shorthand flag: 'n' in -n; --pillion-namespace names Pillion's namespace\nSee 'pillion check --help'.\n",
+		"version -n own":   "unknown shorthand flag: 'n' in -n\nSee 'pillion version --help'.\n",
 		"explain web":      "name an object with its kind: pod/web, deploy/web,",
 		"explain svc/web":  `explain knows no kind "svc"; the kinds are pod, deploy, sts, ds, rs, rc, job, cj, ns`,
 		"explain deploy/":  `"deploy/" has no name: deploy/NAME`,

@@ -318,8 +318,23 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		t.Fatal(err)
 	}
 	before := arguments()
+	// One template reads a value that the upgrade sets, the other none.
+	reads := manifest{name: unique("reads"), spec: "\ninject: {metadata: {labels: {example.com/read: \"${string(values.?unrelated.orValue(0))}\"}}}"}
+	other, values := newTemplate(t), newNamespace(t, nil, enforced())
+	reads.apply(t)
+	eventually(t, soon, func() error {
+		pod, err := values.preview(t, newPod("probe", asking(reads.name)))
+		if err == nil && pod.Labels["example.com/read"] != "0" {
+			err = errors.New("the template that reads a value is not injected")
+		}
+		return err
+	})
+	for name, template := range map[string]string{"reads": reads.name, "other": other} {
+		values.mustCreate(t, newPod(name, asking(template)))
+	}
+	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 0})
 	upgrade := append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)
-	upgrade = append(append(upgrade, "--set-file", "templates.extra="+extra, "--set", "log.level=debug"), wait()...)
+	upgrade = append(append(upgrade, "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "values.unrelated=3"), wait()...)
 	must(t, "", "helm", upgrade...)
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
@@ -327,6 +342,8 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	if got := arguments(); !strings.Contains(got, "--log-level=debug") {
 		t.Errorf("after the upgrade Pillion's arguments are %s", got)
 	}
+	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 1})
+	values.counts(t, "sct/"+other, [4]int{1, 1, 0, 0})
 	eventually(t, soon, func() error {
 		pod, err := n.preview(t, newPod("probe", nil))
 		if err == nil && pod.Labels["example.com/extra"] != "1" {

@@ -121,6 +121,24 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 		return errors.New("status does not tell of the refused pod")
 	})
 
+	// Other words, and a field that these pods do not get, make no pod outdated.
+	hash := m.object(t).Status.Hash
+	host := strings.Replace(m.spec, "- {name: LOG_LEVEL", "- {$if: \"pod.spec.?hostNetwork.orValue(false)\", name: HOST, value: x}\n      - {name: LOG_LEVEL", 1)
+	for spec, another := range map[string]bool{"\ndescription: Other words." + m.spec: false, host: true} {
+		same := manifest{name: m.name, spec: spec}
+		must(t, same.yaml(), "kubectl", "apply", "-f", "-")
+		eventually(t, soon, func() error {
+			if o := m.object(t); o.Status.ObservedGeneration != o.Generation {
+				return fmt.Errorf("the status is about generation %d, and there is %d", o.Status.ObservedGeneration, o.Generation)
+			}
+			return nil
+		})
+		n.counts(t, "sct/"+m.name, [4]int{4, 1, 3, 0})
+		if now := m.object(t).Status.Hash; (now != hash) != another {
+			t.Errorf("the hash was %s and is %s, with the spec%s", hash, now, spec)
+		}
+	}
+
 	changed := manifest{name: m.name, spec: strings.Replace(m.spec, "NAME:1", "NAME:2", 1)}
 	must(t, changed.yaml(), "kubectl", "apply", "-f", "-")
 	n.counts(t, "sct/"+m.name, [4]int{4, 1, 3, 1})

@@ -113,7 +113,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("mirror-revision", "", "what the annotation PREFIX/mirror-revision of --mirror-policy says to replicas of this version of the release; others write no mirrors")
 	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
 	f.Bool("preview", true, "answer at /preview, with warnings only, what the pods of a workload or a namespace will meet")
-	f.Bool("preview-limits", false, "list the LimitRanges and ResourceQuotas of a namespace for previews, which say then what they refuse because of a sidecar")
+	f.Bool("preview-limits", false, "list the LimitRanges and ResourceQuotas of a namespace for previews and events, which say then what they refuse because of a sidecar")
 	f.Duration("count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
 	peersFlags(f)
 	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")

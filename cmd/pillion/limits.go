@@ -21,8 +21,8 @@ import (
 	"github.com/pillion-dev/pillion/offline/predict"
 )
 
-// Bounds of the reads of what limits the pods of a namespace. They are for previews: what is
-// not read in time is not foretold.
+// Bounds of the reads of what limits the pods of a namespace. They are for previews and
+// forecasts: what is not read in time is not foretold.
 const (
 	// limitReads is how many namespaces are read at the same time.
 	limitReads = 2
@@ -60,6 +60,18 @@ type limitReader struct {
 type knownLimits struct {
 	predict.Namespace
 	until time.Time
+}
+
+// limits returns what limits pods, nil where the settings do not want it read.
+func (c serveConfig) limits(config *rest.Config, log *slog.Logger) (namespaceLimits, error) {
+	if !c.PreviewLimits {
+		return nil, nil
+	}
+	reader, err := newLimitReader(config, log)
+	if err != nil {
+		return nil, err
+	}
+	return reader.read, nil
 }
 
 // newLimitReader returns a reader with a connection and a rate of its own. It needs the verb

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 
-	"k8s.io/client-go/rest"
-
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -16,24 +15,16 @@ import (
 
 // addPreview adds the handlers that preview workloads and namespaces, if the settings want
 // them. They have memory and turns of their own, so that previews take nothing from pods.
-func addPreview(handlers map[string]http.Handler, c serveConfig, config *rest.Config, pods webhook.Pods, o webhook.Options, log *slog.Logger) error {
+func addPreview(handlers map[string]http.Handler, c serveConfig, limits namespaceLimits, pods webhook.Pods, o webhook.Options) {
 	if !c.Preview {
-		return nil
+		return
 	}
 	o.Memory, o.Advice = webhook.AdviceMemoryFor(c.MemoryLimit), true
-	options := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix, Created: created, Refused: refusedBy(nil)}
-	if c.PreviewLimits {
-		limits, err := newLimitReader(config, log)
-		if err != nil {
-			return err
-		}
-		options.Refused = refusedBy(limits.read)
-	}
+	options := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix, Created: created, Refused: limits.refused}
 	middleware, entries := webhook.NewMiddleware(o), webhook.PreviewEntries(c.AnnotationPrefix, c.WebhookScope == scopeAll)
 	for i, preview := range webhook.NewPreview(options, entries) {
 		handlers["/"+entries[i].Name] = middleware.Handler(preview)
 	}
-	return nil
 }
 
 // created returns the pod template of a workload, and the pod that is created of it.
@@ -48,26 +39,47 @@ func created(object map[string]any, namespace string) (template, pod map[string]
 	return template, pod, err
 }
 
-// refusedBy returns the function that says what refuses a pod because of its injection. The
-// limits of the namespace are read by limits, but for a pod that is being created; nil: they are
-// not known.
-func refusedBy(limits func(ctx context.Context, namespace string) predict.Namespace) func(context.Context, webhook.Injection) []string {
-	return func(ctx context.Context, p webhook.Injection) []string {
-		var in predict.Namespace
-		if limits != nil && !p.Creates {
-			in = limits(ctx, p.Namespace.Name)
-		}
-		in.Namespace = p.Namespace
-		var said []string
-		for _, t := range predict.Troubles(predict.Input{Before: p.Before, After: p.After, Namespace: in, Injected: p.Injected}) {
-			switch {
-			case t.AlsoWithout, t.Source == predict.PodSecurity && !t.Refused: // not because of the sidecars, or nothing is refused
-			case t.Refused, t.Source == predict.Job: // whatever the moment
-				said = append(said, t.String())
-			default:
-				said = append(said, fmt.Sprintf("at the moment, %s", t))
-			}
-		}
-		return slices.Clip(said)
+// namespaceLimits returns what limits the pods of a namespace, as far as it can be found out soon. Nil:
+// it is not known.
+type namespaceLimits func(ctx context.Context, namespace string) predict.Namespace
+
+// troubles returns what keeps a pod from coming to be, or its Job from finishing, because of its
+// injection. Of a pod that is being created, no limits are read: it would wait for them.
+func (l namespaceLimits) troubles(ctx context.Context, p webhook.Injection) []predict.Trouble {
+	var in predict.Namespace
+	if l != nil && !p.Creates {
+		in = l(ctx, p.Namespace.Name)
 	}
+	in.Namespace = p.Namespace
+	return slices.DeleteFunc(predict.Troubles(predict.Input{Before: p.Before, After: p.After, Namespace: in, Injected: p.Injected}), func(t predict.Trouble) bool {
+		return t.AlsoWithout || t.Source == predict.PodSecurity && !t.Refused // not because of the sidecars, or nothing is refused
+	})
+}
+
+// refused returns a sentence for each trouble of a pod.
+func (l namespaceLimits) refused(ctx context.Context, p webhook.Injection) []string {
+	var said []string
+	for _, t := range l.troubles(ctx, p) {
+		if t.Refused || t.Source == predict.Job { // whatever the moment
+			said = append(said, t.String())
+		} else {
+			said = append(said, fmt.Sprintf("at the moment, %s", t))
+		}
+	}
+	return said
+}
+
+// foretold returns an event for each trouble of a pod that does not depend on the moment: what
+// is used of a quota may count the very pod.
+func (l namespaceLimits) foretold(ctx context.Context, p webhook.Injection) []effects.Event {
+	var events []effects.Event
+	for _, t := range l.troubles(ctx, p) {
+		switch {
+		case t.Refused:
+			events = append(events, effects.Event{Code: reason.RefusedByCluster, Message: t.String()})
+		case t.Source == predict.Job:
+			events = append(events, effects.Event{Code: reason.JobNeverFinishes, Message: t.String()})
+		}
+	}
+	return events
 }

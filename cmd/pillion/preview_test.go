@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func newPreview(t testing.TB, annotations map[string]string, limits predict.Name
 	}
 	handlers := webhook.NewPreview(webhook.PreviewOptions{
 		Pods: pods, Prefix: templates.DefaultPrefix, Created: created,
-		Refused: refusedBy(func(context.Context, string) predict.Namespace { return limits }), Rate: rate.NewLimiter(rate.Inf, 0),
+		Refused: namespaceLimits(func(context.Context, string) predict.Namespace { return limits }).refused, Rate: rate.NewLimiter(rate.Inf, 0),
 	}, webhook.PreviewEntries(templates.DefaultPrefix, false))
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
@@ -405,5 +406,50 @@ func TestLargeLimitsAreReadAndNotKept(t *testing.T) {
 	}
 	if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != 1 || len(got.Quotas) != 1 || len(l.known) != 0 {
 		t.Errorf("%d LimitRanges, %d ResourceQuotas, %d namespaces kept", len(got.LimitRanges), len(got.Quotas), len(l.known))
+	}
+}
+
+// An event tells what is so at every moment, and comes from the sidecar.
+func TestWhatIsForetoldByEventsDoesNotDependOnTheMoment(t *testing.T) {
+	tmpl, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {
+		parameters: [{name: memory, type: quantity, default: 64Mi}],
+		inject: {spec: {containers: [{name: side, image: s, resources: {limits: {memory: "${params.memory}"}}}]}}}}`), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(kind, restart string, containers ...any) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "batch/v1", "kind": kind, "name": "x", "uid": "1", "controller": true}}},
+			"spec":     map[string]any{"restartPolicy": restart, "containers": containers},
+		}
+	}
+	container := func(name, memory string) any {
+		return map[string]any{"name": name, "image": "i", "resources": map[string]any{"limits": map[string]any{"memory": memory}}}
+	}
+	const memory = "It comes from the template side: the parameter side.pillion.dev/memory"
+	for name, c := range map[string]struct{ limits, kind, restart, app, code, says string }{
+		"nothing":                      {},
+		"a LimitRange":                 {limits: "{kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 32Mi}}]}}", code: "RefusedByCluster", says: memory},
+		"one that the app breaks, too": {limits: "{kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 8Mi}}]}}"},
+		"a quota":                      {limits: "{kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 48Mi}}}", code: "RefusedByCluster", says: memory},
+		"one that is used up":          {limits: "{kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 100Mi}}, status: {used: {limits.memory: 80Mi}}}"},
+		"a Job":                        {kind: "Job", restart: "Never", code: "JobNeverFinishes", says: "It comes from the template side"},
+	} {
+		in, err := limitsOf("[" + c.limits + "]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		limits := namespaceLimits(func(context.Context, string) predict.Namespace { return in })
+		kind, restart := cmp.Or(c.kind, "ReplicaSet"), cmp.Or(c.restart, "Always")
+		before, after := pod(kind, restart, container("app", "16Mi")), pod(kind, restart, container("app", "16Mi"), container("side", "64Mi"))
+		var got []string
+		for _, e := range limits.foretold(t.Context(), webhook.Injection{Before: before, After: after, Namespace: templates.Namespace{Name: "shop"}, Injected: []*templates.Template{tmpl}}) {
+			if got = append(got, string(e.Code)); !strings.Contains(e.Message, c.says) {
+				t.Errorf("%s: the event says %q, want %q", name, e.Message, c.says)
+			}
+		}
+		if strings.Join(got, " ") != c.code {
+			t.Errorf("%s: %q, want %q", name, got, c.code)
+		}
 	}
 }

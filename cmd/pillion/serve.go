@@ -216,9 +216,13 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	middleware := webhook.NewMiddleware(reviews)
 	settings.Kubernetes = kubernetes.Version
+	limits, err := c.limits(config, log.With("component", "limits"))
+	if err != nil {
+		return nil, err
+	}
 	pods := webhook.Pods{
 		Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
-		TemplatesBefore: set.Before, NamespaceBefore: ns.Before,
+		TemplatesBefore: set.Before, NamespaceBefore: ns.Before, Forecasts: webhook.NewForecasts(limits.foretold),
 	}
 	var server *webhook.Server
 	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
@@ -284,9 +288,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	for _, entry := range webhook.VerifyingEntries(c.AnnotationPrefix) {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
 	}
-	if err := addPreview(handlers, c, config, pods, reviews, log.With("component", "preview")); err != nil {
-		return nil, err
-	}
+	addPreview(handlers, c, limits, pods, reviews)
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: handlers,

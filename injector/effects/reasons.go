@@ -31,6 +31,7 @@ var typeOf = map[reason.Code]string{
 	reason.NamespaceExcluded: corev1.EventTypeWarning, reason.NoDefaultTemplates: corev1.EventTypeWarning, reason.NotAllowedHere: corev1.EventTypeWarning,
 	reason.OtherSystem: corev1.EventTypeWarning, reason.RenderFailed: corev1.EventTypeWarning, reason.RequiredMissing: corev1.EventTypeWarning, reason.Suspended: corev1.EventTypeWarning,
 	reason.TemplateBroken: corev1.EventTypeWarning, reason.TemplateTooExpensive: corev1.EventTypeWarning, reason.UnknownTemplate: corev1.EventTypeWarning,
+	reason.JobNeverFinishes: corev1.EventTypeWarning, reason.RefusedByCluster: corev1.EventTypeWarning,
 	reason.LabelNotWritten: corev1.EventTypeWarning, reason.UntrueLabel: corev1.EventTypeWarning, reason.ValidationFailed: corev1.EventTypeWarning,
 
 	reason.NothingToInject: corev1.EventTypeNormal, InjectionNote: corev1.EventTypeNormal,

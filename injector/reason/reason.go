@@ -68,6 +68,10 @@ const (
 	RequiredMissing Code = "RequiredMissing"
 	// LabelNotWritten: an API server goes on refusing a label of the namespace.
 	LabelNotWritten Code = "LabelNotWritten"
+	// RefusedByCluster: the API server refuses the pod because of what was injected.
+	RefusedByCluster Code = "RefusedByCluster"
+	// JobNeverFinishes: an injected container goes on when the Job's work is done.
+	JobNeverFinishes Code = "JobNeverFinishes"
 	// UntrueLabel: a label of the pod says that something is injected that is not.
 	UntrueLabel Code = "UntrueLabel"
 	// InternalError: Pillion itself failed.
@@ -103,6 +107,8 @@ var sentences = map[Code]string{
 	TemplateReadOnly:     "the template is one of the library or of a file, which its SidecarTemplate only shows",
 	RequiredMissing:      "the pod is not what a required template makes of it",
 	LabelNotWritten:      "Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store",
+	RefusedByCluster:     "a LimitRange, a ResourceQuota, Pod Security or a rule of the API refuses the pod because of what was injected",
+	JobNeverFinishes:     "a container that was injected goes on when the work of the Job is done, so the Job never finishes",
 	UntrueLabel:          "a label of the pod says that something is injected that is not",
 	InternalError:        "Pillion itself failed",
 }

@@ -63,6 +63,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 		response.Call = FirstCall
 	}
 	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, events(request.Pod, out)
+	response.later = m.pods.Forecasts.of(m.pods, r, request, out)
 	return response, nil
 }
 

@@ -23,7 +23,7 @@ type Namespaces interface {
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required.
+// Pods are what the webhooks for pods work with. All fields are required but Forecasts.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
@@ -33,6 +33,8 @@ type Pods struct {
 	// namespace as it was then, the last version first. Verification of new pods needs them.
 	TemplatesBefore func() []*templates.Set
 	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
+	// Forecasts are about the pods that controllers create. Nil: there are none.
+	Forecasts *Forecasts
 }
 
 // request returns the pipeline's request for a review of a pod that came through an entry,

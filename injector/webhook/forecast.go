@@ -1,0 +1,117 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Bounds of forecasts. They are advice, and what is beyond them goes without: the controller
+// tries again, or the next rollout does.
+const (
+	// forecastsPerSecond is how many a replica makes, one at a time.
+	forecastsPerSecond = 10
+	// forecastTime bounds one.
+	forecastTime = time.Second
+	// forecastEvery is how long a controller's pods are not looked at again.
+	forecastEvery = 10 * time.Minute
+	// forecastOwners bounds the controllers that are remembered.
+	forecastOwners = 4096
+	// forecastBody bounds the pod as JSON: one is in memory longer than its review.
+	forecastBody = 64 << 10
+)
+
+// Forecasts say on a pod's owner what refuses the pod because of its injection, or keeps its Job
+// from finishing. Controllers show nobody the API server's answer but in an event of their own,
+// which names no template. A forecast is made after the answer, and nothing waits for it.
+type Forecasts struct {
+	// foretell returns the events about a pod.
+	foretell func(ctx context.Context, p Injection) []effects.Event
+	now      func() time.Time
+	rate     *rate.Limiter
+	slot     chan struct{}
+
+	mu    sync.Mutex
+	known map[string]time.Time // by the controller's UID
+}
+
+// NewForecasts returns forecasts by a function that returns the events about a pod. It ends soon,
+// also where it cannot find out.
+func NewForecasts(foretell func(ctx context.Context, p Injection) []effects.Event) *Forecasts {
+	return &Forecasts{foretell: foretell, now: time.Now, rate: rate.NewLimiter(forecastsPerSecond, forecastsPerSecond), slot: make(chan struct{}, 1), known: map[string]time.Time{}}
+}
+
+// of returns what is to be done about an injected pod once it is answered, nil for nothing. It
+// works on nil.
+func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector.Outcome) func(record func(effects.Event)) {
+	if f == nil || r.DryRun || out.Code != reason.Injected || len(r.Object) > forecastBody {
+		return nil
+	}
+	owner := controllerUID(request.Pod)
+	if owner == "" || !f.due(owner) {
+		return nil
+	}
+	namespace := r.Namespace
+	return func(record func(effects.Event)) {
+		select {
+		case f.slot <- struct{}{}:
+		default:
+			f.forget(owner)
+			return
+		}
+		go func() {
+			defer func() { <-f.slot }()
+			ctx, cancel := context.WithTimeout(context.Background(), forecastTime)
+			defer cancel()
+			injection := Injection{Before: p.Pipeline.Base(request.Pod), After: out.Pod, Namespace: request.Namespace, Injected: injectedOf(out, request.Templates)}
+			for _, e := range f.foretell(ctx, injection) {
+				e.Pod, e.Namespace, e.Message, e.Told = request.Pod, namespace, printable(e.Message), true
+				record(e)
+			}
+		}()
+	}
+}
+
+// due reports whether a controller's pods are to be looked at, and remembers that they are.
+func (f *Forecasts) due(owner string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	if last, ok := f.known[owner]; ok && now.Sub(last) < forecastEvery || !f.rate.Allow() {
+		return false
+	}
+	if len(f.known) >= forecastOwners {
+		clear(f.known)
+	}
+	f.known[owner] = now
+	return true
+}
+
+func (f *Forecasts) forget(owner string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.known, owner)
+}
+
+// controllerUID returns the UID of the controller that a pod names as its owner, "" for none.
+func controllerUID(pod map[string]any) string {
+	metadata, _ := pod["metadata"].(map[string]any)
+	references, _ := metadata["ownerReferences"].([]any)
+	for _, item := range references {
+		m, _ := item.(map[string]any)
+		if controller, _ := m["controller"].(bool); controller {
+			uid, _ := m["uid"].(string)
+			if len(uid) > 64 {
+				return ""
+			}
+			return uid
+		}
+	}
+	return ""
+}

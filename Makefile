@@ -41,7 +41,7 @@ check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where it
 # about processes and their memory.
 ONCE := apirules_test beside_test bounds_test calls_test causes_test certs_test chain_test check_test created_test cutoff_test defaults_test demo_test deny_test evade_test examples_test explain_test fields_test files_test flood_test forged_test guard_test hostile_test \
   inject_test injection_test label_test large_test library_test \
-  merge_test metrics_test mirror_test missing_test mistakes_test named_test owners_test preview_test reinvocation_test required_test requiredpolicy_test rights_test schema_test security_test stolen_test system_test template_test templatechange_test used_test version_test
+  merge_test metrics_test mirror_test missing_test mistakes_test named_test owners_test preview_test reinvocation_test required_test requiredpolicy_test rights_test schema_test security_test stolen_test system_test template_test templatechange_test upgrade_test used_test version_test
 ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
 ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestAReviewInFlightIsAnsweredWhileAReplicaStops|TestReplicasStartedTogetherAgreeOnOneCA|TestASecondInstallWithAnotherPrefixLivesBesideTheFirst|TestAStolenTokenCanRunNoPodInTheProofNamespace|TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem|TestARightTakenAwayLaterShowsInMetricsAndStatus
 CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3

@@ -111,6 +111,33 @@ func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
+// While an upgrade runs, replicas of the version before are called by this chart's registration.
+func TestTheChartNamesOnlyPathsThatTheVersionBeforeServes(t *testing.T) {
+	t.Parallel()
+	list, err := os.ReadFile(checkout.Path("injector", "webhook", "testdata", "paths-before.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, sets := range [][]string{nil, {"webhook.scope=All"}} {
+		objects := render(t, sets...)
+		for _, w := range only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Webhooks {
+			named[*w.ClientConfig.Service.Path] = true
+		}
+		for _, w := range only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Webhooks {
+			named[*w.ClientConfig.Service.Path] = true
+		}
+	}
+	for path := range named {
+		if !bytes.Contains(list, []byte("\n"+path+"\n")) {
+			t.Errorf("the chart names %s, at which replicas of the version before answer 404: serve it now, and name it in the chart of the next version", path)
+		}
+	}
+	if len(named) < 8 {
+		t.Errorf("%d paths found: %v", len(named), named)
+	}
+}
+
 func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 	t.Parallel()
 	container := only[appsv1.Deployment](t, render(t, "extraArgs={--config=more.yaml,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]

@@ -67,6 +67,9 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if err := ground.BuildPrograms(ctx, checkout, ground.FromEnvironment(), os.Stderr); err != nil {
 		return 1, err
 	}
+	if _, _, err := checkout.At(ctx, versionBefore); err != nil {
+		return 1, err
+	}
 	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stderr)
 	if err != nil {
 		return 1, err

@@ -24,15 +24,22 @@ import (
 	"github.com/pillion-dev/pillion/injector/webhook"
 )
 
-// replicaMetrics returns the registry of a replica with everything switched on. It is the one
-// that 'pillion serve' makes, of a replica that has not begun to run.
+// replicaMetrics returns the registry that 'pillion serve' makes, of [assembledReplica].
 func replicaMetrics(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	_, registry := assembledReplica(t)
+	return registry
+}
+
+// assembledReplica returns a replica that has not begun to run, with everything switched on and flags
+// of its own.
+func assembledReplica(t *testing.T, flags ...string) (*servedParts, *prometheus.Registry) {
 	t.Helper()
 	var c serveConfig
 	cmd := newServeCommand()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) { c, err = loadConfig(cmd); return err }
-	cmd.SetArgs([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
-		"--cluster-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"})
+	cmd.SetArgs(append([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
+		"--cluster-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"}, flags...))
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +49,7 @@ func replicaMetrics(t *testing.T) *prometheus.Registry {
 		t.Fatal(err)
 	}
 	t.Cleanup(replica.close)
-	return registry
+	return replica, registry
 }
 
 // described is a metric as its collector describes it.

@@ -150,6 +150,7 @@ type servedParts struct {
 	server          *webhook.Server
 	watchNamespaces func(context.Context)
 	watches         []func(context.Context) error
+	handlers        map[string]http.Handler // of reviews, by path
 	close           func()
 }
 
@@ -308,7 +309,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if prover != nil {
 		watches = append(watches, prover.Run)
 	}
-	return &servedParts{server: server, watchNamespaces: ns.Run, watches: watches, close: events.Close}, nil
+	return &servedParts{server: server, watchNamespaces: ns.Run, watches: watches, handlers: handlers, close: events.Close}, nil
 }
 
 // caches returns the states of the caches of the cluster's objects.

@@ -29,6 +29,14 @@ type ControlPlane struct {
 
 	mu       sync.Mutex
 	pillions map[string]*deployment // by namespace
+	binary   string                 // of the replicas that start from now on
+}
+
+// UsePillion has replicas that start from now on run another binary.
+func (g *ControlPlane) UsePillion(path string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.binary = path
 }
 
 // StartControlPlane builds what is not built yet, starts it, and waits until it is
@@ -37,7 +45,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
-	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, pillions: map[string]*deployment{}}
+	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, pillions: map[string]*deployment{}, binary: c.Pillion()}
 	g.close = sync.OnceValue(g.stopAll)
 	if err := mayListen(g.net, servicePort); err != nil {
 		return nil, err

@@ -306,7 +306,7 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	}
 	args := append(p.Args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String(), "--kubeconfig="+kubeconfig)
 	r.refresh = stop
-	r.process, err = startProcess(g.fork, r.Name, g.checkout.Pillion(), args, p.Env, r.Log)
+	r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log)
 	if err != nil {
 		stop()
 		return nil, err

@@ -31,17 +31,18 @@ func (e Entry) SettlesFor(ns templates.Namespace) bool {
 }
 
 // MutatingEntries returns the entries that have pods injected. all is for a registration in
-// which the pods of every namespace pass, but of those that are disabled.
+// which requested is for every namespace that is neither enforced nor disabled. Pods is there all
+// the same: the registration may be one without all.
 func MutatingEntries(prefix string, all bool) []Entry {
 	isEnforced := injectionIn(prefix, templates.InjectionEnforced)
-	enforced := Entry{Name: "enforced", selects: isEnforced}
+	requested := Entry{Name: "requested", selects: injectionIn(prefix, templates.InjectionEnabled), settles: isEnforced}
 	if all {
-		return []Entry{openEntry(prefix), enforced}
+		requested = openEntry(prefix)
 	}
 	return []Entry{
-		{Name: "requested", selects: injectionIn(prefix, templates.InjectionEnabled), settles: isEnforced},
+		requested,
 		{Name: "pods", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
-		enforced,
+		{Name: "enforced", selects: isEnforced},
 	}
 }
 
@@ -59,13 +60,15 @@ func VerifyingEntries(prefix string) []Entry {
 }
 
 // PreviewEntries returns the entries that have workloads and namespaces previewed: where
-// namespaces ask for injection, and elsewhere, where the object itself has a key of Pillion's.
+// namespaces ask for injection, and elsewhere, where the object itself has a key of Pillion's. all
+// is as for [MutatingEntries].
 func PreviewEntries(prefix string, all bool) []Entry {
+	preview := Entry{Name: "preview", selects: injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced)}
 	if all {
-		return []Entry{{Name: "preview", selects: not(injectionIn(prefix, templates.InjectionDisabled))}}
+		preview.selects = not(injectionIn(prefix, templates.InjectionDisabled))
 	}
 	return []Entry{
-		{Name: "preview", selects: injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced)},
+		preview,
 		{Name: "preview/asked", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
 	}
 }

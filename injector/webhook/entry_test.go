@@ -37,7 +37,7 @@ func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
 			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
 		}},
 		"mutating, all": {MutatingEntries("pillion.dev", true), map[string]string{
-			"absent": "requested", "other": "requested", "empty": "requested", "required": "requested", "enabled": "requested", "required, enabled": "requested",
+			"absent": "requested and pods", "other": "requested and pods", "empty": "requested and pods", "required": "requested and pods", "enabled": "requested", "required, enabled": "requested",
 			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
 		}},
 		"verifying": {VerifyingEntries("pillion.dev"), map[string]string{

@@ -101,6 +101,7 @@ func All() []Check {
 		ask(sectionInstallation, "caches", "the replicas know what the API server has", needing(cachesCurrent)),
 		ask(sectionInstallation, "disruption", "a budget for disruptions lets one replica go at a time", needing(disruptionBudget)),
 		ask(sectionInstallation, "network", "no NetworkPolicy keeps API servers from Pillion", needing(networkOpen)),
+		ask(sectionRights, "account", "Pillion's service account is there, and API servers accept the replicas' tokens", needing(accountAccepted)),
 		ask(sectionRights, "server-rights", "Pillion's service account has the rights that it needs", needing(serverRights)),
 		ask(sectionRights, "policies", "the chart's admission policies are there, and deny", needing(policiesThere)),
 		ask(sectionRegistration, "configurations", "the webhook configurations are there", needing(configurationsThere)),

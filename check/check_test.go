@@ -107,7 +107,7 @@ func sound(t *testing.T) *Facts {
 	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
 	replica := func(name string) Replica {
 		return Replica{
-			Name: name, Answers: true, Version: "1", Templates: map[string]string{"fluent-bit": "abc"}, CacheAge: map[string]time.Duration{"namespaces": time.Second},
+			Name: name, Created: now.Add(-time.Hour), Answers: true, Version: "1", Templates: map[string]string{"fluent-bit": "abc"}, CacheAge: map[string]time.Duration{"namespaces": time.Second},
 			Proven: new(true), CertificateEnds: new(now.Add(5 * 24 * time.Hour)), Published: map[string]bool{"mutatingwebhookconfiguration/pillion": true},
 		}
 	}
@@ -119,6 +119,7 @@ func sound(t *testing.T) *Facts {
 		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}},
 		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]Replica]{Value: []Replica{replica("a"), replica("b")}},
+		Account:    Known[time.Time]{Value: now.Add(-time.Hour)},
 		Webhooks: Known[[]Webhook]{Value: []Webhook{
 			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, &metav1.LabelSelector{}, "namespaces", create, update),
 			entry(true, "requested", "/mutate/requested", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpIn, "enabled"), "pods", create),
@@ -239,6 +240,13 @@ var faults = []struct {
 	{"network", "opens another port", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8080))}}}}}}}
 	}, Failed, "8443", "kubectl"},
+	{"account", "deleted", func(_ *testing.T, f *Facts) { f.Account.Err = fmt.Errorf("reading it: %w", notFound) }, Failed, "pillion-system:pillion is missing", "helm -n pillion-system rollback"},
+	{"account", "deleted, and the replicas need new tokens", func(_ *testing.T, f *Facts) { f.Account.Err = notFound }, Failed, "(401)", "kubectl -n pillion-system rollout restart deployment/pillion"},
+	{"account", "made again", func(_ *testing.T, f *Facts) { f.Account.Value = now.Add(-time.Minute) }, Failed, "made again at 2026-06-01T11:59:00Z. The replicas a, b are older", "kubectl -n pillion-system rollout restart deployment/pillion"},
+	{"account", "made again, and one replica restarted", func(_ *testing.T, f *Facts) {
+		f.Account.Value, f.Replicas.Value[1].Created = now.Add(-time.Minute), now.Add(-time.Minute)
+	}, Failed, "The replicas a are older", "kubectl -n pillion-system rollout restart deployment/pillion"},
+	{"account", "a token that is not accepted", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Unauthorized = true }, Failed, "the tokens of the replicas b are not accepted", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"server-rights", "one taken", func(_ *testing.T, f *Facts) { f.Denied.Value = []rights.Right{{Verb: "patch", Resource: "namespaces"}} }, Failed, "service account pillion-system:pillion lacks the right to patch namespaces in all namespaces;", "helm"},
 	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 34 more", "helm"},
 	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {

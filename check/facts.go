@@ -46,6 +46,8 @@ type Facts struct {
 	// Webhooks are the entries of all webhook configurations, the mutating ones in the order of
 	// calls first.
 	Webhooks Known[[]Webhook]
+	// Account is when Pillion's ServiceAccount was made.
+	Account Known[time.Time]
 	// Denied are those of [Settings.Rights] that Pillion's service account has not.
 	Denied   Known[[]rights.Right]
 	Policies Known[[]Policy]
@@ -185,7 +187,11 @@ type Replica struct {
 	Missing string
 	// Answers: it gave its metrics.
 	Answers bool
-	Version string
+	// Created is when its pod was made; zero if it is not known.
+	Created time.Time
+	// Unauthorized: API servers do not accept its token.
+	Unauthorized bool
+	Version      string
 	// Templates are those that it applies, with their hashes.
 	Templates map[string]string
 	// Broken are the templates whose newest version is bad: an older one is in force.

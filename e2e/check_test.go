@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -249,6 +250,59 @@ webhooks:
 			soundly(t)
 		})
 	}
+	soundly(t)
+}
+
+// A token is for the account with the UID of its time. Without the account, and with another one of
+// its name, pods are injected and nothing is healed: check says so, and its remedy ends it. Not in
+// parallel: the installation is everybody's.
+func TestADeletedServiceAccountIsSaidAndItsRemedyMendsIt(t *testing.T) {
+	soundly(t)
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	account := only[appsv1.Deployment](t, render(t), "Deployment").Spec.Template.Spec.ServiceAccountName
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "serviceaccount", account)
+	said := func(says string, commands int) (remedy []string) {
+		t.Helper()
+		eventually(t, 2*soon, func() error {
+			result, found := checking(t).find("account", says)
+			if result != "failed" || len(found) != 1 || len(found[0].Remedy) != commands {
+				return fmt.Errorf("account is %s: %v, want it failed, with %q", result, found, says)
+			}
+			remedy = found[0].Remedy
+			return nil
+		})
+		return remedy
+	}
+	admin := "http://" + shared.Replicas(ground.Namespace)[0].Admin.String()
+	eventually(t, 2*soon, func() error { // an API server takes a token for good for ten seconds
+		response, err := http.Get(admin + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err == nil && (response.StatusCode != http.StatusOK || !strings.Contains(string(body), "nothing is written: credentials: the API server does not accept Pillion's token")) {
+			err = fmt.Errorf("/readyz: HTTP %d %s", response.StatusCode, body)
+		}
+		return err
+	})
+	must(t, "", "kubectl", "patch", "validatingwebhookconfiguration", configuration, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
+	injects(t, n, "fluent-bit")
+	remedy := said("is missing", 2)
+	does(t, remedy[0])
+	// The account is there, and the old token counts no more.
+	remedy = said("not accepted", 2)
+	if result, found := checking(t).find("ca-bundles", "has no certificate"); result != "failed" || len(found) != 1 {
+		t.Errorf("ca-bundles is %s: %v, although nobody can write it", result, found)
+	}
+	injects(t, n, "fluent-bit")
+	does(t, remedy[0])
+	if shared.Kind() == ground.KindControlPlane { // which has no kubelet to follow the Deployment
+		if err := shared.Scale(t.Context(), ground.Namespace, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "", "kubectl", "-n", ground.Namespace, "get", "serviceaccount", account)
 	soundly(t)
 }
 

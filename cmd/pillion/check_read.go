@@ -105,6 +105,10 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 	all.Go(func() { f.Replicas = check.Read(r.answers(ctx)) })
 	all.Go(func() { f.Webhooks = check.Read(r.webhooks(ctx)) })
 	all.Go(func() { f.Denied = check.Read(r.denied(ctx, needs)) })
+	all.Go(func() {
+		account, err := one[corev1.ServiceAccount](ctx, r.objects, resourceOf("", "v1", "serviceaccounts"), namespace, needs.Account[strings.LastIndexByte(needs.Account, ':')+1:])
+		f.Account = check.Read(account.CreationTimestamp.Time, err)
+	})
 	var policies admissionPolicies
 	all.Go(func() {
 		var err error
@@ -249,7 +253,7 @@ func (r checkReader) answers(ctx context.Context) ([]check.Replica, error) {
 func (a answers) facts() check.Replica {
 	said := a.report()
 	r := check.Replica{
-		Name: a.name, Missing: a.missing, Answers: a.metrics != nil, Templates: said.Templates, Broken: said.Broken, CacheAge: map[string]time.Duration{}, Proven: said.EnforcementProven,
+		Name: a.name, Created: a.created, Unauthorized: a.unauthorized(), Missing: a.missing, Answers: a.metrics != nil, Templates: said.Templates, Broken: said.Broken, CacheAge: map[string]time.Duration{}, Proven: said.EnforcementProven,
 		CertificateEnds: said.CertificateEnds, Problems: slices.Concat(a.problems(), a.labelProblems(), a.inUseProblems()), Published: map[string]bool{},
 	}
 	for cache, seconds := range said.CacheAgeSeconds {

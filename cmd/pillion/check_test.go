@@ -77,11 +77,11 @@ func checkReaderOf(t *testing.T, manifests ...string) checkReader {
 	}}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
 		Name: "sh.helm.release.v1.release.v3", Namespace: "own", Labels: map[string]string{"owner": "helm", "name": "release", "status": "pending-upgrade", "version": "3"},
 	}})
-	one := replica{name: "one", get: func(_ context.Context, path string) ([]byte, error) {
+	one := replica{name: "one", created: time.Date(2026, 6, 1, 11, 0, 0, 0, time.UTC), get: func(_ context.Context, path string) ([]byte, error) {
 		if path == "/readyz" {
 			return []byte("not ready:\ncertificates: no CA"), errors.New("503")
 		}
-		return []byte("pillion_build_info{version=\"7\"} 1\npillion_enforcement_proven 1\npillion_proof_failing{outcome=\"NotInjected\"} 1\npillion_cache_age_seconds{cache=\"namespaces\"} 90\n" +
+		return []byte("pillion_unauthorized 1\npillion_build_info{version=\"7\"} 1\npillion_enforcement_proven 1\npillion_proof_failing{outcome=\"NotInjected\"} 1\npillion_cache_age_seconds{cache=\"namespaces\"} 90\n" +
 			"pillion_certificate_published{configuration=\"pillion\",kind=\"MutatingWebhookConfiguration\"} 0\n"), nil
 	}}
 	return checkReader{
@@ -108,6 +108,10 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata: {name: x}
 spec: {policyName: pillion-own-labels, validationActions: [Deny]}
+`, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: account, namespace: own, creationTimestamp: "2026-06-01T12:00:00Z"}
 `)
 	f := r.read(t.Context(), time.Now())
 	report := check.Run(check.All(), f)
@@ -119,6 +123,7 @@ spec: {policyName: pillion-own-labels, validationActions: [Deny]}
 	for _, want := range []string{
 		"ok the API server answers", "warning 1 of 2 replicas of Deployment pillion are available kubectl -n own get pods -l app.kubernetes.io/instance=release",
 		"failed revision 3 of the Helm release release is pending-upgrade for", "failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
+		"failed Pillion's service account own:account was deleted, and made again at 2026-06-01T12:00:00Z. The replicas one are older", "kubectl -n own rollout restart deployment/pillion",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
 		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",

@@ -116,6 +116,7 @@ var metricUses = map[string]struct {
 	"pillion_survey_skipped_pods":                            {dto.MetricType_GAUGE, "How far the two counts can be wrong."},
 	"pillion_events_total":                                   {dto.MetricType_COUNTER, "Whether teams learn of refusals from `kubectl describe`."},
 	"pillion_ready":                                          {dto.MetricType_GAUGE, "Which check keeps a replica out of the endpoints."},
+	"pillion_unauthorized":                                   {dto.MetricType_GAUGE, "1: pods are injected, and nothing is written or healed. `pillion check` says what to do."},
 	"pillion_cache_age_seconds":                              {dto.MetricType_GAUGE, "How old the knowledge of a replica is: up to four seconds while all is well."},
 	"pillion_cache_state":                                    {dto.MetricType_GAUGE, "Why it is old. One of the states has the value 1."},
 	"pillion_cache_wrong_total":                              {dto.MetricType_COUNTER, "Watches that fall silent again and again."},
@@ -329,7 +330,7 @@ var metricParts = []metricPart{
 	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_"}},
 	{"Running pods", []string{"pillion_pods_missing", "pillion_pods_outdated", "pillion_survey_"}},
 	{"Events", []string{"pillion_events_"}},
-	{"A replica's state", []string{"pillion_ready", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
+	{"A replica's state", []string{"pillion_ready", "pillion_unauthorized", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
 	{"Enforcement and labels", []string{"pillion_enforcement_", "pillion_proof", "pillion_namespace"}},
 	{"Certificates", []string{"pillion_certificate_"}},
 }

@@ -54,7 +54,8 @@ the namespaces have been listed, the templates are loaded, and no template is mi
 that namespaces name and the running replicas have (--in-use-record). Until then
 /readyz names what is missing. A server whose cache of namespaces or templates the API
 server has shown to be wrong is not ready until it has read them anew; one that cannot
-reach the API server stays ready.`,
+reach the API server, or whose token is not accepted, stays ready: /readyz says then
+what keeps it from writing labels and statuses.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion \
     --library fluent-bit`,
 		Args: noArgs,
@@ -156,6 +157,9 @@ type servedParts struct {
 
 // assemble puts the parts together, and registers their metrics. It asks the API server nothing.
 func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *prometheus.Registry, log *slog.Logger) (*servedParts, error) {
+	token := &credentials{log: log.With("component", "credentials")}
+	token.watch(config)
+	registry.MustRegister(token.Collector())
 	client, err := clientset.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -235,7 +239,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	// A replica that is held up has not all templates: it must take no label off, and has
 	// nothing to say in a status.
-	mayWrite := func() error { return errors.Join(current(), checkAll(inUse)) }
+	mayWrite := func() error { return errors.Join(token.Err(), current(), checkAll(inUse)) }
 	writeStatus := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	mirrors := writeStatus
 	if status != nil {
@@ -299,7 +303,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 			{Name: "templates", Ready: set.Ready},
 			{Name: "version", Ready: kubernetes.Ready},
 		}, inUse...),
-		ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
+		Writers: mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	registry.MustRegister(server.Collector())
 	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}

@@ -153,6 +153,8 @@ func (i *installation) open(ctx context.Context, w io.Writer) (clientset.Interfa
 // replica is one running Pillion.
 type replica struct {
 	name string
+	// created is when its pod was made; zero if it is not known.
+	created time.Time
 	// get fetches a path of the admin port. It may return a body together with an error.
 	get func(ctx context.Context, path string) ([]byte, error)
 }
@@ -175,7 +177,7 @@ func podsOf(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 			continue
 		}
 		port := adminPort(pod.Spec.Containers[own])
-		replicas = append(replicas, replica{name: pod.Name, get: func(ctx context.Context, path string) ([]byte, error) {
+		replicas = append(replicas, replica{name: pod.Name, created: pod.CreationTimestamp.Time, get: func(ctx context.Context, path string) ([]byte, error) {
 			return client.PodProxy(ctx, namespace, pod.Name, port, path)
 		}})
 	}
@@ -234,7 +236,8 @@ func getURL(base string) func(context.Context, string) ([]byte, error) {
 
 // answers are the answers of one replica.
 type answers struct {
-	name string
+	name    string
+	created time.Time
 
 	// missing says why the replica is not ready; empty if it is ready.
 	missing string
@@ -247,7 +250,7 @@ type answers struct {
 func (r replica) ask(ctx context.Context) answers {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	a := answers{name: r.name}
+	a := answers{name: r.name, created: r.created}
 	if body, err := r.get(ctx, "/readyz"); err != nil {
 		a.missing = notReady(body, err)
 	}
@@ -329,6 +332,12 @@ func (a answers) value(name string, labels ...string) (sum float64, found bool) 
 	return sum, found
 }
 
+// unauthorized reports whether the API server does not accept the replica's token.
+func (a answers) unauthorized() bool {
+	n, _ := a.value("pillion_unauthorized")
+	return n > 0
+}
+
 // askAll asks every replica. The answers are sorted by name.
 func askAll(ctx context.Context, replicas []replica) []answers {
 	var all []answers
@@ -351,6 +360,9 @@ func problemsOf(namespace string, all []answers) []string {
 		}
 	}
 	for _, a := range all {
+		if a.unauthorized() {
+			lines = append(lines, fmt.Sprintf("failing: %s: the API server does not accept its token: it injects pods, and writes nothing; pillion check says why", a.name))
+		}
 		for _, p := range slices.Concat(a.problems(), a.labelProblems(), a.inUseProblems()) {
 			lines = append(lines, fmt.Sprintf("failing: %s: %s; its log says why", a.name, p))
 		}

@@ -24,7 +24,7 @@ type Check struct {
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All fields are required but Peers.
+// ServerOptions are what a [Server] works with. All fields are required but Peers and Writers.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
 	// /readyz and /metrics (plain).
@@ -36,6 +36,9 @@ type ServerOptions struct {
 	Peers    Peers
 	Gatherer prometheus.Gatherer
 	Checks   []Check
+	// Writers returns what keeps a ready replica from writing to the cluster. Reviews are answered
+	// all the same, so it is said and counts for nothing.
+	Writers func() error
 	// ShutdownDelay is how long the server still takes reviews after readiness has been
 	// withdrawn, until no API server sends any. ShutdownTimeout bounds the rest.
 	ShutdownDelay, ShutdownTimeout time.Duration
@@ -233,6 +236,12 @@ func (s *Server) adminHandler() http.Handler {
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ok")
+		if s.options.Writers == nil {
+			return
+		}
+		if err := s.options.Writers(); err != nil {
+			_, _ = fmt.Fprintln(w, "nothing is written:", err)
+		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

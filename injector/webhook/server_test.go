@@ -204,3 +204,20 @@ func TestAHandshakeMayTakeAsLongAsAPIServersWaitByDefault(t *testing.T) {
 		t.Errorf("a handshake may take %s, and an API server waits %s", least, wait)
 	}
 }
+
+// To answer reviews takes no right to write.
+func TestAReadyReplicaSaysWhatKeepsItFromWriting(t *testing.T) {
+	var writers error
+	s := NewServer(ServerOptions{Gatherer: prometheus.NewRegistry(), Writers: func() error { return writers }})
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{nil, "ok\n"}, {errors.New("no token"), "ok\nnothing is written: no token\n"}} {
+		writers = c.err
+		w := httptest.NewRecorder()
+		s.adminHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+		if w.Code != http.StatusOK || w.Body.String() != c.want {
+			t.Errorf("%v: HTTP %d %q, want %q", c.err, w.Code, w.Body, c.want)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// accountAccepted looks at Pillion's ServiceAccount and at the tokens of the replicas. Access
+// reviews do not tell: they are about the account's name, whether or not it exists.
+func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
+	created, err := f.Account.get()
+	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
+	const follows = "API servers accept no request of theirs (401): they inject pods as before, and heal nothing, neither a label nor a caBundle"
+	if isNotFound(err) {
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens end with it: %s. Once it is made again, the replicas need new ones", account, follows), append(s.restore(), s.restart(f))...)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var older, refused []string
+	for _, r := range f.Replicas.Value {
+		switch {
+		case r.Created.Before(created) && !r.Created.IsZero():
+			older = append(older, r.Name)
+		case r.Unauthorized:
+			refused = append(refused, r.Name)
+		}
+	}
+	var found []Finding
+	if len(older) > 0 {
+		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and made again at %s. The replicas %s are older, so their tokens are for the one before, and %s", account, created.UTC().Format(time.RFC3339), some(older), follows), s.restart(f)))
+	}
+	if len(refused) > 0 {
+		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token is for the service account %s with the UID of its time, and ends with that", some(refused), follows, account), s.restart(f), s.logs()))
+	}
+	return found, f.Replicas.Err
+}
+
+// restart is the command that gives every replica a new token.
+func (s Settings) restart(f *Facts) string {
+	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", s.Namespace, f.Deployment.Value.Name)
+}

@@ -75,6 +75,7 @@ var faults = []fault{
 	{name: "api-server-restart", before: makeLate, harm: apiServerRestart, mend: annotateLate},
 	{name: "api-server-away", before: makeLate, harm: apiServerAway, mend: annotateLate},
 	{name: "cut-off-one", before: makeLate, harm: cutOffOne, hold: cutOff, mend: reconnect},
+	{name: "cut-off-all", before: makeEnforced, harm: cutOffAll, hold: cutOff, mend: reconnectAll},
 	{name: "configuration-deleted", harm: deleteConfiguration, hold: 3 * time.Second, mend: func(ctx context.Context, r *run) error { return r.upgrade(ctx, reuse) }},
 	{name: "cabundle-emptied", harm: emptyBundles},
 	{name: "ca-secret-deleted", harm: func(ctx context.Context, r *run) error { return r.kubectl(ctx, "delete", "secret", "pillion-ca") }},
@@ -271,6 +272,61 @@ func annotateLate(ctx context.Context, r *run) error {
 	return nil
 }
 
+// makeEnforced makes a namespace, and waits until Pillion enforces it.
+func makeEnforced(ctx context.Context, r *run) error {
+	name := fmt.Sprint("faults-opened-", time.Now().UnixMilli()%1_000_000)
+	if err := makeNamespace(ctx, r.client, name, Enforced); err != nil {
+		return err
+	}
+	r.late = append(r.late, name)
+	if err := measure.Within(ctx, controllersLimit, func() error { return r.enforced(ctx, name) }); err != nil {
+		return err
+	}
+	return sleep(ctx, 2*settle)
+}
+
+// enforced is nil if the namespace has the label of those that fail closed.
+func (r *run) enforced(ctx context.Context, namespace string) error {
+	ns, err := r.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if err == nil && ns.Labels[injectionLabel] != closedValue {
+		err = fmt.Errorf("the namespace %s has the label %s=%q, want %s", namespace, injectionLabel, ns.Labels[injectionLabel], closedValue)
+	}
+	return err
+}
+
+// cutOffAll cuts all replicas off. Meanwhile somebody replaces one enforced namespace by a manifest
+// without the label, twice, and opens the other one by hand. Pods of both still come with their
+// sidecars.
+func cutOffAll(ctx context.Context, r *run) error {
+	if err := r.g.CutOff(ctx, r.g.Replicas(ground.Namespace)...); err != nil {
+		return err
+	}
+	annotations, _ := wish(Enforced, false)
+	manifest, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": enforcedNamespace, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if err := r.manifest(ctx, "replace", string(manifest)); err != nil {
+			return err
+		}
+		if err := r.enforced(ctx, enforcedNamespace); err != nil {
+			return err
+		}
+	}
+	if err := r.kubectl(ctx, "label", "namespace", r.late[0], injectionLabel+"="+openValue, "--overwrite"); err != nil {
+		return err
+	}
+	client, _, err := newClient(r.g.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	r.streams.Go(func() { r.load.stream(r.streamsEnd, client, Requested, r.late[0]) })
+	return nil
+}
+
+func reconnectAll(ctx context.Context, r *run) error { return r.g.Reconnect(ctx) }
+
 // removeLate deletes the late namespaces.
 func (r *run) removeLate(ctx context.Context) error {
 	for _, name := range r.late {
@@ -352,16 +408,21 @@ func deleteNamespace(ctx context.Context, r *run) error {
 
 // apply applies a manifest.
 func (r *run) apply(ctx context.Context, manifest string) error {
+	return r.manifest(ctx, "apply", manifest)
+}
+
+// manifest has kubectl do something with a manifest.
+func (r *run) manifest(ctx context.Context, verb, manifest string) error {
 	var last error
 	for range 20 { // a CRD is served a moment after it was made
-		cmd := exec.CommandContext(ctx, r.g.Tool("kubectl"), "apply", "-f", "-")
+		cmd := exec.CommandContext(ctx, r.g.Tool("kubectl"), verb, "-f", "-")
 		cmd.Env, cmd.Stdin = r.g.Env(), strings.NewReader(manifest)
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
 		if last = cmd.Run(); last == nil {
 			return nil
 		}
-		last = fmt.Errorf("kubectl apply: %w: %s", last, &said)
+		last = fmt.Errorf("kubectl %s: %w: %s", verb, last, &said)
 		if err := sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}

@@ -10,24 +10,28 @@ import (
 // cutTable is the table of nftables that holds what CutOff drops.
 const cutTable = "pillion_cut"
 
-// CutOff drops all packets of the connections that the replica makes to kube-apiserver, those
-// that stand too: what it sends, and what comes back, since a watch brings its next event
-// before anybody misses an answer. Connections that kube-apiserver makes to the replica pass.
+// CutOff drops all packets of the connections that the replicas make to kube-apiserver, those
+// that stand too: what they send, and what comes back, since a watch brings its next event
+// before anybody misses an answer. Connections that kube-apiserver makes to the replicas pass.
 // Reconnect ends it.
-func (g *Node) CutOff(ctx context.Context, r Replica) error {
+func (g *Node) CutOff(ctx context.Context, replicas ...Replica) error {
+	var names, addresses []string
+	for _, r := range replicas {
+		names, addresses = append(names, r.Name), append(addresses, r.Serve.Addr().String())
+	}
 	rules := fmt.Sprintf(`table inet %[1]s {
 	chain input {
 		type filter hook input priority -10;
-		ip saddr %[2]s tcp dport %[3]d drop
+		ip saddr {%[2]s} tcp dport %[3]d drop
 	}
 	chain output {
 		type filter hook output priority -10;
-		ip daddr %[2]s tcp sport %[3]d drop
+		ip daddr {%[2]s} tcp sport %[3]d drop
 	}
 }
-`, cutTable, r.Serve.Addr(), apiServerPort)
+`, cutTable, strings.Join(addresses, ", "), apiServerPort)
 	if err := command(ctx, g.space.fork, "sh", "-c", "nft -f - <<'END'\n"+rules+"END"); err != nil {
-		return fmt.Errorf("cutting %s off from kube-apiserver: %w", r.Name, err)
+		return fmt.Errorf("cutting %s off from kube-apiserver: %w", strings.Join(names, ", "), err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (g *Node) StopAPIServer(context.Context, time.Duration) {}
 func (g *Node) StartAPIServer(context.Context) error { return errNoNode }
 
 // CutOff needs Linux.
-func (g *Node) CutOff(context.Context, Replica) error { return errNoNode }
+func (g *Node) CutOff(context.Context, ...Replica) error { return errNoNode }
 
 // Reconnect needs Linux.
 func (g *Node) Reconnect(context.Context) error { return errNoNode }

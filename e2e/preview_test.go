@@ -305,5 +305,16 @@ func TestThePageAboutPreviewsShowsWhatKubectlPrints(t *testing.T) {
 	text = write("api.yaml", web("api", "  annotations:\n    pillion.dev/inject: +vault-agent\n", "      annotations:\n        pillion.dev/injcet: fluent-bit\n", ""))
 	text += show("kubectl -n shop apply -f api.yaml")
 	record("keys", text)
+	// Whoever annotates a namespace that runs reads which workloads get no new pods.
+	must(t, "", "kubectl", "-n", n.name, "delete", "deployments", "--all")
+	must(t, "", "kubectl", "annotate", "namespace", n.name, "pillion.dev/inject-")
+	for _, w := range []string{
+		workloadOf("Deployment", "web", "", "", ""), workloadOf("Deployment", "api", "", "", "}, {name: fluent-bit, image: 'fluent/fluent-bit:3'"),
+		workloadOf("StatefulSet", "db", "", "fluent-bit.pillion.dev/log-level: loud", ""),
+	} {
+		must(t, w, "kubectl", "-n", n.name, "apply", "-f", "-")
+	}
+	record("live", show("kubectl annotate namespace shop pillion.dev/inject=fluent-bit"))
+	must(t, "", "kubectl", "-n", n.name, "delete", "deployments,statefulsets", "--all")
 	record("namespace", show("kubectl annotate namespace shop pillion.dev/inject=+fluent-bit --overwrite", "kubectl annotate namespace shop pillion.dev/inject=fluent-bit fluent-bit.pillion.dev/log-levle=debug --overwrite"))
 }

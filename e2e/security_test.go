@@ -28,7 +28,7 @@ var reasons = map[string]string{
 	"mutatingwebhookconfigurations":   "the caBundle: to see that API servers verify Pillion; `patch` to write it, held to that field by a policy",
 	"validatingwebhookconfigurations": "the same",
 	"events":                          "tell a workload's owner why a pod was refused or lacks a sidecar; `patch` counts an event that comes again",
-	"daemonsets":                      "`get`: an event is on a pod's owner only if a read confirms that the owner exists. `list`: deleting a template that workloads name is refused (`rbac.readWorkloads`)",
+	"daemonsets":                      "`get`: an event is on a pod's owner only if a read confirms that the owner exists. `list`: deleting a template that workloads name is refused, and whoever annotates a namespace reads which of its workloads get no new pods (`rbac.readWorkloads`)",
 	"replicasets":                     "it is read whether a pod's owner exists, for an event",
 	"statefulsets":                    "the same as daemonsets",
 	"jobs":                            "the same as daemonsets",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -76,13 +77,19 @@ type dependence struct {
 }
 
 // newDependence returns what the server says of the templates that somebody applies.
-func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer) (dependence, error) {
+func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, log *slog.Logger) (dependence, error) {
 	d := dependence{labels: keptLabels(c, c.enforcementConfig.once), prefix: c.AnnotationPrefix, namespaces: namespaces.Labelled{Informer: ns}.All}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d, nil // it has not the right
 	}
-	var err error
-	d.count, err = counter(config)
+	count, err := counter(config)
+	d.count = func(ctx context.Context, names []string) (map[string]int, error) {
+		counts, err := count(ctx, names)
+		if err != nil {
+			log.Debug("not all pods of the namespaces that a template selects could be counted", "error", err)
+		}
+		return counts, err
+	}
 	return d, err
 }
 

@@ -15,12 +15,12 @@ import (
 
 // addPreview adds the handlers that preview workloads and namespaces, if the settings want
 // them. They have memory and turns of their own, so that previews take nothing from pods.
-func addPreview(handlers map[string]http.Handler, c serveConfig, limits namespaceLimits, pods webhook.Pods, o webhook.Options) {
+func addPreview(handlers map[string]http.Handler, c serveConfig, limits namespaceLimits, options webhook.PreviewOptions, o webhook.Options) {
 	if !c.Preview {
 		return
 	}
 	o.Memory, o.Advice = webhook.AdviceMemoryFor(c.MemoryLimit), true
-	options := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix, Created: created, Refused: limits.refused}
+	options.Created, options.Refused = created, limits.refused
 	middleware, entries := webhook.NewMiddleware(o), webhook.PreviewEntries(c.AnnotationPrefix, c.WebhookScope == scopeAll)
 	for i, preview := range webhook.NewPreview(options, entries) {
 		handlers["/"+entries[i].Name] = middleware.Handler(preview)

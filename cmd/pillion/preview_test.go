@@ -20,6 +20,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
@@ -53,7 +54,7 @@ var previewTemplates = map[string]string{
 
 // newPreview returns the handler of previews in a namespace with these annotations, and what
 // limits its pods.
-func newPreview(t testing.TB, annotations map[string]string, limits predict.Namespace) http.Handler {
+func newPreview(t testing.TB, annotations map[string]string, limits predict.Namespace, change ...func(*webhook.PreviewOptions)) http.Handler {
 	t.Helper()
 	var entries []templates.Entry
 	for name, spec := range previewTemplates {
@@ -70,10 +71,14 @@ func newPreview(t testing.TB, annotations map[string]string, limits predict.Name
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: templates.DefaultPrefix}),
 		Namespaces: oneNamespace{ns}, Templates: func() *templates.Set { return set },
 	}
-	handlers := webhook.NewPreview(webhook.PreviewOptions{
+	options := webhook.PreviewOptions{
 		Pods: pods, Prefix: templates.DefaultPrefix, Created: created,
 		Refused: namespaceLimits(func(context.Context, string) predict.Namespace { return limits }).refused, Rate: rate.NewLimiter(rate.Inf, 0),
-	}, webhook.PreviewEntries(templates.DefaultPrefix, false))
+	}
+	for _, c := range change {
+		c(&options)
+	}
+	handlers := webhook.NewPreview(options, webhook.PreviewEntries(templates.DefaultPrefix, false))
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
 		Timeout: time.Hour, Memory: webhook.AdviceMemoryFor(256 << 20), Advice: true,
@@ -269,6 +274,68 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 		t.Run(test.title, func(t *testing.T) {
 			said := preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}"))
 			compareWarnings(t, said, test.want)
+		})
+	}
+}
+
+// liveWorkloads are those of a namespace with other pods than the proxy can stand beside, and with
+// a Job that would not end.
+var liveWorkloads = map[string]string{
+	"api":    `{metadata: {name: api}, spec: {template: {spec: {containers: [{name: api, image: x, ports: [{containerPort: 8080}]}]}}}}`,
+	"web":    `{metadata: {name: web}, spec: {template: {spec: {containers: [{name: web, image: x}]}}}}`,
+	"misses": `{metadata: {name: misses}, spec: {template: {metadata: {annotations: {pillion.dev/inject: "-proxy"}}, spec: {containers: [{name: web, image: x, ports: [{containerPort: 8080}]}]}}}}`,
+	"job":    `{metadata: {name: job}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: job, image: x}]}}}}`,
+	"broken": `{metadata: {name: broken}, spec: {template: {spec: {containers: 1}}}}`,
+}
+
+// Annotating a namespace that runs is no time bomb: whose next pods are refused is said at once.
+func TestWhoAnnotatesANamespaceReadsWhichOfItsWorkloadsGetNoNewPods(t *testing.T) {
+	reads := func(names ...string) func(*webhook.PreviewOptions) {
+		return func(o *webhook.PreviewOptions) {
+			o.Workloads = func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) []string {
+				if namespace != "shop" {
+					t.Errorf("the workloads of namespace %q", namespace)
+				}
+				for _, name := range names {
+					apiVersion, kind := "apps/v1", "Deployment"
+					switch name {
+					case "job":
+						apiVersion, kind = "batch/v1", "Job"
+					case "slow":
+						<-ctx.Done()
+						return []string{"deployments (there was no time left)"}
+					}
+					text, err := yaml.YAMLToJSON([]byte(liveWorkloads[name]))
+					if err != nil {
+						t.Error(err)
+					}
+					f(apiVersion, kind, text)
+				}
+				return nil
+			}
+		}
+	}
+	for _, test := range []struct {
+		title, operation, metadata string
+		workloads                  []string
+		want                       []string
+	}{
+		{"two of four", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "api", "misses", "job"}, []string{
+			"namespace shop: of its 4 workloads 2 cannot get new pods as they are: Deployment api, Job job. Running pods stay until they are evicted or replaced",
+			"new pods of Deployment api are refused: |8080|(Conflict)", "new pods of Job job are in trouble: |proxy", "why, rule by rule: kubectl pillion explain -n shop deployment/api",
+		}},
+		{"a dry run", `"UPDATE","dryRun":true`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "api"}, []string{"of its 2 workloads 1", "new pods of Deployment api are refused"}},
+		{"all is well", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "misses"}, nil},
+		{"a new namespace has none", `"CREATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api"}, nil},
+		{"nothing asks any more", `"UPDATE"`, "annotations: {}", []string{"api"}, nil},
+		{"no time, and one that cannot be read", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api", "broken", "slow"}, []string{
+			"of its 1 workloads 1 cannot", "new pods of Deployment api", "why, rule by rule", "namespace shop: not looked at, and their next pods may be refused: deployments (there was no time left), 1 more workloads",
+		}},
+	} {
+		t.Run(test.title, func(t *testing.T) {
+			t.Parallel()
+			review := previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}")
+			compareWarnings(t, preview(t, newPreview(t, nil, predict.Namespace{}, reads(test.workloads...)), bytes.Replace(review, []byte(`"CREATE"`), []byte(test.operation), 1)), test.want)
 		})
 	}
 }

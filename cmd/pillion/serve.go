@@ -265,23 +265,23 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, err
 	}
-	workloads, err := c.workloads(config, ns)
-	if err != nil {
-		return nil, err
-	}
 	unlabel, err := newUnlabeller(config, c.AnnotationPrefix, false)
 	if err != nil {
 		return nil, err
 	}
 	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
-	depends, err := newDependence(c, config, ns)
+	depends, err := newDependence(c, config, ns, log.With("component", "templates"))
 	if err != nil {
 		return nil, err
 	}
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
-	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Workloads: workloads, Depending: depends.of, Mirrors: c.mirrorsTemplates()}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates()}
+	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix}
+	if err := c.readsWorkloads(config, ns, &guard, &previews); err != nil {
+		return nil, err
+	}
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
@@ -293,7 +293,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	for _, entry := range webhook.VerifyingEntries(c.AnnotationPrefix) {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
 	}
-	addPreview(handlers, c, limits, pods, reviews)
+	addPreview(handlers, c, limits, previews, reviews)
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		Webhooks: handlers,

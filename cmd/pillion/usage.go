@@ -30,17 +30,17 @@ func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool
 	}
 }
 
-// workloads returns what reads the workloads that name a template; nil where they are not to
-// be read.
-func (c serveConfig) workloads(config *rest.Config, ns *namespaces.Informer) (func(ctx context.Context, template string, byDefault bool) usage.Found, error) {
+// readsWorkloads has the webhooks read workloads, if the settings let them.
+func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer, guard *webhook.GuardOptions, preview *webhook.PreviewOptions) error {
 	if !c.ReadWorkloads {
-		return nil, nil
+		return nil
 	}
 	w, err := usage.NewWorkloads(config, c.usageRules(), ns.Cached)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return w.Naming, nil
+	guard.Workloads, preview.Workloads = w.Naming, w.In
+	return nil
 }
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,17 +35,19 @@ const (
 // kind is a resource whose objects can name templates.
 type kind struct {
 	name, path string
+	// apiVersion and kind are what a list leaves out of its items.
+	apiVersion, kind string
 	// accept is the form of the answer, fields a field selector.
 	accept, fields string
 }
 
 // kinds in the order in which they are read: those with the fewest objects first.
 var kinds = []kind{
-	{name: "daemonset", path: "/apis/apps/v1/daemonsets"},
-	{name: "statefulset", path: "/apis/apps/v1/statefulsets"},
-	{name: "cronjob", path: "/apis/batch/v1/cronjobs"},
-	{name: "deployment", path: "/apis/apps/v1/deployments"},
-	{name: "job", path: "/apis/batch/v1/jobs"},
+	{name: "daemonset", path: "/apis/apps/v1/daemonsets", apiVersion: "apps/v1", kind: "DaemonSet"},
+	{name: "statefulset", path: "/apis/apps/v1/statefulsets", apiVersion: "apps/v1", kind: "StatefulSet"},
+	{name: "cronjob", path: "/apis/batch/v1/cronjobs", apiVersion: "batch/v1", kind: "CronJob"},
+	{name: "deployment", path: "/apis/apps/v1/deployments", apiVersion: "apps/v1", kind: "Deployment"},
+	{name: "job", path: "/apis/batch/v1/jobs", apiVersion: "batch/v1", kind: "Job"},
 	{
 		name: "pod", path: "/api/v1/pods", fields: "status.phase!=Succeeded,status.phase!=Failed",
 		accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -132,7 +136,7 @@ func (w *Workloads) Naming(ctx context.Context, template string, byDefault bool)
 	}
 	seen := map[string]bool{}
 	for _, k := range kinds {
-		if err := w.read(ctx, k, func(o *object) {
+		if err := read(ctx, w.get, k, func(o *object) {
 			if w.names(k, o, template, byDefault) && !w.owned(o, seen) {
 				name := k.name + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
 				if found.Total++; len(found.Names) < mostFound {
@@ -161,6 +165,49 @@ func unread(ctx context.Context, k kind, err error) string {
 	return fmt.Sprintf("%ss (%s)", k.name, why)
 }
 
+// In calls f with each workload of a namespace that makes pods and that no other one owns, one at a
+// time and in no order. It ends with its context, and returns what could not be looked at.
+func (w *Workloads) In(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unlooked []string) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, k := range kinds {
+		if k.kind == "" {
+			continue // a pod is not made again
+		}
+		all.Go(func() {
+			at := k
+			at.path = path.Dir(k.path) + "/namespaces/" + namespace + "/" + path.Base(k.path)
+			err := read(ctx, w.get, at, func(raw *json.RawMessage) {
+				var o object
+				if json.Unmarshal(*raw, &o) != nil || o.finished() || slices.ContainsFunc(o.Metadata.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller }) {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				f(k.apiVersion, k.kind, *raw)
+			})
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				unlooked = append(unlooked, unread(ctx, k, err))
+			}
+		})
+	}
+	all.Wait()
+	slices.Sort(unlooked)
+	return unlooked
+}
+
+// finished reports whether an object is a Job that makes no more pods.
+func (o *object) finished() bool {
+	for _, c := range o.Status.Conditions {
+		if (c.Type == "Complete" || c.Type == "Failed") && c.Status == "True" {
+			return true
+		}
+	}
+	return false
+}
+
 // names reports whether the annotation of an object's pods names the template.
 func (w *Workloads) names(k kind, o *object, template string, byDefault bool) bool {
 	annotations := o.Spec.Template.Metadata.Annotations
@@ -170,10 +217,8 @@ func (w *Workloads) names(k kind, o *object, template string, byDefault bool) bo
 	case "cronjob":
 		annotations = o.Spec.JobTemplate.Spec.Template.Metadata.Annotations
 	case "job":
-		for _, c := range o.Status.Conditions {
-			if (c.Type == "Complete" || c.Type == "Failed") && c.Status == "True" {
-				return false // it makes no more pods
-			}
+		if o.finished() {
+			return false
 		}
 	}
 	value, ok := annotations[cmp.Or(w.rules.Prefix, templates.DefaultPrefix)+"/inject"]
@@ -207,10 +252,10 @@ func (w *Workloads) owned(o *object, seen map[string]bool) bool {
 }
 
 // read goes over all objects of a kind, page by page.
-func (w *Workloads) read(ctx context.Context, k kind, f func(*object)) error {
+func read[T any](ctx context.Context, get func(ctx context.Context, k kind, next string) (io.ReadCloser, error), k kind, f func(*T)) error {
 	next := ""
 	for {
-		body, err := w.get(ctx, k, next)
+		body, err := get(ctx, k, next)
 		if err != nil {
 			return err
 		}
@@ -222,7 +267,7 @@ func (w *Workloads) read(ctx context.Context, k kind, f func(*object)) error {
 }
 
 // each calls f for the items of a list as they come, and returns where the next page begins.
-func each(list io.Reader, f func(*object)) (next string, err error) {
+func each[T any](list io.Reader, f func(*T)) (next string, err error) {
 	d := json.NewDecoder(list)
 	if err := expect(d, '{'); err != nil {
 		return "", err
@@ -253,7 +298,7 @@ func each(list io.Reader, f func(*object)) (next string, err error) {
 	return next, expect(d, '}')
 }
 
-func items(d *json.Decoder, f func(*object)) error {
+func items[T any](d *json.Decoder, f func(*T)) error {
 	start, err := d.Token()
 	if err != nil || start == nil { // a list without items can have null
 		return err
@@ -262,7 +307,7 @@ func items(d *json.Decoder, f func(*object)) error {
 		return fmt.Errorf("reading a list: its items begin with %v", start)
 	}
 	for d.More() {
-		var o object
+		var o T
 		if err := d.Decode(&o); err != nil {
 			return err
 		}

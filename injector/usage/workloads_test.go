@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,15 +23,19 @@ type apiServer struct {
 	objects map[string][]string
 	// fail answers instead of a list, if it returns true.
 	fail  func(w http.ResponseWriter, r *http.Request) bool
+	mu    sync.Mutex
 	asked []string
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
 	s.asked = append(s.asked, r.URL.String()+" "+r.Header.Get("Accept"))
+	s.mu.Unlock()
 	if s.fail != nil && s.fail(w, r) {
 		return
 	}
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.path == r.URL.Path })
+	path := strings.Replace(r.URL.Path, "/namespaces/shop/", "/", 1)
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.path == path })
 	all := s.objects[kinds[i].name]
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	to, next := min(from+2, len(all)), ""
@@ -54,6 +59,11 @@ func (s *apiServer) workloads(t *testing.T, rules Rules) *Workloads {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// owner is an object's controller, for workload.
+func owner(kind, name string) string {
+	return fmt.Sprintf(`metadata.ownerReferences=[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
 }
 
 // workload is the JSON of one whose pods have an annotation.
@@ -89,9 +99,6 @@ func workload(t *testing.T, kind, namespace, name, value string, more ...string)
 }
 
 func TestWorkloadsAndPodsThatNameATemplateAreFound(t *testing.T) {
-	owner := func(kind, name string) string {
-		return fmt.Sprintf(`metadata.ownerReferences=[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
-	}
 	s := &apiServer{objects: map[string][]string{
 		"deployment": {
 			workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "other", "fluent-bit"),
@@ -168,6 +175,42 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		if !strings.HasPrefix(got.Unread[i], want) {
 			t.Errorf("unread %q, want %q", got.Unread[i], want)
 		}
+	}
+}
+
+// Of a namespace each workload comes once: not the Job of a CronJob, nor one that has ended, nor a
+// pod, which nobody makes again.
+func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
+	s := &apiServer{objects: map[string][]string{
+		"deployment":  {workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "api", ""), workload(t, "deployment", "shop", "owned", "", owner("Site", "shop"))},
+		"statefulset": {workload(t, "statefulset", "shop", "db", "")},
+		"cronjob":     {workload(t, "cronjob", "shop", "nightly", "")},
+		"job":         {workload(t, "job", "shop", "nightly-1", "", owner("CronJob", "nightly")), workload(t, "job", "shop", "done", "", `status={"conditions":[{"type":"Complete","status":"True"}]}`), workload(t, "job", "shop", "import", "")},
+		"pod":         {workload(t, "pod", "shop", "bare", "")},
+	}, fail: func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/daemonsets") {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+		return true
+	}}
+	var got []string
+	unlooked := s.workloads(t, Rules{}).In(t.Context(), "shop", func(apiVersion, kind string, raw json.RawMessage) {
+		var o object
+		if err := json.Unmarshal(raw, &o); err != nil {
+			t.Error(err)
+		}
+		got = append(got, apiVersion+" "+kind+" "+o.Metadata.Name)
+	})
+	slices.Sort(got)
+	want := []string{"apps/v1 Deployment api", "apps/v1 Deployment web", "apps/v1 StatefulSet db", "batch/v1 CronJob nightly", "batch/v1 Job import"}
+	if !slices.Equal(got, want) || !slices.Equal(unlooked, []string{"daemonsets (missing permission: the verb list)"}) {
+		t.Errorf("%q, not looked at %q; want %q", got, unlooked, want)
+	}
+	if slices.ContainsFunc(s.asked, func(url string) bool { return !strings.Contains(url, "/namespaces/shop/") }) {
+		t.Errorf("asked %q", s.asked)
 	}
 }
 

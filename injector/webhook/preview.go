@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// PreviewOptions are what the preview works with. All fields are required but Refused and Rate.
+// PreviewOptions are what the preview works with. All fields are required but Refused, Workloads and Rate.
 type PreviewOptions struct {
 	Pods Pods
 	// Prefix is the annotation prefix.
@@ -29,6 +30,9 @@ type PreviewOptions struct {
 	// Refused returns a sentence for each reason why a pod is refused after its injection that
 	// would pass without it. It ends soon, also where it cannot find out. Nil: nobody is asked.
 	Refused func(ctx context.Context, p Injection) []string
+	// Workloads calls f with the workloads of a namespace, as JSON, while there is time. It returns
+	// what could not be looked at, and why. Nil: they may not be read.
+	Workloads func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unlooked []string)
 	// Rate bounds how many are answered. Default: 100 in a second, after a burst of 200.
 	Rate *rate.Limiter
 }
@@ -100,7 +104,7 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Skipped(), nil // it can be read at the next try, or Pillion has other troubles
 	}
-	if !p.hold(ctx, r) {
+	if !p.hold(ctx, r, r.Object) {
 		return Skipped(), nil
 	}
 	object, err := podschema.DecodeObject(r.Object, "metadata", "managedFields")
@@ -118,10 +122,10 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 }
 
 // hold waits for the memory to work on an object, and reports whether it has it.
-func (p preview) hold(ctx context.Context, r *Review) bool {
+func (p preview) hold(ctx context.Context, r *Review, object part) bool {
 	wait, cancel := context.WithTimeout(ctx, previewWait)
 	defer cancel()
-	return r.memory.holdFor(wait, r.Namespace, previewCopies*bounds.DecodedSize(r.Object), r.Object) == nil
+	return r.memory.holdFor(wait, r.Namespace, previewCopies*bounds.DecodedSize(object), object) == nil
 }
 
 // written is what somebody writes: a workload, its pod template, and the pod that is created
@@ -196,7 +200,7 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if !p.hold(ctx, r) {
+	if !p.hold(ctx, r, r.Object) {
 		return Skipped(), nil
 	}
 	ns, err := object.namespace(r.name())
@@ -224,5 +228,6 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
 		said.say(said.about + ": " + f.String())
 	}
+	p.live(ctx, r, ns, set).say(&said, p.options.Pods.Pipeline.ExplainCommand)
 	return Allowed(said.warnings...), nil
 }

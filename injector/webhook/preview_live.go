@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+const (
+	// liveTime is how long the workloads of a namespace are looked at. What else is said of the
+	// namespace comes in the same answer.
+	liveTime = previewTime * 3 / 5
+	// mostWhy is of how many workloads it is said why.
+	mostWhy = 3
+)
+
+// live is what a namespace's workloads will meet once it is as somebody writes it.
+type live struct {
+	looked int
+	// met are the workloads whose next pods meet something, in the order of their names.
+	met []met
+	// unlooked says what was not looked at.
+	unlooked []string
+}
+
+// met is a workload, as in a sentence and as in a command, and what its next pods meet.
+type met struct{ name, ref, why string }
+
+// live looks at the workloads that a namespace has. A write that asks for nothing is not about them.
+func (p preview) live(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set) live {
+	var l live
+	if p.options.Workloads == nil || r.Operation != "UPDATE" || !hasKey(p.options.Prefix, ns.Annotations) {
+		return l
+	}
+	ctx, cancel := context.WithTimeout(ctx, liveTime)
+	defer cancel()
+	left := 0
+	l.unlooked = p.options.Workloads(ctx, ns.Name, func(apiVersion, kind string, workload json.RawMessage) {
+		created, name := p.createdOf(ctx, r, ns, apiVersion, kind, part(workload))
+		why, ok := "", created != nil
+		if ok {
+			why, ok = p.meets(ctx, ns, set, created)
+		}
+		if !ok {
+			left++
+			return
+		}
+		l.looked++
+		if why != "" {
+			l.met = append(l.met, met{kind + " " + name, strings.ToLower(kind) + "/" + name, why})
+		}
+	})
+	slices.SortFunc(l.met, func(a, b met) int { return strings.Compare(a.name, b.name) })
+	if left > 0 {
+		l.unlooked = append(l.unlooked, fmt.Sprintf("%d more workloads (there was no time left, or they are too large)", left))
+	}
+	return l
+}
+
+// createdOf returns the pod that a workload's controller would create, and the workload's name. The
+// pod is nil where there is no time, or no memory, to find it out.
+func (p preview) createdOf(ctx context.Context, r *Review, ns templates.Namespace, apiVersion, kind string, workload part) (created map[string]any, name string) {
+	if ctx.Err() != nil || !p.hold(ctx, r, workload) {
+		return nil, ""
+	}
+	object, err := podschema.DecodeObject(workload, "metadata", "managedFields")
+	if err != nil {
+		return nil, ""
+	}
+	object["apiVersion"], object["kind"] = apiVersion, kind // a list leaves them out
+	if _, created, err = p.options.Created(object, ns.Name); err != nil {
+		return nil, ""
+	}
+	return created, nameOf(object)
+}
+
+// hasKey reports whether an annotation is under the prefix.
+func hasKey(prefix string, annotations map[string]string) bool {
+	for key := range annotations {
+		if _, _, ok := keys.Under(prefix, key); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// meets returns what keeps a new pod from running, as the end of a sentence; "" if nothing does. It
+// reports whether there was time to find out.
+func (p preview) meets(ctx context.Context, ns templates.Namespace, set *templates.Set, pod map[string]any) (why string, ok bool) {
+	out, err := p.options.Pods.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+	if err != nil || ctx.Err() != nil {
+		return "", false
+	}
+	if len(out.Refusals) > 0 {
+		return "are refused: " + out.Refusals[0].Sentence() + " (" + string(out.Refusals[0].Code) + ")", true
+	}
+	if injected := injectedOf(out, set); len(injected) > 0 && p.options.Refused != nil {
+		for _, says := range p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(pod), After: out.Pod, Namespace: ns, Injected: injected}) {
+			return "are in trouble: " + says, true
+		}
+	}
+	return "", true
+}
+
+// say adds what the workloads meet.
+func (l live) say(t *telling, explain func(namespace, object string) string) {
+	if len(l.met) > 0 {
+		var names []string
+		for _, m := range l.met {
+			names = append(names, m.name)
+		}
+		t.say(fmt.Sprintf("%s: of its %d workloads %d cannot get new pods as they are: %s. Running pods stay until they are evicted or replaced", t.about, l.looked, len(names), list(names, len(names))))
+		for _, m := range l.met[:min(mostWhy, len(l.met))] {
+			t.say("new pods of " + m.name + " " + m.why)
+		}
+		if !t.review.DryRun {
+			t.say("why, rule by rule: " + explain(t.name, l.met[0].ref))
+		}
+	}
+	if len(l.unlooked) > 0 {
+		t.say(t.about + ": not looked at, and their next pods may be refused: " + strings.Join(l.unlooked, ", "))
+	}
+}

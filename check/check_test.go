@@ -402,6 +402,18 @@ var faults = []struct {
 		other.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
 		f.Webhooks.Value = append(f.Webhooks.Value, other)
 	}, OK, "", ""},
+	{"labels-by-hand", "the label alone, as for another injector", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "enabled"
+		f.Namespaces.Value[1].ByHand = []string{"pillion.dev/injection"}
+	}, Warning, "namespace quiet has the label pillion.dev/injection=enabled by hand, which asks for no sidecar", "kubectl annotate namespace quiet pillion.dev/inject=TEMPLATE"},
+	{"labels-by-hand", "the label, and a template selects the namespace", func(t *testing.T, f *Facts) {
+		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
+		f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "enabled"
+		f.Namespaces.Value[1].ByHand = []string{"pillion.dev/injection"}
+	}, OK, "", ""},
+	{"labels-by-hand", "the proof namespace has a label from the chart", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value[3].ByHand = []string{"pillion.dev/injection"}
+	}, OK, "", ""},
 	{"dependence", "everything is enforced, and nobody asked", func(t *testing.T, f *Facts) {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
 		f.Settings.Value.Match = kept.MatchAll

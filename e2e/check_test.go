@@ -165,6 +165,9 @@ webhooks:
 				return newNamespace(t, asking("istio-proxy"), map[string]string{"istio-injection": "enabled"}).name
 			}, "injectors", "failed", "kubectl label namespace"},
 		},
+		"the label alone": {
+			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels-by-hand", "warning", ""},
+		},
 		"what other programs do": {
 			{func(t *testing.T) string {
 				foreign(t, "strict", "Fail", ground.Namespace)

@@ -106,7 +106,7 @@ func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) 
 				t.Errorf("%s with %q: %d rules were looked at", provider, more, seen)
 			}
 			for policy := range policies(t, objects) {
-				if !slices.Contains([]string{"namespaces", "labels", "proof", "selectors"}, policy) {
+				if !slices.Contains([]string{"namespaces", "labels", "proof", "selectors", "hints"}, policy) {
 					t.Errorf("%s with %q: a policy that nothing needs: %s", provider, more, policy)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/injector/patch"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -97,7 +98,8 @@ type result struct {
 // inject injects into every pod. All warnings and refusals go to standard error.
 func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 	var results []result
-	var refused bool
+	var refused, asked bool
+	var quiet *workload.Pod // the first one, if nothing asks
 	for _, d := range s.documents {
 		r := result{before: d}
 		var err error
@@ -107,7 +109,10 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 				return nil, err
 			}
 			report(cmd.ErrOrStderr(), p, out)
-			refused = refused || out.refused()
+			refused, asked = refused || out.refused(), asked || out.Code != reason.NotRequested
+			if quiet == nil {
+				quiet = &p
+			}
 			if len(out.PodTemplateOperations) == 0 {
 				return p.Object, nil
 			}
@@ -121,10 +126,23 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		results = append(results, r)
 	}
 	s.warnOfTheRest(cmd.ErrOrStderr())
+	if quiet != nil && !asked {
+		fmt.Fprintln(cmd.ErrOrStderr(), s.silence(*quiet))
+	}
 	if refused {
 		return nil, errRefused
 	}
 	return results, nil
+}
+
+// silence says why nothing is injected where nothing asks, by the first pod.
+func (s *session) silence(p workload.Pod) string {
+	ns, known := s.namespaces.of(p.Namespace)
+	why := fmt.Sprintf("neither the pods nor namespace %s ask for a template, and none selects them", ns.Name)
+	if !known {
+		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)
+	}
+	return fmt.Sprintf("note: nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.prefix)
 }
 
 func report(w io.Writer, p workload.Pod, out foretold) {

@@ -178,6 +178,29 @@ func TestAWorkloadsPodTemplateIsInjected(t *testing.T) {
 	}
 }
 
+func TestInjectSaysWhereNothingAsks(t *testing.T) {
+	quiet := "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
+	for title, test := range map[string]struct {
+		input, namespace string
+		want             string
+	}{
+		"no namespace is known":       {pod(""), "", "note: nothing is injected: the pods do not ask for a template, and the annotations of namespace shop are not known: --namespace-file FILE or --cluster gives them. Who asks has the annotation pillion.dev/inject: TEMPLATE\n"},
+		"the namespace does not ask":  {pod(""), quiet, "note: nothing is injected: neither the pods nor namespace shop ask for a template, and none selects them. Who asks has the annotation pillion.dev/inject: TEMPLATE\n"},
+		"the namespace asks":          {pod(""), shop, ""},
+		"one of two pods asks":        {pod("") + "---\n" + pod("pillion.dev/inject: fluent-bit"), quiet, ""},
+		"the pod says false":          {pod("pillion.dev/inject: 'false'"), quiet, ""},
+		"there is nothing with a pod": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", quiet, ""},
+	} {
+		args, files := []string{"inject", "-f", "-", "-n", "shop"}, map[string]string{}
+		if test.namespace != "" {
+			args, files["ns.yaml"] = append(args, "--namespace-file", "DIR/ns.yaml"), test.namespace
+		}
+		if code, _, errs := call(t, test.input, files, args...); code != exitDone || errs != test.want {
+			t.Errorf("%s: exit %d, standard error %q, want %q", title, code, errs, test.want)
+		}
+	}
+}
+
 func TestARefusalPrintsNothingOnStandardOutput(t *testing.T) {
 	two := pod("pillion.dev/inject: nope") + "---\n" + pod("") + "---\n" + pod("fluent-bit.pillion.dev/log-level: loud")
 	code, out, errs := call(t, two, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")

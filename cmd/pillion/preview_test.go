@@ -49,6 +49,7 @@ var previewTemplates = map[string]string{
 	"proxy": `{inject: {spec: {containers: [{name: proxy, image: 'x:1', ports: [{containerPort: 8080}], volumeMounts: [{name: tls, mountPath: /tls}]}], volumes: [{name: tls, emptyDir: {}}]}}}`,
 	"vault": `{parameters: [{name: role, type: string, required: true, setBy: [Pod], example: a}], inject: {metadata: {labels: {role: '${params.role}'}}}}`,
 	"payed": `{availableTo: {namespaceSelector: {matchLabels: {team: pay}}}, inject: {metadata: {labels: {a: b}}}}`,
+	"web":   `{match: {namespaceSelector: {matchLabels: {team: web}}}, inject: {metadata: {labels: {a: b}}}}`,
 	"bad":   `{inject: {spec: {nonsense: 1}}}`,
 }
 
@@ -269,6 +270,9 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is no parameter of the template shipper, so pods that get the template are refused|shipper.pillion.dev/log-level?"}},
 		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection means nothing|pillion.dev/inject?"}},
 		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject means nothing"}},
+		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
+		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar"}},
+		{"the label, and a template selects it", "labels: {pillion.dev/injection: enabled, team: web}", nil},
 		{"a wrong value of the label", "labels: {pillion.dev/injection: 'on'}", []string{"enabled, enforced, disabled"}},
 	} {
 		t.Run(test.title, func(t *testing.T) {

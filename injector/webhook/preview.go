@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/bounds"
+	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -228,6 +230,23 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
 		said.say(said.about + ": " + f.String())
 	}
+	if p.labelOnly(r, ns, set) {
+		said.say(fmt.Sprintf("%s: the label %s asks for no sidecar, and nothing else here does: only pods that ask themselves get one. To ask for all pods: kubectl annotate namespace %s %s/inject=TEMPLATE",
+			said.about, templates.InjectionLabel(p.options.Prefix), ns.Name, cmp.Or(p.options.Prefix, templates.DefaultPrefix)))
+	}
 	p.live(ctx, r, ns, set).say(&said, p.options.Pods.Pipeline.ExplainCommand)
 	return Allowed(said.warnings...), nil
+}
+
+// labelOnly reports whether a write sets the label that has Pillion called, in a namespace where
+// nothing asks for sidecars.
+func (p preview) labelOnly(r *Review, ns templates.Namespace, set *templates.Set) bool {
+	label := templates.InjectionLabel(p.options.Prefix)
+	if old, err := readNamespace(r.OldObject); err == nil {
+		if before, err := old.namespace(ns.Name); err != nil || before.Labels[label] == ns.Labels[label] {
+			return false
+		}
+	}
+	value := ns.Labels[label]
+	return (value == templates.InjectionEnabled || value == templates.InjectionEnforced) && kept.AskedBy(set, ns, p.options.Prefix) == kept.Nothing
 }

@@ -282,6 +282,30 @@ are left out, and nobody is told what such an object will meet.
       {{ . }}.?spec.jobTemplate.spec.template.metadata.labels, {{ . }}.?spec.jobTemplate.spec.template.metadata.annotations].filter(m, size(m.orValue({})) <= 500)
 {{- end -}}
 
+{{/* In CEL: the annotations of an object and of its pods, as optionals. */}}
+{{- define "pillion.askingMaps" -}}
+[{{ . }}.metadata.?annotations, {{ . }}.?spec.template.metadata.annotations, {{ . }}.?spec.jobTemplate.spec.template.metadata.annotations]
+{{- end -}}
+
+{{/*
+A regular expression of prefixes that look like this one: with a letter of the first part wrong,
+missing or too many, with two letters the other way round, or under another top-level domain.
+*/}}
+{{- define "pillion.nearPrefix" -}}
+{{- $parts := splitList "." . -}}
+{{- $name := first $parts -}}
+{{- $near := list -}}
+{{- range $i := until (len $name) -}}
+{{- $head := substr 0 $i $name -}}
+{{- $near = append $near (printf "%s[a-z0-9-]?%s" $head (substr (int (add1 $i)) (len $name) $name)) -}}
+{{- $near = append $near (printf "%s[a-z0-9-]%s" $head (substr $i (len $name) $name)) -}}
+{{- if gt $i 0 -}}
+{{- $near = append $near (printf "%s%s%s%s" (substr 0 (int (sub $i 1)) $name) (substr $i (int (add1 $i)) $name) (substr (int (sub $i 1)) $i $name) (substr (int (add1 $i)) (len $name) $name)) -}}
+{{- end -}}
+{{- end -}}
+^(?:{{ join "|" $near }}|{{ $name }}[a-z0-9-])(?:[.](?:{{ rest $parts | join "[.]" }}|[a-z]{2,6}))?
+{{- end -}}
+
 {{/* The schema of a label selector. */}}
 {{- define "pillion.labelSelectorSchema" -}}
 type: object

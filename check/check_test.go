@@ -204,7 +204,7 @@ var faults = []struct {
 	{"deployment", "other replicas are asked", func(_ *testing.T, f *Facts) { f.Deployment.Value.Given = true }, Skipped, "--replica", ""},
 	{"service", "missing", func(_ *testing.T, f *Facts) { f.Service.Err = notFound }, Failed, "no Service pillion", "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"},
 	{"service", "missing, with Helm 4", func(_ *testing.T, f *Facts) { f.Settings.Value.ServerSideHelm, f.Service.Err = true, notFound }, Failed, "no Service pillion", ") --force-conflicts"},
-	{"service", "leads elsewhere", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Selector = map[string]string{"app": "web"} }, Failed, "app=web", "helm"},
+	{"service", "leads elsewhere", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Selector = map[string]string{"app": "web"} }, Failed, "app=web", "| kubectl replace -f -"},
 	{"release", "broken off", func(_ *testing.T, f *Facts) {
 		f.Revisions.Value = append([]Revision{{10, "pending-upgrade", now.Add(-12 * time.Minute)}}, f.Revisions.Value...)
 	}, Failed, "revision 10 of the Helm release pillion is pending-upgrade for 12m0s", "helm -n pillion-system rollback pillion 8"},
@@ -233,7 +233,7 @@ var faults = []struct {
 	{"disruption", "blocks drains", func(_ *testing.T, f *Facts) { f.Budgets.Value[0].Allowed = 0 }, Warning, "lets no replica go", "kubectl -n pillion-system describe pdb pillion"},
 	{"network", "closed", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "deny"}}}
-	}, Failed, "(deny) let nothing in", "kubectl -n pillion-system describe networkpolicy deny"},
+	}, Failed, "(deny) let nothing in", "helm -n pillion-system upgrade pillion CHART --reset-then-reuse-values --set networkPolicy.enabled=true"},
 	{"network", "one closes, one opens", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{}, {Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromString("webhook"))}}}}}}}
 	}, OK, "", ""},
@@ -279,7 +279,7 @@ var faults = []struct {
 	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Port = new(int32(8443)) }, Failed, "calls the port 8443 of the Service, want 443", "helm"},
 	{"entries", "selects objects", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value[1].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-	}, Failed, "has an objectSelector (a=b)", "helm"},
+	}, Failed, "has an objectSelector (a=b)", "helm -n pillion-system get manifest pillion | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed"},
 	{"entries", "not called again", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Once = true }, Warning, "reinvocationPolicy Never", "helm"},
 	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, which cainjector writes", func(_ *testing.T, f *Facts) {
@@ -304,8 +304,8 @@ var faults = []struct {
 	{"proof", "by hand", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "Manual", ""},
 	{"crd", "missing", func(_ *testing.T, f *Facts) { f.CRD.Err = notFound }, Failed, "no CustomResourceDefinition sidecartemplates.pillion.dev", "helm"},
 	{"crd", "not established", func(_ *testing.T, f *Facts) { f.CRD.Value.Established, f.CRD.Value.Why = false, "names clash" }, Failed, "names clash", "kubectl get crd"},
-	{"crd", "other versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Served = []string{"v1"} }, Failed, "serves v1", "helm"},
-	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Stored = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", "kubectl replace"},
+	{"crd", "other versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Served = []string{"v1"} }, Failed, "serves v1", "| kubectl replace -f -"},
+	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Stored = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", `kubectl patch crd sidecartemplates.pillion.dev --subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'`},
 	{"crd", "not read", func(_ *testing.T, f *Facts) { f.Settings.Value.ClusterTemplates = false }, Skipped, "clusterTemplates=false", ""},
 	{"templates", "broken", func(_ *testing.T, f *Facts) {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), templates.Entry{Name: "bad", Err: errors.New("line 3: x")}))
@@ -319,7 +319,7 @@ var faults = []struct {
 	}, OK, "mesh has no admission policy: where Pillion is not called", "pillion policy mesh --cluster | kubectl apply -f -"},
 	{"required-policies", "none, of a template of the chart", func(_ *testing.T, f *Facts) {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", OfChart: true}}
-	}, OK, "mesh has no admission policy: where Pillion is not called", "helm -n pillion-system upgrade pillion CHART --reuse-values --set required.policy=true"},
+	}, OK, "mesh has no admission policy: where Pillion is not called", "helm -n pillion-system upgrade pillion CHART --reset-then-reuse-values --set required.policy=true"},
 	{"required-policies", "none, where there can be none", func(_ *testing.T, f *Facts) {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", Impossible: "its matchConditions"}}
 	}, OK, "can have none: its matchConditions", ""},
@@ -344,10 +344,10 @@ var faults = []struct {
 	}, Failed, "names fluentbit", "kubectl annotate namespace a pillion.dev/inject=daprd,fluent-bit --overwrite"},
 	{"template-names", "nothing like it", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "something-else"))
-	}, Failed, "names something-else", "kubectl annotate namespace a pillion.dev/inject-"},
+	}, Failed, "names something-else", "kubectl annotate namespace a pillion.dev/inject=TEMPLATE --overwrite"},
 	{"template-names", "cannot be read", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "+fluent-bit"))
-	}, Failed, `is "+fluent-bit", so its pods are refused`, "kubectl annotate namespace a pillion.dev/inject-"},
+	}, Failed, `is "+fluent-bit", so its pods are refused`, "kubectl annotate namespace a pillion.dev/inject=TEMPLATE --overwrite"},
 	{"template-names", "many", func(_ *testing.T, f *Facts) {
 		for i := range 9 {
 			f.Namespaces.Value = append(f.Namespaces.Value, namespace(fmt.Sprint("n", i), "enabled", "none-such"))

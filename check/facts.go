@@ -116,18 +116,33 @@ type Settings struct {
 	Rights   []rights.Right
 }
 
-// restore are the commands that bring back what the release made, and somebody took away or
-// changed: a rollback to the revision that is installed.
+// restore are the commands that bring back what the release made and somebody took away: a
+// rollback to the revision that is installed.
 func (s Settings) restore() []string {
 	if s.Release == "" {
 		return []string{"kubectl apply -f MANIFESTS"}
 	}
-	helm, force := "helm -n "+s.Namespace, ""
+	force := ""
 	if s.ServerSideHelm {
 		force = " --force-conflicts"
 	}
-	return []string{fmt.Sprintf("%s rollback %s $(%s history %s --max 1 | awk 'END {print $1}')%s", helm, s.Release, helm, s.Release, force)}
+	return []string{fmt.Sprintf("helm -n %[1]s rollback %[2]s $(helm -n %[1]s history %[2]s --max 1 | awk 'END {print $1}')%[3]s", s.Namespace, s.Release, force)}
 }
+
+// replace is the command that takes back what somebody changed in the objects by which API servers
+// know Pillion. A rollback does not: Helm leaves alone what none of its manifests has named, such as
+// one more entry. caBundles stay, which the chart leaves to others: pods come meanwhile.
+func (s Settings) replace() string {
+	made := "kubectl create -f MANIFESTS"
+	if s.Release != "" {
+		made = fmt.Sprintf("helm -n %s get manifest %s | kubectl create -f -", s.Namespace, s.Release)
+	}
+	bundle := fmt.Sprintf(`kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}'`, s.Prefix)
+	return made + ` -l app.kubernetes.io/component=registration --dry-run=client -o json | sed 's|"clientConfig": {|&"caBundle":"'$(` + bundle + `)'",|' | kubectl replace -f -`
+}
+
+// renew are the commands for what somebody took away or changed.
+func (s Settings) renew() []string { return append(s.restore(), s.replace()) }
 
 // defaultNamespace is the one that the command line takes for Pillion's.
 const defaultNamespace = "pillion-system"

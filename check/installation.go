@@ -110,7 +110,7 @@ func serviceLeads(f *Facts, s Settings) ([]Finding, error) {
 	}
 	for key, want := range service.Spec.Selector {
 		if d.PodLabels[key] != want {
-			return []Finding{failed(fmt.Sprintf("Service %s selects pods with %s=%s, and those of Deployment %s have not this label", s.Service, key, want, d.Name), s.restore()...)}, nil
+			return []Finding{failed(fmt.Sprintf("Service %s selects pods with %s=%s, and those of Deployment %s have not this label", s.Service, key, want, d.Name), s.replace())}, nil
 		}
 	}
 	for _, port := range service.Spec.Ports {
@@ -118,7 +118,7 @@ func serviceLeads(f *Facts, s Settings) ([]Finding, error) {
 			return nil, nil
 		}
 	}
-	return []Finding{failed(fmt.Sprintf("Service %s has no port 443, which API servers call", s.Service), s.restore()...)}, nil
+	return []Finding{failed(fmt.Sprintf("Service %s has no port 443, which API servers call", s.Service), s.replace())}, nil
 }
 
 // replicas returns the replicas that answer; an error if there is none.
@@ -262,8 +262,11 @@ func networkOpen(f *Facts, s Settings) ([]Finding, error) {
 	if len(selecting) == 0 {
 		return nil, nil
 	}
-	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port 8443, which API servers call: set networkPolicy.enabled=true in the chart's values, which adds one that does", some(selecting)),
-		fmt.Sprintf("kubectl -n %s describe networkpolicy %s", s.Namespace, selecting[0]))}, nil
+	remedy := []string{fmt.Sprintf("kubectl -n %s describe networkpolicy %s", s.Namespace, selecting[0])}
+	if s.Release != "" {
+		remedy = append([]string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set networkPolicy.enabled=true", s.Namespace, s.Release)}, remedy...)
+	}
+	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port 8443, which API servers call; networkPolicy.enabled=true adds one that does", some(selecting)), remedy...)}, nil
 }
 
 // opensWebhook reports whether a rule opens the webhook's port to somebody.

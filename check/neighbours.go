@@ -91,13 +91,12 @@ func injectorsApart(f *Facts, s Settings) ([]Finding, error) {
 
 // clash returns the finding of a namespace in which a template and the injector do the same.
 func (i injector) clash(s Settings, ns kept.Namespace, template string) Finding {
-	leave := fmt.Sprintf("kubectl annotate namespace %s %s-", ns.Name, s.inject())
 	if i.asks == nil {
 		return warning(fmt.Sprintf("namespace %s has the template %s in force, and %s is installed, which does the same for pods with %s: such a pod gets both", ns.Name, template, i.name, i.stop),
 			fmt.Sprintf("kubectl -n %s get pods -o yaml | grep %s", ns.Name, i.stop))
 	}
-	return failed(fmt.Sprintf("namespace %s has the template %s in force, and asks %s for the same: its pods get both, or are refused. Take one of them off", ns.Name, template, i.name),
-		"kubectl "+fmt.Sprintf(i.stop, ns.Name), leave)
+	return failed(fmt.Sprintf("namespace %s has the template %s in force, and asks %s for the same: its pods get both, or are refused; %s does without the injector", ns.Name, template, i.name, template),
+		"kubectl "+fmt.Sprintf(i.stop, ns.Name))
 }
 
 // vpaWebhook is what the name of the VerticalPodAutoscaler's configuration begins with.
@@ -183,7 +182,7 @@ func webhooksApart(f *Facts, s Settings) ([]Finding, error) {
 	for _, w := range all {
 		if s.ours(w) {
 			if w.FailurePolicy == admissionv1.Fail && w.calls(admissionv1.Create, "pods", home) {
-				found = append(found, failed(fmt.Sprintf("%s is called for Pillion's own pods with failurePolicy Fail: once Pillion is down it cannot start again", w), s.restore()...))
+				found = append(found, failed(fmt.Sprintf("%s is called for Pillion's own pods with failurePolicy Fail: once Pillion is down it cannot start again", w), s.replace()))
 			}
 			continue
 		}

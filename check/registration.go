@@ -129,13 +129,13 @@ func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
 		place := slices.IndexFunc(own, func(w Webhook) bool { return w.Name == want.name && w.Mutating == want.mutating })
 		if place < 0 {
 			if names := map[bool][]string{true: s.Mutating, false: s.Validating}[want.mutating]; slices.ContainsFunc(own, func(w Webhook) bool { return slices.Contains(names, w.Configuration) && w.Mutating == want.mutating }) {
-				found = append(found, failed(fmt.Sprintf("%s/%s has no entry %s", Webhook{Mutating: want.mutating}.Kind(), strings.Join(names, ", "), want.name), s.restore()...))
+				found = append(found, failed(fmt.Sprintf("%s/%s has no entry %s", Webhook{Mutating: want.mutating}.Kind(), strings.Join(names, ", "), want.name), s.replace()))
 			}
 			continue
 		}
 		for _, difference := range want.differences(s, own[place]) {
 			difference.Says = own[place].String() + " " + difference.Says
-			difference.Remedy = s.restore()
+			difference.Remedy = []string{s.replace()}
 			found = append(found, difference)
 		}
 	}

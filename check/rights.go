@@ -166,7 +166,7 @@ func policiesThere(f *Facts, s Settings) ([]Finding, error) {
 		case place < 0:
 			found = append(found, failed(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing: %s", p.name, p.without), s.restore()...))
 		case !all[place].Denies:
-			found = append(found, failed(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.restore()...))
+			found = append(found, failed(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.renew()...))
 		}
 	}
 	return found, nil

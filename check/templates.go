@@ -33,10 +33,11 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 	case !crd.Established:
 		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, crd.Why), look)}, nil
 	case !slices.Contains(crd.Served, v1alpha1.Version):
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.replace())}, nil
 	case len(crd.Stored) > 1:
 		return []Finding{warning(fmt.Sprintf("SidecarTemplates are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", strings.Join(crd.Stored, ", ")),
-			"kubectl get "+crd.Name+" -o yaml | kubectl replace -f -", look)}, nil
+			"kubectl get "+crd.Name+" -l '"+s.Prefix+"/mirror!=true' -o yaml | kubectl replace -f -", "kubectl delete "+crd.Name+" -l "+s.Prefix+"/mirror=true",
+			fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))}, nil
 	}
 	return nil, nil
 }
@@ -113,9 +114,9 @@ func (f Floor) judge(s Settings) Finding {
 	}
 	switch {
 	case f.ByHelm:
-		renew = s.restore()
+		renew = s.renew()
 	case f.OfChart && !f.There && s.Release != "": // Helm takes over no object that it did not make
-		renew = []string{fmt.Sprintf("helm -n %s upgrade %s CHART --reuse-values --set required.policy=true", s.Namespace, s.Release)}
+		renew = []string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set required.policy=true", s.Namespace, s.Release)}
 	}
 	switch {
 	case f.There && f.Impossible != "":
@@ -169,7 +170,7 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 		ask, err := policy.ParseAsk(value, there, policy.Namespace)
 		if err != nil {
 			found = append(found, failed(fmt.Sprintf("the annotation %s of namespace %s is %q, so its pods are refused: %v", s.inject(), ns.Name, value, err),
-				fmt.Sprintf("kubectl annotate namespace %s %s-", ns.Name, s.inject())))
+				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE --overwrite", ns.Name, s.inject())))
 			continue
 		}
 		found = append(found, unknownNames(s, set, ns, ask, known)...)
@@ -195,7 +196,7 @@ func unknownNames(s Settings, set *templates.Set, ns kept.Namespace, ask policy.
 	}
 	command := fmt.Sprintf("kubectl annotate namespace %s %s=%s --overwrite", ns.Name, s.inject(), strings.Join(better, ","))
 	if len(better) == 0 {
-		command = fmt.Sprintf("kubectl annotate namespace %s %s-", ns.Name, s.inject())
+		command = fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE --overwrite", ns.Name, s.inject())
 	}
 	return []Finding{failed(fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused%s", ns.Name, some(unknown), nearest.Hint(unknown[0], known)), command)}
 }

@@ -108,19 +108,16 @@ func does(t *testing.T, command string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", "set -eo pipefail; "+command)
 	cmd.Env = shared.Env()
+	cmd.Dir = checkout.Path()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", command, err, out)
 	}
 }
 
-// Each damage is found by its check, and the first command of the remedy mends it.
-func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
-	soundly(t)
-	own := func(annotations, labels map[string]string) func(t *testing.T) string {
-		return func(t *testing.T) string { return newNamespace(t, annotations, labels).name }
-	}
-	foreign := func(t *testing.T, name, policy, namespace string) {
-		must(t, fmt.Sprintf(`
+// foreignWebhook registers another program's webhook for the pods of a namespace.
+func foreignWebhook(t *testing.T, name, policy, namespace string) {
+	t.Helper()
+	must(t, fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
 metadata: {name: %s}
@@ -133,7 +130,20 @@ webhooks:
   sideEffects: None
   admissionReviewVersions: [v1]
 `, name, namespace, policy), "kubectl", "apply", "-f", "-")
-		t.Cleanup(func() { remove(t, "mutatingwebhookconfiguration/"+name) })
+	t.Cleanup(func() { remove(t, "mutatingwebhookconfiguration/"+name) })
+}
+
+// Each damage is found by its check, and the first command of the remedy mends it.
+func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
+	soundly(t)
+	own := func(annotations, labels map[string]string) func(t *testing.T) string {
+		return func(t *testing.T) string { return newNamespace(t, annotations, labels).name }
+	}
+	// sameName applies a template that does what another injector does.
+	sameName := func(t *testing.T, name string) {
+		m := manifest{name: name, spec: sidecarSpec}
+		m.apply(t)
+		m.waitServed(t)
 	}
 	changed := func(patch string, what ...string) func(t *testing.T) string {
 		return func(t *testing.T) string {
@@ -161,16 +171,34 @@ webhooks:
 			{own(asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}), "labels-by-hand", "warning", "kubectl label namespace"},
 			{own(nil, map[string]string{injectionLabel: "true"}), "labels-by-hand", "warning", "kubectl label namespace"},
 			{func(t *testing.T) string {
-				foreign(t, "istio-sidecar-injector", "Ignore", "nowhere")
+				foreignWebhook(t, "istio-sidecar-injector", "Ignore", "nowhere")
 				return newNamespace(t, asking("istio-proxy"), map[string]string{"istio-injection": "enabled"}).name
 			}, "injectors", "failed", "kubectl label namespace"},
+			{func(t *testing.T) string {
+				foreignWebhook(t, "linkerd-proxy-injector", "Ignore", "nowhere")
+				sameName(t, "linkerd-proxy")
+				return newNamespace(t, map[string]string{injectAnnotation: "linkerd-proxy", "linkerd.io/inject": "enabled"}, nil).name
+			}, "injectors", "failed", "kubectl annotate namespace"},
+			{func(t *testing.T) string {
+				foreignWebhook(t, "kuma-admission-mutating", "Ignore", "nowhere")
+				sameName(t, "kuma-sidecar")
+				return newNamespace(t, asking("kuma-sidecar"), map[string]string{"kuma.io/sidecar-injection": "enabled"}).name
+			}, "injectors", "failed", "kubectl label namespace"},
+			{func(t *testing.T) string {
+				foreignWebhook(t, "opentelemetry-operator", "Ignore", "nowhere")
+				return newNamespace(t, map[string]string{injectAnnotation: "opentelemetry-java", "instrumentation.opentelemetry.io/inject-java": "true"}, nil).name
+			}, "injectors", "failed", "kubectl annotate namespace"},
+			{func(t *testing.T) string {
+				must(t, "", "kubectl", "annotate", "namespace", "kube-node-lease", injectAnnotation+"=fluent-bit")
+				return "kube-node-lease"
+			}, "labels", "warning", "kubectl annotate namespace"},
 		},
 		"the label alone": {
 			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels-by-hand", "warning", ""},
 		},
 		"what other programs do": {
 			{func(t *testing.T) string {
-				foreign(t, "strict", "Fail", ground.Namespace)
+				foreignWebhook(t, "strict", "Fail", ground.Namespace)
 				return "mutatingwebhookconfiguration/strict"
 			}, "webhooks", "warning", ""},
 		},
@@ -248,7 +276,7 @@ webhooks:
 				return
 			}
 			for command := range remedies {
-				does(t, command)
+				mends(t, []string{command}, "TEMPLATE", "fluent-bit")
 			}
 			soundly(t)
 		})

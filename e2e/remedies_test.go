@@ -1,0 +1,687 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// The tests of this file run what `pillion check`, docs/runbook.md and docs/enforcement.md name as
+// remedies, against the damages that they are for, with Helm 3 and Helm 4. docs/remedies.md has the
+// table. They damage the release, so none runs in parallel.
+
+// looks are the beginnings of commands that change nothing.
+var looks = regexp.MustCompile(`^(kubectl|pillion)( -n \S+)? (get|describe|logs|auth|explain|status|certs list|prove|lint|rollout status)\b`)
+
+// mends runs the commands that change something, with what a reader writes for words in capitals.
+func mends(t *testing.T, remedy []string, words ...string) {
+	t.Helper()
+	ran := 0
+	for _, command := range remedy {
+		if !looks.MatchString(command) {
+			does(t, strings.NewReplacer(append([]string{"CHART", "charts/pillion"}, words...)...).Replace(command))
+			ran++
+		}
+	}
+	if ran == 0 {
+		t.Errorf("no command changes anything: %q", remedy)
+	}
+}
+
+// finds waits until a check finds something that names about, and returns the remedy.
+func finds(t *testing.T, check, about string) (remedy []string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		c := checking(t)
+		_, found := c.find(check, about)
+		if len(found) == 0 || len(found[0].Remedy) == 0 {
+			return fmt.Errorf("the check %s finds nothing about %q:\n%s", check, about, c.notOK())
+		}
+		remedy = found[0].Remedy
+		return nil
+	})
+	return remedy
+}
+
+// releaseIs returns what the release's objects specify, or says which of them is missing.
+func releaseIs(t *testing.T) (string, error) {
+	t.Helper()
+	manifest := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
+	out, _, err := run(t, manifest, "kubectl", "get", "-f", "-", "-o", "json")
+	if err != nil {
+		return "", err
+	}
+	var list unstructured.UnstructuredList
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return "", err
+	}
+	var all []string
+	for _, o := range list.Items {
+		o.Object["metadata"] = map[string]any{"name": o.GetName(), "namespace": o.GetNamespace(), "labels": o.GetLabels()}
+		delete(o.Object, "status")
+		if o.GetName() == "pillion-templates-in-use" || o.GetKind() == "Secret" {
+			delete(o.Object, "data") // Pillion's
+		}
+		for _, field := range []string{"clusterIP", "clusterIPs"} {
+			unstructured.RemoveNestedField(o.Object, "spec", field)
+		}
+		all = append(all, pretty(o.Object))
+	}
+	return strings.Join(all, "\n"), nil
+}
+
+// isBack waits until the release is as it was, and sound.
+func isBack(t *testing.T, before string) {
+	t.Helper()
+	isAsBefore(t, before)
+	soundly(t)
+}
+
+// isAsBefore waits until the release is as it was.
+func isAsBefore(t *testing.T, before string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		now, err := releaseIs(t)
+		if err == nil && now != before {
+			is, was := strings.Split(now, "\n"), strings.Split(before, "\n")
+			err = fmt.Errorf("the release has %q, and had %q", besides(is, was), besides(was, is))
+		}
+		return err
+	})
+}
+
+// besides are the lines that the others do not have.
+func besides(lines, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(others, line) })
+}
+
+// patched patches an object by a JSON patch.
+func patched(t *testing.T, object, patch string) {
+	t.Helper()
+	must(t, "", "kubectl", "patch", object, "--type=json", "-p", patch)
+}
+
+// entry is the index of an entry of a webhook configuration.
+func entry(t *testing.T, object, name string) int {
+	t.Helper()
+	names := strings.Fields(must(t, "", "kubectl", "get", object, "-o", "jsonpath={.webhooks[*].name}"))
+	i := slices.Index(names, name+".pillion.dev")
+	if i < 0 {
+		t.Fatalf("%s has the entries %s, want %s among them", object, names, name)
+	}
+	return i
+}
+
+const (
+	mutating   = "mutatingwebhookconfiguration/" + configuration
+	validating = "validatingwebhookconfiguration/" + configuration
+	ofCluster  = ground.Release + "-" + ground.Namespace
+)
+
+// Each damage is done to the release, found by its check, and mended by all commands of the remedy,
+// in order: then every object is as it was.
+func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
+	soundly(t)
+	before, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := func(objects ...string) func(t *testing.T) {
+		return func(t *testing.T) { must(t, "", "kubectl", append([]string{"delete"}, objects...)...) }
+	}
+	for _, d := range []struct {
+		damage       string
+		do           func(t *testing.T)
+		check, about string
+	}{
+		{"entries are edited", func(t *testing.T) {
+			at := func(name string) string { return fmt.Sprintf("/webhooks/%d", entry(t, mutating, name)) }
+			patched(t, mutating, `[{"op":"add","path":"`+at("requested")+`/objectSelector","value":{"matchLabels":{"a":"b"}}},
+				{"op":"add","path":"`+at("enforced")+`/matchConditions","value":[{"name":"never","expression":"false"}]},
+				{"op":"replace","path":"`+at("enforced")+`/timeoutSeconds","value":3},
+				{"op":"replace","path":"`+at("pods")+`/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`)
+			patched(t, validating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/matchConditions/-","value":{"name":"never","expression":"false"}}]`, entry(t, validating, "required-enforced")))
+		}, "entries", "has an objectSelector (a=b)"},
+		{"an entry is added, and another one calls a URL", func(t *testing.T) {
+			c := webhookConfiguration(t)
+			one := c.Webhooks[entry(t, mutating, "pods")]
+			one.Name = "more.example.com"
+			text, err := json.Marshal(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/0","value":%s}]`, text))
+			patched(t, mutating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`, entry(t, mutating, "requested")))
+		}, "entries", "does not call the Service"},
+		{"an entry is taken away", func(t *testing.T) {
+			patched(t, mutating, fmt.Sprintf(`[{"op":"remove","path":"/webhooks/%d"}]`, entry(t, mutating, "enforced")))
+		}, "entries", "has no entry enforced.pillion.dev"},
+		{"the mutating configuration is deleted", away(mutating), "configurations", "mutatingwebhookconfiguration"},
+		{"both configurations are deleted", away(mutating, validating), "configurations", "validatingwebhookconfiguration"},
+		{"the Service selects by one more label", func(t *testing.T) {
+			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=merge", "-p", `{"spec":{"selector":{"color":"blue"}}}`)
+		}, "service", "color=blue"},
+		{"the Service has another port", func(t *testing.T) {
+			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=json", "-p", `[{"op":"replace","path":"/spec/ports/0/port","value":444}]`)
+		}, "service", "has no port 443"},
+		{"a policy is deleted, and what binds another one only warns", func(t *testing.T) {
+			away("validatingadmissionpolicy/" + ofCluster + "-namespaces")(t)
+			patched(t, "validatingadmissionpolicybinding/"+ofCluster+"-labels", `[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]`)
+			patched(t, "validatingadmissionpolicy/"+ofCluster+"-selectors", `[{"op":"add","path":"/spec/matchConditions","value":[{"name":"never","expression":"false"}]}]`)
+		}, "policies", "no binding has"},
+		{"a binding of a policy is deleted", away("validatingadmissionpolicybinding/" + ofCluster + "-proof"), "policies", "no binding has"},
+		{"all policies are deleted", func(t *testing.T) {
+			away("validatingadmissionpolicy,validatingadmissionpolicybinding", "-l", "app.kubernetes.io/instance="+ground.Release)(t)
+		}, "policies", ofCluster + "-labels is missing"},
+		{"the rights are taken", func(t *testing.T) {
+			patched(t, "clusterrole/"+ofCluster, `[{"op":"replace","path":"/rules","value":[]}]`)
+			away("-n", ground.Namespace, "rolebinding/pillion")(t)
+		}, "server-rights", "lacks the right to"},
+		{"the CRD is deleted", away("crd/sidecartemplates.pillion.dev"), "crd", "there is no CustomResourceDefinition"},
+	} {
+		if !t.Run(d.damage, func(t *testing.T) {
+			d.do(t)
+			mends(t, finds(t, d.check, d.about))
+			isBack(t, before)
+		}) {
+			return // what follows would begin with this damage
+		}
+	}
+}
+
+// What becomes of a pod.
+const (
+	injected = "injected"
+	bare     = "bare"
+	refused  = "refused"
+)
+
+// A podLoad creates pods by dry run all the time until the test ends.
+type podLoad struct {
+	mu    sync.Mutex
+	pods  map[string]int // by what became of them
+	last  string         // what became of the last one
+	row   int            // how many of the last ones became the same
+	error error          // of the last one that was refused
+}
+
+func (l *podLoad) add(outcome string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods[outcome]++
+	l.row++
+	if outcome != l.last {
+		l.last, l.row = outcome, 1
+	}
+	if err != nil {
+		l.error = err
+	}
+}
+
+func (l *podLoad) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pods, l.error = map[string]int{}, nil
+}
+
+func (l *podLoad) counts() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.pods)
+}
+
+func (l *podLoad) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%v, the last %d %s (%v)", l.pods, l.row, l.last, l.error)
+}
+
+// becomes waits until thirty pods in a row become the same.
+func (l *podLoad) becomes(t *testing.T, want string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.last != want || l.row < 30 {
+			return fmt.Errorf("of the last pods %d are %s, want 30 %s (%v)", l.row, l.last, want, l.error)
+		}
+		return nil
+	})
+}
+
+// underLoad begins a load of a namespace whose pods get a sidecar of that name.
+func underLoad(t *testing.T, n *namespace, name string) *podLoad {
+	t.Helper()
+	l := &podLoad{pods: map[string]int{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for worker := range 2 {
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				time.Sleep(10 * time.Millisecond)
+				pod, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod(fmt.Sprintf("load-%d-%d", worker, i), nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				switch {
+				case ctx.Err() != nil:
+				case err != nil:
+					l.add(refused, err)
+				case sidecar(pod, name) == nil:
+					l.add(bare, nil)
+				default:
+					l.add(injected, nil)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		stop()
+		all.Wait()
+	})
+	return l
+}
+
+// The command that takes hand edits back leaves the caBundle alone, so no pod goes without its
+// sidecar meanwhile, whether its namespace fails open or closed.
+func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
+	loose, strict := newNamespace(t, asking("fluent-bit"), open()), newNamespace(t, asking("fluent-bit"), enforced())
+	m, required := newRequired(t, nil)
+	injects(t, loose, "fluent-bit")
+	injects(t, strict, "fluent-bit")
+	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
+	loads := map[string]*podLoad{"fails open": underLoad(t, loose, "fluent-bit"), "is enforced": underLoad(t, strict, "fluent-bit"), "has a required template": underLoad(t, required, m.name)}
+	before, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
+		patched(t, validating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":9}]`, entry(t, validating, "required-enforced")))
+		mends(t, finds(t, "entries", "has an objectSelector"))
+		isAsBefore(t, before)
+	}
+	for what, l := range loads {
+		l.becomes(t, injected)
+		if c := l.counts(); c[refused]+c[bare] > 0 {
+			t.Errorf("pods of a namespace that %s: %s", what, l)
+		}
+		t.Attr("pods-while-edits-are-taken-back", l.String())
+	}
+}
+
+const upgrade = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
+
+// What docs/runbook.md and docs/enforcement.md name for a release that lacks something.
+func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
+	soundly(t)
+	before, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "kubectl", "delete", mutating, validating, "crd/sidecartemplates.pillion.dev", "clusterrole/"+ofCluster, "validatingadmissionpolicy/"+ofCluster+"-mirrors", "namespace/"+ground.Namespace+"-proof")
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "role/pillion", "configmap/pillion-templates-in-use")
+	does(t, upgrade)
+	isBack(t, before)
+}
+
+// An upgrade without the values drops the library, whose templates namespaces name.
+func TestTheRollbackOfTheRunbookBringsTemplatesBack(t *testing.T) {
+	soundly(t)
+	before, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	does(t, "helm upgrade pillion charts/pillion -n pillion-system --reset-values --set replicas=1 --set coverage.every=10s")
+	if now, err := releaseIs(t); err != nil || now == before {
+		t.Fatalf("the upgrade changes nothing (%v)", err)
+	}
+	does(t, "helm rollback pillion -n pillion-system")
+	isBack(t, before)
+}
+
+// The runbook's commands that set a value change that one only.
+func TestTheRunbooksValuesTakeEffect(t *testing.T) {
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	t.Cleanup(func() {
+		_, err := ground.Run(context.Background(), shared, "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+		if err := errors.Join(err, shared.Scale(context.Background(), ground.Namespace, 1)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, set := range []string{"replicas=3", "coverage.enabled=false", "mirrorTemplates=false", "values.defaults.fluent-bit.logLevel=debug"} {
+		does(t, upgrade+" --set "+set)
+	}
+	if err := shared.Scale(t.Context(), ground.Namespace, 1); err != nil {
+		t.Fatal(err)
+	}
+	out := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
+	for _, want := range []string{"replicas: 3", "--count-pods-every=0s", "debug-toolbox,"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the release lacks %q", want)
+		}
+	}
+	if strings.Contains(out, "--mirror-policy") {
+		t.Error("the templates are still mirrored")
+	}
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && !strings.Contains(pretty(pod), "debug") {
+			err = fmt.Errorf("fluent-bit's level is not debug in\n%s", pretty(pod))
+		}
+		return err
+	})
+}
+
+// What docs/runbook.md names for namespaces and their pods, for a namespace called shop.
+func TestTheRunbooksCommandsBringPodsTheirSidecar(t *testing.T) {
+	t.Parallel()
+	const names = "kubectl annotate namespace shop pillion.dev/inject=fluent-bit --overwrite"
+	with := func(key, value string) map[string]string {
+		a := asking("fluent-bit")
+		a[key] = value
+		return a
+	}
+	for _, c := range []struct {
+		damage              string
+		annotations, labels map[string]string
+		remedy              string
+	}{
+		{"the annotation cannot be understood", asking("+fluent-bit"), nil, names},
+		{"the namespace opts out", asking("false"), nil, names},
+		{"nothing is injected by default", asking("true"), nil, names},
+		{"there is no template of the name", asking("fluentbit"), nil, names},
+		{"nobody asks", nil, nil, "kubectl annotate namespace shop pillion.dev/inject=fluent-bit"},
+		{"a parameter has a wrong value", with("fluent-bit.pillion.dev/log-level", "loud"), nil, "kubectl annotate namespace shop fluent-bit.pillion.dev/log-level=info --overwrite"},
+		{"there is no such parameter", with("fluent-bit.pillion.dev/loglevel", "info"), nil, "kubectl annotate namespace shop TEMPLATE.pillion.dev/PARAMETER-"},
+		{"the namespace is switched off", asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}, "kubectl label namespace shop pillion.dev/injection-"},
+		{"the label has a value that means nothing", asking("fluent-bit"), map[string]string{injectionLabel: "true"}, "kubectl label namespace shop pillion.dev/injection-"},
+	} {
+		t.Run(c.damage, func(t *testing.T) {
+			t.Parallel()
+			n := newNamespace(t, c.annotations, c.labels)
+			if pod, err := n.preview(t, newPod("probe", nil)); err == nil && sidecar(pod, "fluent-bit") != nil {
+				if c.labels[injectionLabel] != "true" {
+					t.Fatal("the pod has its sidecar, so that this shows nothing")
+				}
+			}
+			does(t, strings.NewReplacer("shop", n.name, "TEMPLATE", "fluent-bit", "PARAMETER", "loglevel").Replace(c.remedy))
+			injects(t, n, "fluent-bit")
+			if c.labels != nil {
+				eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+			}
+		})
+	}
+}
+
+// While Pillion cannot write its label, a hand can.
+func TestALabelSetByHandHasPodsInjectedWherePillionCouldNotSetIt(t *testing.T) {
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	if err := n.hasInjection(t, ""); err != nil {
+		t.Fatal(err)
+	}
+	does(t, "kubectl label namespace "+n.name+" pillion.dev/injection=enabled")
+	scale(t, 1)
+	injects(t, n, "fluent-bit")
+}
+
+// A token that was stolen from one of Pillion's pods ends with the pod, and the command of
+// docs/runbook.md replaces them one after the other.
+func TestARestartEndsTheTokensOfPillionsPods(t *testing.T) {
+	pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
+	if err != nil || len(pods.Items) == 0 {
+		t.Fatalf("%d pods of Pillion: %v", len(pods.Items), err)
+	}
+	pod := pods.Items[0]
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}}}
+	token, err := client.CoreV1().ServiceAccounts(ground.Namespace).CreateToken(t.Context(), "pillion", request, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thief := rest.AnonymousClientConfig(config)
+	thief.BearerToken = token.Status.Token
+	stolen, err := kubernetes.NewForConfig(thief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		_, err := stolen.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	}
+	if err := read(); err != nil {
+		t.Fatalf("the token does not work, so that this shows nothing: %v", err)
+	}
+	does(t, "kubectl -n pillion-system rollout restart deployment/pillion")
+	eventually(t, running, func() error {
+		if err := read(); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("with the token: %v, want that it is refused", err)
+		}
+		return nil
+	})
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What check names for objects that are no part of the release, or that no release made.
+func TestTheOtherRemediesOfCheckMend(t *testing.T) {
+	soundly(t)
+	before, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := func(t *testing.T) {
+		must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+	}
+	// gone waits until a check finds nothing any more about something.
+	gone := func(t *testing.T, check, about string) {
+		t.Helper()
+		eventually(t, soon, func() error {
+			if _, found := checking(t).find(check, about); len(found) > 0 {
+				return fmt.Errorf("%s still finds %v", check, found)
+			}
+			return nil
+		})
+	}
+	// asAReader finds what check says of the Deployment, whose replicas it asks by their pods then.
+	asAReader := func(t *testing.T, about string) (remedy []string) {
+		t.Helper()
+		out, stderr, _ := run(t, "", "pillion", "check", "-o", "json")
+		var c checked
+		if err := json.Unmarshal([]byte(out), &c); err != nil {
+			t.Fatalf("%v\n%s%s", err, out, stderr)
+		}
+		if _, found := c.find("deployment", about); len(found) == 1 {
+			return found[0].Remedy
+		}
+		return nil
+	}
+	scaled := func(t *testing.T, n string) {
+		must(t, "", "kubectl", "-n", ground.Namespace, "scale", "deployment", "pillion", "--replicas="+n)
+	}
+	t.Run("the Deployment wants no replica", func(t *testing.T) {
+		defer scaled(t, "1")
+		scaled(t, "0")
+		mends(t, asAReader(t, "wants no replica"))
+		if remedy := asAReader(t, "wants no replica"); remedy != nil {
+			t.Errorf("it still names %q", remedy)
+		}
+	})
+	t.Run("one replica, and no budget for disruptions", func(t *testing.T) {
+		defer original(t)
+		defer scaled(t, "1")
+		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
+		scaled(t, "2")
+		mends(t, finds(t, "disruption", "no PodDisruptionBudget"))
+		gone(t, "disruption", "no PodDisruptionBudget")
+	})
+	t.Run("NetworkPolicies let nothing in", func(t *testing.T) {
+		defer original(t)
+		defer remove(t, "-n", ground.Namespace, "networkpolicy/deny")
+		must(t, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny, namespace: "+ground.Namespace+"}, spec: {podSelector: {}, policyTypes: [Ingress]}}", "kubectl", "apply", "-f", "-")
+		mends(t, finds(t, "network", "let nothing in"))
+		gone(t, "network", "let nothing in")
+	})
+	t.Run("SidecarTemplates are stored in two versions", func(t *testing.T) {
+		const crd = "crd/sidecartemplates.pillion.dev"
+		m := manifest{name: unique("side"), spec: sidecarSpec}
+		m.apply(t)
+		m.waitServed(t)
+		n := newNamespace(t, asking(m.name), nil)
+		patched(t, crd, `[{"op":"copy","from":"/spec/versions/0","path":"/spec/versions/1"},{"op":"replace","path":"/spec/versions/1/name","value":"v1alpha2"},{"op":"replace","path":"/spec/versions/1/storage","value":false}]`)
+		must(t, "", "kubectl", "patch", crd, "--subresource=status", "--type=merge", "-p", `{"status":{"storedVersions":["v1alpha1","v1alpha2"]}}`)
+		mends(t, finds(t, "crd", "are stored in the versions"))
+		gone(t, "crd", "are stored in the versions")
+		patched(t, crd, `[{"op":"remove","path":"/spec/versions/1"}]`)
+		injects(t, n, m.name)
+		eventually(t, soon, func() error {
+			if len(mirrors(t, "sidecartemplates.pillion.dev")["fluent-bit"]) == 0 {
+				return errors.New("the mirrors are not made again")
+			}
+			return nil
+		})
+	})
+	t.Run("no Helm release is to be seen", func(t *testing.T) {
+		defer original(t)
+		file := inFile(t, "manifests.yaml", must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace))
+		managed := func(by string) {
+			must(t, "", "kubectl", "-n", ground.Namespace, "label", "deployment", "pillion", "app.kubernetes.io/managed-by="+by, "--overwrite")
+		}
+		managed("somebody")
+		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
+		mends(t, finds(t, "entries", "has an objectSelector"), "MANIFESTS", file)
+		gone(t, "entries", "has an objectSelector")
+		must(t, "", "kubectl", "delete", validating)
+		mends(t, finds(t, "configurations", "validatingwebhookconfiguration"), "MANIFESTS", file)
+		gone(t, "configurations", "validatingwebhookconfiguration")
+		managed("Helm")
+	})
+	// An editor that does what the finding says.
+	edited := func(t *testing.T, remedy []string, script string) {
+		t.Helper()
+		mends(t, []string{"KUBE_EDITOR='sh " + inFile(t, "editor", "sed -i '"+script+"' $1") + "' " + remedy[0]})
+	}
+	t.Run("another webhook can keep Pillion's pods from starting", func(t *testing.T) {
+		foreignWebhook(t, "strict", "Fail", ground.Namespace)
+		edited(t, finds(t, "webhooks", "mutatingwebhookconfiguration/strict"), "s/metadata.name: "+ground.Namespace+"/metadata.name: elsewhere/")
+		gone(t, "webhooks", "mutatingwebhookconfiguration/strict")
+	})
+	t.Run("a VerticalPodAutoscaler sets the resources of sidecars", func(t *testing.T) {
+		foreignWebhook(t, "vpa-webhook-config", "Ignore", "nowhere")
+		n := newNamespace(t, asking("fluent-bit"), nil)
+		must(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: verticalpodautoscalers.autoscaling.k8s.io, annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes/kubernetes/pull/63797"}}
+spec:
+  group: autoscaling.k8s.io
+  names: {kind: VerticalPodAutoscaler, plural: verticalpodautoscalers, shortNames: [vpa]}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`, "kubectl", "apply", "-f", "-")
+		t.Cleanup(func() { remove(t, "crd/verticalpodautoscalers.autoscaling.k8s.io") })
+		eventually(t, soon, func() error {
+			_, _, err := run(t, "{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: web, namespace: "+n.name+`}, spec: {updatePolicy: {updateMode: Auto}, resourcePolicy: {containerPolicies: [{containerName: "*", mode: Auto}]}}}`, "kubectl", "apply", "-f", "-")
+			return err
+		})
+		edited(t, finds(t, "autoscalers", n.name), `s/ mode: Auto/ mode: "Off"/`)
+		gone(t, "autoscalers", n.name)
+	})
+	isBack(t, before)
+}
+
+func TestTheRunbooksCommandsForAWorkloadDoWhatItSays(t *testing.T) {
+	t.Parallel()
+	m, n := newRequired(t, nil)
+	// Both annotations, and a key with a slip.
+	web := func(own, key string) string {
+		return inFile(t, "web.yaml", fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: %s, annotations: {%s}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, annotations: {%q: fluent-bit}}
+    spec: {containers: [{name: app, image: "registry.example.com/app:1"}]}
+`, n.name, own, key))
+	}
+	warned := func(file string) string {
+		t.Helper()
+		_, stderr, err := run(t, "", "kubectl", "apply", "-f", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stderr
+	}
+	if got := warned(web("pillion.dev/inject: fluent-bit", "pillion.dev/injct")); strings.Count(got, "means nothing") < 2 {
+		t.Errorf("kubectl apply warns of\n%s", got)
+	}
+	does(t, "kubectl -n "+n.name+" annotate deployment web pillion.dev/inject-")
+	if got := warned(web("", "pillion.dev/inject")); strings.Contains(got, "means nothing") {
+		t.Errorf("corrected, kubectl apply warns of\n%s", got)
+	}
+	// A new pod gets the image that the template has now.
+	pod := func(image string, besides ...string) (name string) {
+		eventually(t, running, func() error {
+			pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+			if err != nil {
+				return err
+			}
+			for _, p := range pods.Items {
+				if c := sidecar(&p, m.name); c != nil && c.Image == image && sidecar(&p, "fluent-bit") != nil && !slices.Contains(besides, p.Name) {
+					name = p.Name
+					return nil
+				}
+			}
+			return fmt.Errorf("none of %d pods has the image %s", len(pods.Items), image)
+		})
+		return name
+	}
+	probe, err := n.preview(t, newPod("probe", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := pod(sidecar(probe, m.name).Image)
+	patched(t, "sidecartemplate/"+m.name, `[{"op":"replace","path":"/spec/inject/spec/initContainers/0/image","value":"registry.example.com/other:2"}]`)
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && sidecar(pod, m.name).Image != "registry.example.com/other:2" {
+			err = errors.New("the template is not in force yet")
+		}
+		return err
+	})
+	does(t, "kubectl -n "+n.name+" delete pod "+old)
+	pod("registry.example.com/other:2", old)
+}
+
+// A value that Pillion set becomes a hand's by applying it, and stays then.
+func TestALabelThatPillionSetIsMadeYoursByApplyingIt(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+	does(t, "kubectl apply --server-side --force-conflicts -f "+inFile(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: "+n.name+", labels: {"+injectionLabel+": enforced}}}"))
+	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
+	time.Sleep(2 * time.Second) // Pillion takes its own off within one
+	if err := n.hasInjection(t, "enforced"); err != nil {
+		t.Error(err)
+	}
+}

@@ -474,6 +474,7 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 		t.Errorf("containers %s without Pillion", got)
 	}
 
+	does(t, "kubectl delete namespace pillion-system-proof")
 	began = time.Now()
 	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
 		t.Fatal(err)
@@ -515,36 +516,129 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	}
 }
 
-// The command of the chart's notes and of docs/enforcement.md, while Pillion does not answer.
-func TestAReleaseIsTurnedOffByOneCommandAndOnByAnother(t *testing.T) {
-	strict := newNamespace(t, asking("fluent-bit"), enforced())
-	injects(t, strict, "fluent-bit")
-	_, required := newRequired(t, nil)
-	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
-	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
+// Where the namespace of the release takes no ConfigMap, the uninstall stops; what docs/enforcement.md
+// names for that removes the release and its labels.
+func TestAReleaseWhoseNamespaceTakesNoConfigMapIsRemovedWithoutHooks(t *testing.T) {
+	labels := newLabelled(t)
+	must(t, "", "kubectl", "-n", ground.Namespace, "create", "quota", "none", "--hard=count/configmaps=0")
+	eventually(t, soon, func() error {
+		if _, _, err := run(t, "", "kubectl", "-n", ground.Namespace, "create", "configmap", "one", "--dry-run=server"); err == nil {
+			return errors.New("a ConfigMap is taken")
+		}
+		return nil
+	})
+	if _, _, err := run(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace); err == nil {
+		t.Fatal("the uninstall goes through, so that this shows nothing")
+	}
+	does(t, "helm uninstall pillion -n pillion-system --no-hooks")
+	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []*namespace{strict, required} {
-		if _, err := n.preview(t, newPod("closed", nil)); err == nil {
-			t.Errorf("before it, a pod is created in %s, so that this shows nothing", n.name)
+	does(t, "pillion unlabel --dry-run; pillion unlabel")
+	if err := labels.left(t, false); err != nil {
+		t.Error(err)
+	}
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "quota", "none")
+	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An uninstall that is broken off leaves replicas that set no label.
+func TestAfterABrokenOffUninstallARestartHasLabelsSetAgain(t *testing.T) {
+	backToOne(t)
+	const marker = "pillion-uninstall"
+	must(t, "", "kubectl", "-n", ground.Namespace, "create", "configmap", marker)
+	eventually(t, soon, func() error { return newNamespace(t, asking("fluent-bit"), nil).hasInjection(t, "") })
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "configmap", marker)
+	n := newNamespace(t, asking("fluent-bit"), nil)
+	if err := n.hasInjection(t, ""); err != nil {
+		t.Fatal(err)
+	}
+	does(t, "kubectl -n pillion-system rollout restart deployment/pillion")
+	scale(t, 1) // on a control plane, the restart
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+}
+
+// Each command by which docs/enforcement.md and docs/runbook.md let pods through, with a required
+// template, and while pods are created all the time. The commands are those of the pages.
+func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
+	backToOne(t)
+	const (
+		off   = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration pillion"
+		on    = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
+		apart = "kubectl label namespace shop pillion.dev/injection=disabled --overwrite"
+		back  = "kubectl label namespace shop pillion.dev/injection-"
+	)
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, strict, "fluent-bit")
+	m, required := newRequired(t, nil)
+	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
+	loads := map[*namespace]*podLoad{strict: underLoad(t, strict, "fluent-bit"), required: underLoad(t, required, m.name)}
+	// becomes waits until pods of the namespaces become nothing else any more, and says how soon.
+	becomes := func(what string, want string, among ...*namespace) {
+		t.Helper()
+		began := time.Now()
+		for _, n := range among {
+			loads[n].becomes(t, want)
+		}
+		t.Attr(strings.NewReplacer(" ", "-", ",", "").Replace(what), fmt.Sprintf("%s after %s", want, time.Since(began).Round(time.Millisecond)))
+	}
+	kill := func() {
+		t.Helper()
+		if err := shared.Kill(ground.Namespace); err != nil {
+			t.Fatal(err)
 		}
 	}
-	must(t, "", "kubectl", "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", configuration)
-	began := time.Now()
-	for _, n := range []*namespace{strict, required} {
-		eventually(t, soon, func() error {
-			pod, err := n.preview(t, newPod("free", nil))
-			if err == nil && containerNames(pod) != "app" {
-				err = fmt.Errorf("containers %s", containerNames(pod))
-			}
-			return err
-		})
-	}
-	t.Attr("off-after", time.Since(began).Round(time.Millisecond).String())
-	must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values")
+	both := []*namespace{strict, required}
+	becomes("before", injected, both...)
+
+	kill()
+	becomes("Pillion is killed", refused, both...)
+	does(t, strings.ReplaceAll(apart, "shop", required.name))
+	becomes("one namespace off", bare, required)
+	becomes("the other", refused, strict)
+	does(t, off)
+	becomes("everything off", bare, both...)
+	does(t, on)
 	scale(t, 1)
-	injects(t, strict, "fluent-bit")
+	does(t, strings.ReplaceAll(back, "shop", required.name))
+	becomes("on again", injected, both...)
+
+	// Pillion may answer, and be wrong.
+	for _, l := range loads {
+		l.clear()
+	}
+	does(t, off)
+	becomes("everything off, while Pillion answers", bare, both...)
+	for n, l := range loads {
+		if c := l.counts(); c[refused] > 0 {
+			t.Errorf("while Pillion answers, switching it off refuses pods of %s: %s", n.name, l)
+		}
+	}
+	does(t, on)
+	becomes("on again", injected, both...)
+
+	// A template that does not fit its pods, and a policy that stays behind.
+	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"validations":[{"name":"never","expression":"false","message":"no pod fits"}]}}`)
+	becomes("the template refuses its pods", refused, required)
+	suspend := "kubectl patch sidecartemplate " + m.name + ` --type=merge -p '{"spec":{"suspend":%t}}'`
+	does(t, fmt.Sprintf(suspend, true))
+	becomes("the template off", bare, required)
+	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"validations":null}}`)
+	does(t, fmt.Sprintf(suspend, false))
+	becomes("the template on", injected, required)
+	does(t, "pillion policy "+m.name+" --cluster | kubectl apply -f -")
+	policy := "required-" + m.name + ".pillion.dev"
+	t.Cleanup(func() {
+		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", policy, "--ignore-not-found")
+	})
+	does(t, off)
+	becomes("the policy holds", refused, required)
+	does(t, "kubectl delete validatingadmissionpolicybinding "+policy)
+	becomes("the policy off", bare, required)
+	does(t, on)
+	becomes("on again", injected, both...)
 	eventually(t, soon, func() error { return proven("1") })
 }
 

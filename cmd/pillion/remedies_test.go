@@ -1,0 +1,157 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A command is a remedy if it changes something; others look, or are named without saying what to do.
+var (
+	command = regexp.MustCompile(`^(kubectl %|(kubectl|helm|pillion)( -n \S+)? [a-z])`)
+	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|top|auth|explain|version|cluster-info|config|status|certs list|prove|lint|inject|uninject|params|library|check|rollout status)\b|^kubectl pillion explain|--dry-run$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
+	spans   = regexp.MustCompile("`` (.+?) ``|`([^`]+)`")
+)
+
+// changes reports whether a text is a command that changes something.
+func changes(text string) bool {
+	return command.MatchString(text) && (!looking.MatchString(text) || strings.Contains(text, "| kubectl "))
+}
+
+// remediesOfCheck are the commands in the source of check, with … for what differs.
+func remediesOfCheck(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("../../check/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			var text string
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				text, _ = joinedText(n)
+			case *ast.BasicLit:
+				text, _ = joinedText(n)
+			default:
+				return true
+			}
+			if changes(text) {
+				found[strings.TrimSpace(verb.ReplaceAllString(text, "…"))] = true
+			}
+			return false
+		})
+	}
+	return found
+}
+
+// joinedText is what an expression of literals and others says, with %s for the others.
+func joinedText(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		x, okX := joinedText(e.X)
+		y, okY := joinedText(e.Y)
+		if e.Op == token.ADD && (okX || okY) {
+			return x + y, true
+		}
+	}
+	return "%s", false
+}
+
+// remediesOfPage are the commands that a page names in its prose.
+func remediesOfPage(t *testing.T, page string, line func(string) bool) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for l := range strings.Lines(string(text)) {
+		if !line(l) {
+			continue
+		}
+		for _, span := range spans.FindAllStringSubmatch(l, -1) {
+			if text := span[1] + span[2]; changes(text) {
+				found[text] = true
+			}
+		}
+		if block, ok := strings.CutPrefix(strings.TrimRight(l, "\n"), "    "); ok && changes(block) {
+			found[block] = true
+		}
+	}
+	return found
+}
+
+// Every remedy that check, the runbook or the page about enforcement names is in the table, with the
+// damage and with the test that runs it against the damage; and the table has no other.
+func TestEveryRemedyHasATest(t *testing.T) {
+	remedies := map[string]map[string]bool{
+		"check":          remediesOfCheck(t),
+		"runbook.md":     remediesOfPage(t, runbook, func(l string) bool { return strings.HasPrefix(l, "- **Remedy:**") }),
+		"enforcement.md": remediesOfPage(t, "../../docs/enforcement.md", func(string) bool { return true }),
+	}
+	tests := map[string]bool{}
+	for _, pattern := range []string{"../../e2e/*_test.go", "*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)`).FindAllStringSubmatch(string(text), -1) {
+				tests[m[1]] = true
+			}
+		}
+	}
+	text, err := os.ReadFile("../../docs/remedies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string][]string{}
+	for l := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(l), `\|`, "\x00"), " | ")
+		if len(cells) != 4 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		remedy := strings.ReplaceAll(strings.Trim(strings.TrimSpace(cells[1]), "`"), "\x00", "|")
+		for _, by := range strings.Split(strings.TrimPrefix(cells[0], "| "), ", ") {
+			listed[by] = append(listed[by], remedy)
+			if !remedies[by][remedy] {
+				t.Errorf("docs/remedies.md lists a remedy that %s does not name: %s", by, remedy)
+			}
+		}
+		for _, test := range strings.Split(strings.Trim(cells[3], "`| "), "`, `") {
+			if !tests[test] {
+				t.Errorf("docs/remedies.md: there is no test %s for %s", test, remedy)
+			}
+		}
+	}
+	for by, all := range remedies {
+		for remedy := range all {
+			if !slices.Contains(listed[by], remedy) {
+				t.Errorf("docs/remedies.md lacks a row with the test that runs this remedy of %s:\n| %s | `%s` | DAMAGE | `TEST` |", by, by, strings.ReplaceAll(remedy, "|", `\|`))
+			}
+		}
+	}
+}

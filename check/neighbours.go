@@ -95,7 +95,7 @@ func (i injector) clash(s Settings, ns kept.Namespace, template string) Finding 
 		return warning(fmt.Sprintf("namespace %s has the template %s in force, and %s is installed, which does the same for pods with %s: such a pod gets both", ns.Name, template, i.name, i.stop),
 			fmt.Sprintf("kubectl -n %s get pods -o yaml | grep %s", ns.Name, i.stop))
 	}
-	return failed(fmt.Sprintf("namespace %s has the template %s in force, and asks %s for the same: its pods get both, or are refused; %s does without the injector", ns.Name, template, i.name, template),
+	return failed(fmt.Sprintf("namespace %s has the template %s in force, and asks %s for the same: its pods get both, or are refused. The command leaves it to the template", ns.Name, template, i.name),
 		"kubectl "+fmt.Sprintf(i.stop, ns.Name))
 }
 

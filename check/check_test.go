@@ -229,7 +229,8 @@ var faults = []struct {
 	{"versions", "of this program", func(_ *testing.T, f *Facts) { f.Version = "2" }, Warning, "this pillion is 2", "kubectl -n pillion-system get deployments"},
 	{"versions", "unknown", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Version, f.Replicas.Value[1].Version = "", "" }, Skipped, "no replica says", ""},
 	{"caches", "old", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].CacheAge["templates"] = time.Minute }, Warning, "replica a knew templates for certain 1m0s ago", "kubectl -n pillion-system logs -l"},
-	{"disruption", "no budget", func(_ *testing.T, f *Facts) { f.Budgets.Value = nil }, Warning, "no PodDisruptionBudget", "kubectl -n pillion-system create pdb pillion --selector=app.kubernetes.io/instance=pillion --max-unavailable=1"},
+	{"disruption", "no budget", func(_ *testing.T, f *Facts) { f.Budgets.Value = nil }, Warning, "no PodDisruptionBudget", "helm -n pillion-system upgrade pillion CHART --reset-then-reuse-values --set podDisruptionBudget.enabled=true"},
+	{"disruption", "no budget, without Helm", func(_ *testing.T, f *Facts) { f.Settings.Value.Release, f.Budgets.Value = "", nil }, Warning, "no PodDisruptionBudget", "kubectl -n pillion-system create pdb pillion --selector=app.kubernetes.io/name=pillion --max-unavailable=1"},
 	{"disruption", "blocks drains", func(_ *testing.T, f *Facts) { f.Budgets.Value[0].Allowed = 0 }, Warning, "lets no replica go", "kubectl -n pillion-system describe pdb pillion"},
 	{"network", "closed", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "deny"}}}

@@ -228,7 +228,11 @@ func disruptionBudget(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if !covered && d.Wanted > 1 {
-		return []Finding{warning("no PodDisruptionBudget covers Pillion's pods: the drain of nodes may take all replicas at once", fmt.Sprintf("kubectl -n %s create pdb %s --selector=%s --max-unavailable=1", s.Namespace, d.Name, s.selector()))}, nil
+		remedy := fmt.Sprintf("kubectl -n %s create pdb %s --selector=%s --max-unavailable=1", s.Namespace, d.Name, s.selector())
+		if s.Release != "" { // Helm takes over no object that it did not make
+			remedy = fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set podDisruptionBudget.enabled=true", s.Namespace, s.Release)
+		}
+		return []Finding{warning("no PodDisruptionBudget covers Pillion's pods: the drain of nodes may take all replicas at once", remedy)}, nil
 	}
 	return nil, nil
 }

@@ -572,6 +572,13 @@ func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 		must(t, "", "kubectl", "delete", validating)
 		mends(t, finds(t, "configurations", "validatingwebhookconfiguration"), "MANIFESTS", file)
 		gone(t, "configurations", "validatingwebhookconfiguration")
+		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
+		scaled(t, "2")
+		managed("somebody") // the manifests said Helm
+		mends(t, finds(t, "disruption", "no PodDisruptionBudget"))
+		gone(t, "disruption", "no PodDisruptionBudget")
+		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
+		scaled(t, "1")
 		managed("Helm")
 	})
 	// An editor that does what the finding says.

@@ -50,17 +50,21 @@ func injectionIn(operator metav1.LabelSelectorOperator, values ...string) *metav
 }
 
 func entry(mutating bool, name, path string, policy admissionv1.FailurePolicyType, selector *metav1.LabelSelector, resource string, operations ...admissionv1.OperationType) Webhook {
-	return Webhook{
-		Mutating: mutating, Configuration: "pillion", Name: name + ".pillion.dev", FailurePolicy: policy, MatchPolicy: admissionv1.Equivalent, NamespaceSelector: selector,
-		Client: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "pillion-system", Name: "pillion", Path: &path}, CABundle: lastingCA},
-		Rules:  []admissionv1.RuleWithOperations{{Operations: operations, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}}}},
+	w := Webhook{mutating, "pillion", defaulted(admissionv1.MutatingWebhook{
+		Name: name + ".pillion.dev", FailurePolicy: &policy, NamespaceSelector: selector, MatchConditions: []admissionv1.MatchCondition{{Name: "by-others", Expression: "true"}},
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "pillion-system", Name: "pillion", Path: &path}, CABundle: lastingCA},
+		Rules:        []admissionv1.RuleWithOperations{{Operations: operations, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{resource}}}},
+	})}
+	if mutating {
+		w.ReinvocationPolicy = new(admissionv1.IfNeededReinvocationPolicy)
 	}
+	return w
 }
 
 // foreign is an entry of somebody else's configuration, for the pods of all namespaces.
 func foreign(configuration string, policy admissionv1.FailurePolicyType) Webhook {
 	w := entry(true, "x", "/", policy, &metav1.LabelSelector{}, "pods", admissionv1.Create)
-	w.Configuration, w.Client.Service.Name = configuration, "other"
+	w.Configuration, w.ClientConfig.Service.Name = configuration, "other"
 	return w
 }
 
@@ -84,18 +88,8 @@ func namespace(name, injection, inject string) kept.Namespace {
 	return ns
 }
 
-// sound are the facts of an installation without any fault.
-func sound(t *testing.T) *Facts {
-	t.Helper()
-	needs := Needs{
-		Settings: Settings{
-			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
-			ClusterTemplates: true, KeepRequired: true, Uninstalls: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: kept.MatchRequired,
-		},
-		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
-	}
-	needs.Rights = ServerRights(needs)
+// entries are those of the chart.
+func entries() []Webhook {
 	required := func(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		s := injectionIn(operator, values...)
 		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: "pillion.dev/required", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}})
@@ -104,6 +98,30 @@ func sound(t *testing.T) *Facts {
 	create, update := admissionv1.Create, admissionv1.Update
 	uninstall := entry(false, "uninstall", "/uninstall", admissionv1.Ignore, nil, "configmaps", create)
 	uninstall.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pillion.dev/uninstall": "wait"}}
+	return []Webhook{
+		entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, &metav1.LabelSelector{}, "namespaces", create, update),
+		entry(true, "requested", "/mutate/requested", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpIn, "enabled"), "pods", create),
+		entry(true, "pods", "/mutate/pods", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpNotIn, "enabled", "enforced", "disabled"), "pods", create),
+		entry(true, "enforced", "/mutate/enforced", admissionv1.Fail, injectionIn(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
+		entry(false, "sidecartemplates", "/validate-sidecartemplates", admissionv1.Ignore, nil, "sidecartemplates", create),
+		entry(false, "required", "/verify/requested", admissionv1.Ignore, required(metav1.LabelSelectorOpNotIn, "enforced", "disabled"), "pods", create),
+		entry(false, "required-enforced", "/verify/enforced", admissionv1.Fail, required(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
+		uninstall,
+	}
+}
+
+// sound are the facts of an installation without any fault.
+func sound(t *testing.T) *Facts {
+	t.Helper()
+	needs := Needs{
+		Settings: Settings{
+			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
+			ClusterTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
+			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: kept.MatchRequired,
+		},
+		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
+	}
+	needs.Rights = ServerRights(needs)
 	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
 	replica := func(name string) Replica {
 		return Replica{
@@ -120,16 +138,7 @@ func sound(t *testing.T) *Facts {
 		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]Replica]{Value: []Replica{replica("a"), replica("b")}},
 		Account:    Known[time.Time]{Value: now.Add(-time.Hour)},
-		Webhooks: Known[[]Webhook]{Value: []Webhook{
-			entry(true, "namespaces", "/mutate/namespaces", admissionv1.Ignore, &metav1.LabelSelector{}, "namespaces", create, update),
-			entry(true, "requested", "/mutate/requested", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpIn, "enabled"), "pods", create),
-			entry(true, "pods", "/mutate/pods", admissionv1.Ignore, injectionIn(metav1.LabelSelectorOpNotIn, "enabled", "enforced", "disabled"), "pods", create),
-			entry(true, "enforced", "/mutate/enforced", admissionv1.Fail, injectionIn(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
-			entry(false, "sidecartemplates", "/validate-sidecartemplates", admissionv1.Ignore, nil, "sidecartemplates", create),
-			entry(false, "required", "/verify/requested", admissionv1.Ignore, required(metav1.LabelSelectorOpNotIn, "enforced", "disabled"), "pods", create),
-			entry(false, "required-enforced", "/verify/enforced", admissionv1.Fail, required(metav1.LabelSelectorOpIn, "enforced"), "pods", create),
-			uninstall,
-		}},
+		Webhooks:   Known[[]Webhook]{Value: entries()}, Rendered: Known[[]Webhook]{Value: entries()},
 		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
 		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: labels}, 1}}},
 		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
@@ -264,35 +273,79 @@ var faults = []struct {
 		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return !w.Mutating })
 	}, Failed, "no validatingwebhookconfiguration/pillion", "helm"},
 	{"configurations", "none named", func(_ *testing.T, f *Facts) { f.Settings.Value.Mutating = nil }, Failed, "told of no", "kubectl"},
-	{"entries", "one missing", func(_ *testing.T, f *Facts) { f.Webhooks.Value = f.Webhooks.Value[1:] }, Failed, "has no entry namespaces.pillion.dev", "helm"},
-	{"entries", "another Service", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Name = "x" }, Failed, "does not call the Service pillion", "helm"},
-	{"entries", "another path", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Path = new("/mutate") }, Failed, "calls the path /mutate, want /mutate/requested", "helm"},
-	{"entries", "enforced lets through", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].FailurePolicy = admissionv1.Ignore }, Failed, "failurePolicy Ignore, want Fail", "helm"},
-	{"entries", "requested refuses", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].FailurePolicy = admissionv1.Fail }, Failed, "failurePolicy Fail, want Ignore", "helm"},
-	{"entries", "matchPolicy", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].MatchPolicy = admissionv1.Exact }, Warning, "matchPolicy Exact", "helm"},
-	{"entries", "selects too much", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = injectionIn("") }, Failed, "is called for the pods of a namespace without the label", "helm"},
-	{"entries", "selects what is kept out of", func(_ *testing.T, f *Facts) {
-		f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pillion.dev/injection": "enforced"}}
-	}, Failed, "kube-system, which Pillion keeps out of", "helm"},
-	{"entries", "believes a namespace's own label of its name", func(_ *testing.T, f *Facts) { f.Webhooks.Value[0].NamespaceSelector = injectionIn("") }, Failed, "says that it is kube-system gets no label", "helm"},
-	{"entries", "selects nothing", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, "is not called for the pods of a namespace with the label pillion.dev/injection=enabled", "helm"},
-	{"entries", "no rule", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Rules = nil }, Failed, "is not called", "helm"},
-	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.Service.Port = new(int32(8443)) }, Failed, "calls the port 8443 of the Service, want 443", "helm"},
+	{"entries", "one missing", func(_ *testing.T, f *Facts) { f.Webhooks.Value = f.Webhooks.Value[1:] }, Failed, "has no entry namespaces.pillion.dev", "kubectl replace -f -"},
+	{"entries", "another Service", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Name = "x" }, Failed, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has clientConfig.service.name "x", and the chart renders "pillion": API servers do not call Pillion as it is set up`, "kubectl replace -f -"},
+	{"entries", "a URL", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value[1].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://example.com/")}
+	}, Failed, `has clientConfig.url "https://example.com/", and the chart renders none`, "kubectl replace -f -"},
+	{"entries", "another path", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Path = new("/mutate") }, Failed, `has clientConfig.service.path "/mutate", and the chart renders "/mutate/requested"`, "kubectl replace -f -"},
+	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Port = new(int32(8443)) }, Failed, "has clientConfig.service.port 8443, and the chart renders 443", "kubectl replace -f -"},
+	{"entries", "enforced lets through", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].FailurePolicy = new(admissionv1.Ignore) }, Failed, `failurePolicy "Ignore", and the chart renders "Fail": what is enforced is let through`, "kubectl replace -f -"},
+	{"entries", "requested refuses", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].FailurePolicy = new(admissionv1.Fail) }, Failed, `failurePolicy "Fail", and the chart renders "Ignore": what is not enforced is refused`, "kubectl replace -f -"},
+	{"entries", "matchPolicy", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].MatchPolicy = new(admissionv1.Exact) }, Failed, `matchPolicy "Exact"`, "kubectl replace -f -"},
+	{"entries", "another value in a selector", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, `has namespaceSelector.matchExpressions[1].values[0] "enable", and the chart renders "enabled": pods that it leaves out are not injected`, "kubectl replace -f -"},
+	{"entries", "selects too much", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = injectionIn("") }, Failed, "has namespaceSelector.matchExpressions [{", "kubectl replace -f -"},
+	{"entries", "no rule", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Rules = nil }, Failed, "has no rules, and the chart renders [{", "kubectl replace -f -"},
+	{"entries", "another operation", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value[0].Rules[0].Operations = []admissionv1.OperationType{"CREATE"}
+	}, Failed, `has rules[0].operations ["CREATE"], and the chart renders ["CREATE","UPDATE"]: namespaces that it leaves out`, "kubectl replace -f -"},
 	{"entries", "selects objects", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value[1].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-	}, Failed, "has an objectSelector (a=b)", "helm -n pillion-system get manifest pillion | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed"},
-	{"entries", "not called again", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Once = true }, Warning, "reinvocationPolicy Never", "helm"},
-	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
+	}, Failed, `has objectSelector.matchLabels {"a":"b"}, and the chart renders none`, "kubectl replace -f -"},
+	{"entries", "not called again", func(_ *testing.T, f *Facts) {
+		f.Webhooks.Value[1].ReinvocationPolicy = new(admissionv1.NeverReinvocationPolicy)
+	}, Failed, `reinvocationPolicy "Never"`, "kubectl replace -f -"},
+	{"entries", "no patience", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].TimeoutSeconds = new(int32(1)) }, Failed, "has timeoutSeconds 1, and the chart renders 10", "kubectl replace -f -"},
+	{"entries", "side effects", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].SideEffects = new(admissionv1.SideEffectClassSome) }, Failed, `has sideEffects "Some"`, "kubectl replace -f -"},
+	{"entries", "verification switched off", func(_ *testing.T, f *Facts) {
+		w := &f.Webhooks.Value[6]
+		w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: "never", Expression: "false"})
+	}, Failed, `entry required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[never] {"expression":"false","name":"never"}, and the chart renders none: final pods that it leaves out are not verified`, "kubectl replace -f -"},
+	{"entries", "a condition changed", func(_ *testing.T, f *Facts) { f.Webhooks.Value[0].MatchConditions[0].Expression = "false" }, Failed, `has matchConditions[by-others].expression "false", and the chart renders "true"`, "kubectl replace -f -"},
+	{"entries", "a condition gone", func(_ *testing.T, f *Facts) { f.Webhooks.Value[0].MatchConditions = nil }, Failed, `has no matchConditions, and the chart renders [{"expression":"true","name":"by-others"}]`, "kubectl replace -f -"},
+	{"entries", "the end of a long condition changed", func(_ *testing.T, f *Facts) {
+		long := strings.Repeat("object.metadata.name != 'x' && ", 20)
+		f.Rendered.Value[0].MatchConditions[0].Expression, f.Webhooks.Value[0].MatchConditions[0].Expression = long+"true", long+"false"
+	}, Failed, `.metadata.name != 'x' && false", and the chart renders …`, "kubectl replace -f -"},
+	{"entries", "one more in the configuration", func(_ *testing.T, f *Facts) {
+		copied := entries()[3]
+		copied.Name = "copy.pillion.dev"
+		f.Webhooks.Value = append(f.Webhooks.Value, copied)
+	}, Failed, "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's: API servers call {", "kubectl replace -f -"},
+	{"entries", "one more that calls others", func(_ *testing.T, f *Facts) {
+		other := foreign("pillion", admissionv1.Fail)
+		other.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://example.com/")}
+		f.Webhooks.Value = append(f.Webhooks.Value, other)
+	}, Failed, `is none of the chart's: API servers call {"url":"https://example.com/"} by it`, "kubectl replace -f -"},
+	{"entries", "a copy of the configuration", func(_ *testing.T, f *Facts) {
+		for _, w := range entries() {
+			w.Configuration = "pillion-copy"
+			f.Webhooks.Value = append(f.Webhooks.Value, w)
+		}
+	}, Failed, "mutatingwebhookconfiguration/pillion-copy is none of the chart's and calls Pillion, by the entry namespaces.pillion.dev", "kubectl delete mutatingwebhookconfiguration pillion-copy"},
+	{"entries", "a copy beside others' entries", func(_ *testing.T, f *Facts) {
+		copied := entries()[3]
+		copied.Configuration = "others"
+		f.Webhooks.Value = append(f.Webhooks.Value, copied, foreign("others", admissionv1.Ignore))
+	}, Failed, "mutatingwebhookconfiguration/others is none of the chart's and calls Pillion", "kubectl edit mutatingwebhookconfiguration others"},
+	{"entries", "another configuration of the installer's", func(_ *testing.T, f *Facts) {
+		copied := entries()[3]
+		copied.Configuration = "more"
+		f.Settings.Value.Mutating = []string{"pillion", "more"}
+		f.Webhooks.Value = append(f.Webhooks.Value, copied)
+	}, OK, "", ""},
+	{"entries", "nothing to compare with", func(_ *testing.T, f *Facts) { f.Rendered.Err = notFound }, Failed, "there is no ConfigMap pillion-webhooks in namespace pillion-system", "helm"},
+	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, which cainjector writes", func(_ *testing.T, f *Facts) {
-		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].Client.CABundle = "cert-manager", false, nil
+		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].ClientConfig.CABundle = "cert-manager", false, nil
 	}, Failed, "trust Pillion; cert-manager's cainjector writes it", "kubectl -n cert-manager logs deployment/cert-manager-cainjector"},
 	{"ca-bundles", "empty, which Pillion writes for cert-manager", func(_ *testing.T, f *Facts) {
-		f.Settings.Value.Provider, f.Webhooks.Value[1].Client.CABundle = "cert-manager", nil
+		f.Settings.Value.Provider, f.Webhooks.Value[1].ClientConfig.CABundle = "cert-manager", nil
 	}, Failed, "trust Pillion; Pillion restores it", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, of files", func(_ *testing.T, f *Facts) {
-		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].Client.CABundle = "files", false, nil
+		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].ClientConfig.CABundle = "files", false, nil
 	}, Failed, "trust Pillion; you write it", "pillion certs list"},
-	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].Client.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
 		f.Replicas.Value[0].Published["mutatingwebhookconfiguration/pillion"] = false
 	}, Failed, "does not verify the certificate of replica a", "pillion certs list"},
@@ -301,6 +354,7 @@ var faults = []struct {
 	{"certificates", "soon, of files", func(_ *testing.T, f *Facts) { f.Settings.Value.Provider = "files" }, Warning, "ends in 120h0m0s", "pillion certs list"},
 	{"certificates", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Problems = []string{"publish: x"} }, Failed, "fails at publish: x", "logs"},
 	{"proof", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotInjected"} }, Failed, "(NotInjected)", "pillion prove"},
+	{"proof", "final pods not verified", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotVerified"} }, Failed, "verification is not in force: replica a sent a pod without the sidecar of a required template", "pillion prove"},
 	{"proof", "not yet", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Proven = new(false) }, Warning, "has not yet proven", "pillion prove"},
 	{"proof", "by hand", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "Manual", ""},
 	{"crd", "missing", func(_ *testing.T, f *Facts) { f.CRD.Err = notFound }, Failed, "no CustomResourceDefinition sidecartemplates.pillion.dev", "helm"},
@@ -312,7 +366,6 @@ var faults = []struct {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), templates.Entry{Name: "bad", Err: errors.New("line 3: x")}))
 	}, Failed, "template bad has a mistake", "pillion lint bad.yaml"},
 	{"templates", "an old version in force", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Broken = []string{"gone"} }, Warning, "older version of the template gone", "kubectl get sidecartemplates.pillion.dev gone -o yaml"},
-	{"entries", "no preview", func(_ *testing.T, f *Facts) { f.Settings.Value.Preview = true }, Failed, "has no entry preview.pillion.dev", "helm"},
 	{"policies", "mirrors not held", func(_ *testing.T, f *Facts) { f.Settings.Value.MirrorPolicy = "p-mirrors" }, Failed, "p-mirrors is missing", "helm"},
 	{"templates", "differ", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Templates["fluent-bit"] = "def" }, Warning, "different versions of fluent-bit", "pillion status"},
 	{"required-policies", "none, where there could be", func(_ *testing.T, f *Facts) {
@@ -420,7 +473,7 @@ var faults = []struct {
 		f.Settings.Value.Match = kept.MatchAll
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("default", "enforced", ""))
 	}, Warning, "these namespaces (default) are enforced by the match of templates that are not required", "kubectl get namespaces -l pillion.dev/injection=enforced"},
-	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = nil }, Failed, "called for Pillion's own pods", "helm"},
+	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{} }, Failed, "called for Pillion's own pods", "kubectl replace -f -"},
 }
 
 func TestEveryFaultIsFoundWithItsRemedy(t *testing.T) {

@@ -49,7 +49,7 @@ func faulty(t *testing.T) *Facts {
 	f.Namespaces.Value = append(f.Namespaces.Value, namespace("web", "enforced", "fluentbit"))
 	f.Namespaces.Value[0].Labels["pillion.dev/injection"] = "disabled"
 	f.Denied.Value = []rights.Right{{Verb: "patch", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "pillion"}}
-	f.Webhooks.Value[3].Client.CABundle = nil
+	f.Webhooks.Value[3].ClientConfig.CABundle = nil
 	return f
 }
 

@@ -48,6 +48,8 @@ type Facts struct {
 	Webhooks Known[[]Webhook]
 	// Account is when Pillion's ServiceAccount was made.
 	Account Known[time.Time]
+	// Rendered are the entries that the chart renders with the installation's values.
+	Rendered Known[[]Webhook]
 	// Denied are those of [Settings.Rights] that Pillion's service account has not.
 	Denied   Known[[]rights.Right]
 	Policies Known[[]Policy]
@@ -99,15 +101,12 @@ type Settings struct {
 	ClusterTemplates     bool
 	KeepRequired         bool
 	Mutating, Validating []string
-	Uninstalls           bool
 	Provider             string
 	Publishes            bool
 	LeafDuration         time.Duration
 	ProofNamespace       string
 	// Match says which namespaces are enforced that only the match of a template selects.
 	Match kept.Match
-	// Preview: workloads and namespaces are answered with what their pods will meet.
-	Preview bool
 	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""
 	// if it makes none.
 	MirrorPolicy string
@@ -224,19 +223,12 @@ type Replica struct {
 	Published map[string]bool
 }
 
-// Webhook is one entry of a webhook configuration.
+// Webhook is one entry of a webhook configuration, with the API's defaults. A validating one is read
+// as a mutating one, which has all of its fields.
 type Webhook struct {
-	Mutating            bool
-	Configuration, Name string
-	Client              admissionv1.WebhookClientConfig
-	Rules               []admissionv1.RuleWithOperations
-	FailurePolicy       admissionv1.FailurePolicyType
-	MatchPolicy         admissionv1.MatchPolicyType
-	// NamespaceSelector and ObjectSelector select by labels. Nil selects all.
-	NamespaceSelector, ObjectSelector *metav1.LabelSelector
-	TimeoutSeconds                    int32
-	// Once: it is not called again after another one has changed the object.
-	Once bool
+	Mutating      bool
+	Configuration string
+	admissionv1.MutatingWebhook
 }
 
 // Kind returns the resource of the configuration, for kubectl.
@@ -261,9 +253,6 @@ func (w Webhook) calls(operation admissionv1.OperationType, resource string, nam
 // a resource, in a namespace with the given labels. There may be thousands of them.
 func (w Webhook) called(operation admissionv1.OperationType, resource string) func(namespace map[string]string) bool {
 	selector, err := metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-	if w.NamespaceSelector == nil {
-		selector = labels.Everything()
-	}
 	about := slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
 		return has(r.Operations, operation) && has(r.APIGroups, "") && (has(r.Resources, resource) || slices.Contains(r.Resources, "*/*"))
 	})
@@ -276,17 +265,16 @@ func has[T ~string](list []T, item T) bool {
 	return slices.Contains(list, item) || slices.Contains(list, "*")
 }
 
-// WebhooksOf returns the entries of configurations, the mutating ones in the order of calls.
+// WebhooksOf returns the entries of configurations, the mutating ones in the order of calls. A
+// configuration without any is one without a name.
 func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating []admissionv1.ValidatingWebhookConfiguration) []Webhook {
 	var all []Webhook
 	slices.SortStableFunc(mutating, func(a, b admissionv1.MutatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(validating, func(a, b admissionv1.ValidatingWebhookConfiguration) int { return strings.Compare(a.Name, b.Name) })
 	for _, c := range mutating {
 		for _, w := range c.Webhooks {
-			all = append(all, Webhook{
-				Mutating: true, Configuration: c.Name, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: value(w.FailurePolicy, admissionv1.Fail), MatchPolicy: value(w.MatchPolicy, admissionv1.Equivalent),
-				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, TimeoutSeconds: value(w.TimeoutSeconds, 10), Once: value(w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy) == admissionv1.NeverReinvocationPolicy,
-			})
+			byDefault(&w.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+			all = append(all, Webhook{true, c.Name, defaulted(w)})
 		}
 		if len(c.Webhooks) == 0 {
 			all = append(all, Webhook{Mutating: true, Configuration: c.Name})
@@ -294,10 +282,10 @@ func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating 
 	}
 	for _, c := range validating {
 		for _, w := range c.Webhooks {
-			all = append(all, Webhook{
-				Configuration: c.Name, Name: w.Name, Client: w.ClientConfig, Rules: w.Rules, FailurePolicy: value(w.FailurePolicy, admissionv1.Fail), MatchPolicy: value(w.MatchPolicy, admissionv1.Equivalent),
-				NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, TimeoutSeconds: value(w.TimeoutSeconds, 10),
-			})
+			all = append(all, Webhook{false, c.Name, defaulted(admissionv1.MutatingWebhook{
+				Name: w.Name, ClientConfig: w.ClientConfig, Rules: w.Rules, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector,
+				SideEffects: w.SideEffects, TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions, MatchConditions: w.MatchConditions,
+			})})
 		}
 		if len(c.Webhooks) == 0 {
 			all = append(all, Webhook{Configuration: c.Name})
@@ -306,12 +294,40 @@ func WebhooksOf(mutating []admissionv1.MutatingWebhookConfiguration, validating 
 	return all
 }
 
-// value returns what a pointer points to, or the API's default.
-func value[T any](p *T, byDefault T) T {
+// defaulted returns an entry with the API's defaults in the place of what it leaves out.
+func defaulted(w admissionv1.MutatingWebhook) admissionv1.MutatingWebhook {
+	byDefault(&w.FailurePolicy, admissionv1.Fail)
+	byDefault(&w.MatchPolicy, admissionv1.Equivalent)
+	byDefault(&w.NamespaceSelector, metav1.LabelSelector{})
+	byDefault(&w.ObjectSelector, metav1.LabelSelector{})
+	byDefault(&w.TimeoutSeconds, 10)
+	if w.ClientConfig.Service != nil {
+		byDefault(&w.ClientConfig.Service.Port, webhookServicePort)
+	}
+	for i := range w.Rules {
+		byDefault(&w.Rules[i].Scope, admissionv1.AllScopes)
+	}
+	return w
+}
+
+// value returns what a pointer points to, or something else where there is none.
+func value[T any](p *T, otherwise T) T {
 	if p == nil {
-		return byDefault
+		return otherwise
 	}
 	return *p
+}
+
+// byDefault sets a field that is not there.
+func byDefault[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// fails reports whether what the entry is called for fails where nobody answers.
+func (w Webhook) fails() bool {
+	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Fail
 }
 
 // Policy is a ValidatingAdmissionPolicy.

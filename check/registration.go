@@ -4,91 +4,37 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
 
-// wanted is an entry as the chart makes it.
-type wanted struct {
-	name, path string
-	policy     admissionv1.FailurePolicyType
-	mutating   bool
-	// operation and resource are what it is called for; "" is not looked at.
-	operation admissionv1.OperationType
-	resource  string
-	// namespaces says which namespaces it is called for, by the value of their label of
-	// injection ("" for none); nil is not looked at. required is the value of the label
-	// PREFIX/required that these namespaces have.
-	namespaces func(injection string) bool
-	required   string
-}
-
-// entries returns the entries that the chart makes for these settings.
-func (s Settings) entries() []wanted {
-	is := func(values ...string) func(string) bool {
-		return func(injection string) bool { return slices.Contains(values, injection) }
-	}
-	open := is("", templates.InjectionEnabled)
-	all := []wanted{
-		{name: "namespaces", path: "/mutate/namespaces", policy: admissionv1.Ignore, mutating: true, operation: admissionv1.Update, resource: "namespaces", namespaces: func(string) bool { return true }},
-		{name: "enforced", path: "/mutate/enforced", policy: admissionv1.Fail, mutating: true, operation: admissionv1.Create, resource: "pods", namespaces: is(templates.InjectionEnforced)},
-	}
-	requested := wanted{name: "requested", path: "/mutate/requested", policy: admissionv1.Ignore, mutating: true, operation: admissionv1.Create, resource: "pods", namespaces: is(templates.InjectionEnabled)}
-	if s.All {
-		requested.namespaces = open
-	} else {
-		all = append(all, wanted{name: "pods", path: "/mutate/pods", policy: admissionv1.Ignore, mutating: true, operation: admissionv1.Create, resource: "pods", namespaces: is("")})
-	}
-	all = append(all, requested)
-	if s.ClusterTemplates {
-		all = append(all, wanted{name: "sidecartemplates", path: "/validate-sidecartemplates", policy: admissionv1.Ignore})
-	}
-	if s.KeepRequired {
-		all = append(all,
-			wanted{name: "required", path: "/verify/requested", policy: admissionv1.Ignore, operation: admissionv1.Create, resource: "pods", namespaces: open, required: "true"},
-			wanted{name: "required-enforced", path: "/verify/enforced", policy: admissionv1.Fail, operation: admissionv1.Create, resource: "pods", namespaces: is(templates.InjectionEnforced), required: "true"})
-	}
-	if s.Preview {
-		preview := wanted{name: "preview", path: "/preview", policy: admissionv1.Ignore, operation: admissionv1.Create, resource: "pods", namespaces: is(templates.InjectionEnabled, templates.InjectionEnforced)}
-		if s.All {
-			preview.namespaces = is("", templates.InjectionEnabled, templates.InjectionEnforced)
-		} else {
-			all = append(all, wanted{name: "preview-asked", path: "/preview/asked", policy: admissionv1.Ignore, operation: admissionv1.Create, resource: "pods", namespaces: is("")})
-		}
-		all = append(all, preview)
-	}
-	if s.Uninstalls {
-		all = append(all, wanted{name: "uninstall", path: "/uninstall", policy: admissionv1.Ignore})
-	}
-	for i := range all {
-		all[i].name += "." + s.Prefix
-	}
-	return all
-}
-
 // own returns the entries of the configurations that Pillion names as its own.
 func (s Settings) own(all []Webhook) []Webhook {
-	return slices.DeleteFunc(slices.Clone(all), func(w Webhook) bool {
-		names := s.Validating
-		if w.Mutating {
-			names = s.Mutating
-		}
-		return !slices.Contains(names, w.Configuration)
-	})
+	return slices.DeleteFunc(slices.Clone(all), func(w Webhook) bool { return !slices.Contains(s.configurations(w.Mutating), w.Configuration) })
+}
+
+// configurations returns the names of Pillion's configurations, of one kind.
+func (s Settings) configurations(mutating bool) []string {
+	if mutating {
+		return s.Mutating
+	}
+	return s.Validating
 }
 
 // ours reports whether an entry calls Pillion's Service.
 func (s Settings) ours(w Webhook) bool {
-	service := w.Client.Service
+	service := w.ClientConfig.Service
 	return service != nil && service.Namespace == s.Namespace && service.Name == s.Service
 }
 
@@ -99,11 +45,7 @@ func configurationsThere(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, mutating := range []bool{true, false} {
-		names := s.Validating
-		if mutating {
-			names = s.Mutating
-		}
-		for _, name := range names {
+		for _, name := range s.configurations(mutating) {
 			if !slices.ContainsFunc(all, func(w Webhook) bool { return w.Mutating == mutating && w.Configuration == name }) {
 				found = append(found, failed(fmt.Sprintf("there is no %s/%s: %s", Webhook{Mutating: mutating}.Kind(), name, map[bool]string{
 					true:  "API servers do not call Pillion, and no pod is injected",
@@ -118,91 +60,171 @@ func configurationsThere(f *Facts, s Settings) ([]Finding, error) {
 	return found, nil
 }
 
+// entriesAsMade compares all entries with those that the chart renders, field by field.
 func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
 	all, err := f.Webhooks.get()
 	if err != nil {
 		return nil, err
 	}
-	own := s.own(all)
+	rendered, err := f.Rendered.get()
+	if isNotFound(err) {
+		return []Finding{failed(fmt.Sprintf("there is no ConfigMap %s-webhooks in namespace %s, which has the webhook configurations as the chart renders them: whether somebody edited them cannot be told", s.Service, s.Namespace), s.restore()...)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	var found []Finding
-	for _, want := range s.entries() {
-		place := slices.IndexFunc(own, func(w Webhook) bool { return w.Name == want.name && w.Mutating == want.mutating })
-		if place < 0 {
-			if names := map[bool][]string{true: s.Mutating, false: s.Validating}[want.mutating]; slices.ContainsFunc(own, func(w Webhook) bool { return slices.Contains(names, w.Configuration) && w.Mutating == want.mutating }) {
-				found = append(found, failed(fmt.Sprintf("%s/%s has no entry %s", Webhook{Mutating: want.mutating}.Kind(), strings.Join(names, ", "), want.name), s.replace()))
+	for _, want := range rendered {
+		place := slices.IndexFunc(all, want.named)
+		if place >= 0 {
+			for _, d := range differences("", all[place].compared(), want.compared()) {
+				found = append(found, failed(fmt.Sprintf("%s %s", want, d.says(want)), s.replace()))
 			}
-			continue
+		} else if slices.ContainsFunc(all, want.beside) {
+			found = append(found, failed(fmt.Sprintf("%s/%s has no entry %s, so Pillion is not called for it", want.Kind(), want.Configuration, want.Name), s.replace()))
 		}
-		for _, difference := range want.differences(s, own[place]) {
-			difference.Says = own[place].String() + " " + difference.Says
-			difference.Remedy = []string{s.replace()}
-			found = append(found, difference)
+	}
+	for i, w := range all {
+		calls := func(other Webhook) bool { return other.beside(w) && s.ours(other) }
+		switch {
+		case w.Name == "" || slices.ContainsFunc(rendered, w.named):
+		case slices.ContainsFunc(rendered, w.beside):
+			found = append(found, failed(fmt.Sprintf("%s is none of the chart's: API servers call %s by it", w, podschema.Encode(w.compared()["clientConfig"])), s.replace()))
+		case s.ours(w) && !slices.Contains(s.configurations(w.Mutating), w.Configuration) && !slices.ContainsFunc(all[:i], calls):
+			found = append(found, failed(fmt.Sprintf("%s/%s is none of the chart's and calls Pillion, by the entry %s: Pillion is called twice, or for more, and nobody renews the caBundle", w.Kind(), w.Configuration, w.Name), s.withoutCopy(all, w)...))
 		}
 	}
 	return found, nil
 }
 
-// differences returns how an entry is not as the chart makes it, each without its subject.
-func (e wanted) differences(s Settings, w Webhook) []Finding {
-	var found []Finding
-	service := w.Client.Service
+// named reports whether two entries are the same one, by their names.
+func (w Webhook) named(other Webhook) bool { return w.beside(other) && w.Name == other.Name }
+
+// beside reports whether two entries are of one configuration.
+func (w Webhook) beside(other Webhook) bool {
+	return w.Mutating == other.Mutating && w.Configuration == other.Configuration
+}
+
+// withoutCopy are the commands that take a configuration away that is not the chart's. The chart's
+// own come first: this one may be what pods get their sidecars by. One that calls others, too, is
+// its owner's to change.
+func (s Settings) withoutCopy(all []Webhook, w Webhook) []string {
+	if slices.ContainsFunc(all, func(other Webhook) bool { return other.beside(w) && !s.ours(other) }) {
+		return []string{fmt.Sprintf("kubectl edit %s %s", w.Kind(), w.Configuration)}
+	}
+	return append(s.restore(), s.replace(), fmt.Sprintf("kubectl delete %s %s", w.Kind(), w.Configuration))
+}
+
+// compared is an entry as JSON, without the caBundle, which is set at run time.
+func (w Webhook) compared() map[string]any {
+	w.ClientConfig.CABundle = nil
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.MutatingWebhook)
+	if err != nil {
+		return map[string]any{"error": err.Error()} // no type of the API gives one
+	}
+	return fields
+}
+
+// difference is a field of an entry that is not as the chart renders it.
+type difference struct {
+	field       string
+	there, want any
+}
+
+// differences returns the deepest fields that differ. Conditions are found by their names; items of
+// other lists by their places, where as many are there as there should be.
+func differences(field string, there, want any) []difference {
+	if reflect.DeepEqual(there, want) {
+		return nil
+	}
+	a, b := parts(there), parts(want)
+	if _, list := want.([]any); a == nil || b == nil || list && len(a) != len(b) && field != "matchConditions" {
+		return []difference{{field, there, want}}
+	}
+	for key := range a {
+		if _, ok := b[key]; !ok {
+			b[key] = nil
+		}
+	}
+	var all []difference
+	for _, key := range slices.Sorted(maps.Keys(b)) {
+		all = append(all, differences(strings.TrimPrefix(field+key, "."), a[key], b[key])...)
+	}
+	return all
+}
+
+// parts returns what a value of JSON consists of, by the end of its field's name; nil if it has no parts.
+func parts(v any) map[string]any {
+	all := map[string]any{}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, part := range v {
+			all["."+key] = part
+		}
+	case []any:
+		for i, part := range v {
+			key := strconv.Itoa(i)
+			if item, ok := part.(map[string]any); ok && item["name"] != nil {
+				key = fmt.Sprint(item["name"])
+			}
+			all["["+key+"]"] = part
+		}
+	default:
+		return nil
+	}
+	return all
+}
+
+// says is the end of a sentence about the entry that the chart renders so.
+func (d difference) says(rendered Webhook) string {
+	there, want := shown(d.there, d.want)
+	text := fmt.Sprintf("has %s %s, and the chart renders %s", d.field, there, want)
 	switch {
-	case !s.ours(w):
-		found = append(found, failed(fmt.Sprintf("does not call the Service %s in namespace %s", s.Service, s.Namespace)))
-	case value(service.Port, webhookServicePort) != webhookServicePort:
-		found = append(found, failed(fmt.Sprintf("calls the port %d of the Service, want %d", *service.Port, webhookServicePort)))
-	case value(service.Path, "") != e.path:
-		found = append(found, failed(fmt.Sprintf("calls the path %s, want %s", value(service.Path, "/"), e.path)))
+	case d.there == nil:
+		text = fmt.Sprintf("has no %s, and the chart renders %s", d.field, want)
+	case d.want == nil:
+		text = fmt.Sprintf("has %s %s, and the chart renders none", d.field, there)
 	}
-	if w.FailurePolicy != e.policy {
-		means := "pods of namespaces that are not enforced are refused while Pillion is down"
-		if e.policy == admissionv1.Fail {
-			means = "what is enforced is let through while Pillion is down"
+	return text + ": " + d.means(rendered)
+}
+
+// shown returns two values as JSON, each cut to what is around the first difference.
+func shown(a, b any) (string, string) {
+	const most, before = 100, 30
+	x, y := []rune(string(podschema.Encode(a))), []rune(string(podschema.Encode(b)))
+	same := 0
+	for same < min(len(x), len(y)) && x[same] == y[same] {
+		same++
+	}
+	around := func(text []rune) string {
+		if len(text) <= most {
+			return string(text)
 		}
-		found = append(found, failed(fmt.Sprintf("has failurePolicy %s, want %s: %s", w.FailurePolicy, e.policy, means)))
+		from := max(0, same-before)
+		to := min(len(text), from+most)
+		return strings.Repeat("…", min(from, 1)) + string(text[from:to]) + strings.Repeat("…", min(len(text)-to, 1))
 	}
-	if w.MatchPolicy != admissionv1.Equivalent {
-		found = append(found, warning(fmt.Sprintf("has matchPolicy %s: requests in another version of the API pass it by", w.MatchPolicy)))
+	return around(x), around(y)
+}
+
+// means says what follows from the difference.
+func (d difference) means(rendered Webhook) string {
+	field := d.field[:strings.IndexAny(d.field+".", ".[")]
+	switch {
+	case field == "failurePolicy" && rendered.fails():
+		return "what is enforced is let through while Pillion is down"
+	case field == "failurePolicy":
+		return "what is not enforced is refused while Pillion is down"
+	case slices.Contains([]string{"clientConfig", "timeoutSeconds", "reinvocationPolicy", "sideEffects", "admissionReviewVersions"}, field):
+		return "API servers do not call Pillion as it is set up"
+	case strings.HasPrefix(rendered.Name, "required"):
+		return "final pods that it leaves out are not verified"
+	case strings.HasPrefix(rendered.Name, "namespaces."):
+		return "namespaces that it leaves out get Pillion's labels late"
+	case rendered.Mutating:
+		return "pods that it leaves out are not injected"
 	}
-	if e.mutating && w.Once {
-		found = append(found, warning("has reinvocationPolicy Never: it is not called again for what a later webhook changes or adds"))
-	}
-	if e.namespaces == nil {
-		return found
-	}
-	if o := w.ObjectSelector; o != nil && len(o.MatchLabels)+len(o.MatchExpressions) > 0 {
-		found = append(found, failed(fmt.Sprintf("has an objectSelector (%s): what it does not select passes it by", metav1.FormatLabelSelector(o))))
-	}
-	for _, injection := range []string{"", templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled} {
-		for i, name := range append([]string{"any"}, s.Excluded...) {
-			labels := map[string]string{"kubernetes.io/metadata.name": name}
-			if injection != "" {
-				labels[templates.InjectionLabel(s.Prefix)] = injection
-			}
-			if e.required != "" {
-				labels[templates.RequiredLabel(s.Prefix)] = e.required
-			}
-			// Names of namespaces themselves are a matter of a condition: the API server sets the label
-			// of a name that it makes after it calls webhooks.
-			want, calls := (i == 0 || e.resource == "namespaces") && e.namespaces(injection), w.calls(e.operation, e.resource, labels)
-			about := "without the label " + templates.InjectionLabel(s.Prefix)
-			if injection != "" {
-				about = "with the label " + templates.InjectionLabel(s.Prefix) + "=" + injection
-			}
-			if i > 0 {
-				about = name + ", which Pillion keeps out of"
-			}
-			switch {
-			case want && !calls && i > 0:
-				return append(found, failed("passes over namespaces by the label kubernetes.io/metadata.name: a new one that says that it is "+name+" gets no label, and its first pods no required sidecar"))
-			case want && !calls:
-				return append(found, failed(fmt.Sprintf("is not called for the %s of a namespace %s", e.resource, about)))
-			case !want && calls:
-				return append(found, failed(fmt.Sprintf("is called for the %s of a namespace %s", e.resource, about)))
-			}
-		}
-	}
-	return found
+	return "what it leaves out passes Pillion by"
 }
 
 func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
@@ -223,7 +245,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 			continue
 		}
 		cas, lasting := 0, false
-		for rest := w.Client.CABundle; ; {
+		for rest := w.ClientConfig.CABundle; ; {
 			var block *pem.Block
 			if block, rest = pem.Decode(rest); block == nil {
 				break
@@ -309,14 +331,21 @@ func proofHolds(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, r := range all {
+		failing := slices.DeleteFunc(slices.Clone(r.ProofFailing), func(outcome string) bool { return outcome == notVerified })
+		if len(failing) < len(r.ProofFailing) {
+			found = append(found, failed(fmt.Sprintf("verification is not in force: replica %s sent a pod without the sidecar of a required template through the API server by dry run, and the pod was not refused for it", r.Name), s.prove(), s.logs()))
+		}
 		switch {
-		case len(r.ProofFailing) > 0:
-			found = append(found, failed(fmt.Sprintf("the last proof of replica %s failed (%s): a pod that it sent through the API server by dry run did not come back with its sidecar", r.Name, strings.Join(r.ProofFailing, ", ")), s.prove(), s.logs()))
+		case len(failing) > 0:
+			found = append(found, failed(fmt.Sprintf("the last proof of replica %s failed (%s): a pod that it sent through the API server by dry run did not come back with its sidecar", r.Name, strings.Join(failing, ", ")), s.prove(), s.logs()))
 		case r.Proven != nil && !*r.Proven:
 			found = append(found, warning(fmt.Sprintf("replica %s has not yet proven that pods come back injected, so it enforces nothing", r.Name), s.prove(), s.logs()))
 		}
 	}
 	return found, nil
 }
+
+// notVerified is the outcome of a proof whose pod lacked a required sidecar and was not refused.
+const notVerified = "NotVerified"
 
 func (s Settings) prove() string { return "pillion prove" + s.prefixFlag() }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,10 +146,11 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 		m.apply(t)
 		m.waitServed(t)
 	}
-	changed := func(patch string, what ...string) func(t *testing.T) string {
+	// edited changes an entry of Pillion's configuration, by its place.
+	edited := func(kind string, entry int, patch, says string) func(t *testing.T) string {
 		return func(t *testing.T) string {
-			must(t, "", "kubectl", append(append([]string{"patch"}, what...), "--type=json", "-p", patch)...)
-			return what[0] + "/" + what[1]
+			must(t, "", "kubectl", "patch", kind+"webhookconfiguration", configuration, "--type=json", "-p", strings.Replace("["+patch+"]", `"path":"`, fmt.Sprintf(`"path":"/webhooks/%d`, entry), 1))
+			return says
 		}
 	}
 	deleted := func(kind, name string) func(t *testing.T) string {
@@ -204,8 +206,46 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 		},
 		"what hands do to the release": {
 			{deleted("validatingwebhookconfiguration", configuration), "configurations", "failed", "helm"},
-			{changed(`[{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Fail"}]`, "mutatingwebhookconfiguration", configuration), "entries", "failed", "helm"},
 			{deleted("validatingadmissionpolicy", ground.Release+"-"+ground.Namespace+"-namespaces"), "policies", "failed", "helm"},
+		},
+		"what hands do to entries": {
+			{edited("mutating", 0, `{"op":"replace","path":"/rules/0/operations","value":["CREATE"]}`, "namespaces.pillion.dev of mutatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "kubectl"},
+			{edited("mutating", 1, `{"op":"replace","path":"/failurePolicy","value":"Fail"}`, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has failurePolicy "Fail"`), "entries", "failed", "kubectl"},
+			{edited("mutating", 1, `{"op":"add","path":"/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has objectSelector"), "entries", "failed", "kubectl"},
+			{edited("mutating", 2, `{"op":"replace","path":"/namespaceSelector/matchExpressions/0/values/0","value":"other"}`, `pods.pillion.dev of mutatingwebhookconfiguration/pillion has namespaceSelector.matchExpressions[0].values[0] "other"`), "entries", "failed", "kubectl"},
+			{edited("mutating", 3, `{"op":"replace","path":"/timeoutSeconds","value":1}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has timeoutSeconds 1"), "entries", "failed", "kubectl"},
+			{edited("mutating", 3, `{"op":"replace","path":"/reinvocationPolicy","value":"Never"}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has reinvocationPolicy"), "entries", "failed", "kubectl"},
+			{edited("validating", 0, `{"op":"remove","path":"/rules/0/operations/2"}`, "sidecartemplates.pillion.dev of validatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "kubectl"},
+			{edited("validating", 2, `{"op":"add","path":"/matchConditions/-","value":{"name":"never","expression":"false"}}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[never]"), "entries", "failed", "kubectl"},
+			{edited("validating", 2, `{"op":"replace","path":"/matchConditions/0/expression","value":"request.operation == 'CREATE'"}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[created-by-subresource-or-another-image].expression"), "entries", "failed", "kubectl"},
+			{func(t *testing.T) string { // once more under another name, for pods that nobody verifies
+				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
+				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				copied := c.Webhooks[3].DeepCopy()
+				copied.Name, copied.FailurePolicy, copied.NamespaceSelector.MatchExpressions[0].Values = "copy.pillion.dev", new(registrationv1.Fail), []string{"disabled"}
+				c.Webhooks = append(c.Webhooks, *copied)
+				if _, err := all.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				return "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's"
+			}, "entries", "failed", "kubectl"},
+		},
+		"a copy of a configuration": {
+			{func(t *testing.T) string {
+				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
+				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				copied := &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: unique("copy")}, Webhooks: c.Webhooks}
+				if _, err := all.Create(ctx, copied, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				return copied.Name + " is none of the chart's and calls Pillion"
+			}, "entries", "failed", "kubectl delete mutatingwebhookconfiguration copy-"},
 		},
 		"what somebody does to all policies": {
 			{func(t *testing.T) string {
@@ -260,11 +300,12 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 					if severe := result == d.result || result == "failed"; !severe || len(found) != 1 || found[0].Result != d.result || len(found[0].Remedy) == 0 || c.Sound && d.result == "failed" {
 						return fmt.Errorf("%s is %s, want %s about %s: %v; sound %v", d.check, result, d.result, about[i], found, c.Sound)
 					}
-					if d.remedy != "" && !strings.HasPrefix(found[0].Remedy[0], d.remedy) {
+					command := slices.IndexFunc(found[0].Remedy, func(command string) bool { return d.remedy != "" && strings.HasPrefix(command, d.remedy) })
+					switch {
+					case command >= 0:
+						remedies[found[0].Remedy[command]] = true
+					case d.remedy != "":
 						t.Errorf("the remedy of %s is %q", d.check, found[0].Remedy)
-					}
-					if d.remedy != "" {
-						remedies[found[0].Remedy[0]] = true
 					}
 				}
 				return nil

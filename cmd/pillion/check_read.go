@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/check"
 	"github.com/pillion-dev/pillion/clientset"
@@ -104,6 +105,7 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 	var all sync.WaitGroup
 	all.Go(func() { f.Replicas = check.Read(r.answers(ctx)) })
 	all.Go(func() { f.Webhooks = check.Read(r.webhooks(ctx)) })
+	all.Go(func() { f.Rendered = check.Read(r.rendered(ctx, namespace, needs.Service)) })
 	all.Go(func() { f.Denied = check.Read(r.denied(ctx, needs)) })
 	all.Go(func() {
 		account, err := one[corev1.ServiceAccount](ctx, r.objects, resourceOf("", "v1", "serviceaccounts"), namespace, needs.Account[strings.LastIndexByte(needs.Account, ':')+1:])
@@ -213,12 +215,13 @@ func needsOf(v *viper.Viper, d deployed, namespace string) check.Needs {
 		CountPods: v.GetDuration("count-pods-every") > 0, OwnerEvents: v.GetBool("owner-events"), PreviewLimits: v.GetBool("preview-limits"),
 		Settings: check.Settings{
 			Namespace: namespace, Service: v.GetString("service"), Prefix: v.GetString("annotation-prefix"),
-			Account:  "system:serviceaccount:" + namespace + ":" + cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default"),
-			Excluded: append(list(v, "excluded-namespaces"), namespace), All: v.GetString("webhook-scope") == scopeAll,
+			Account:          "system:serviceaccount:" + namespace + ":" + cmp.Or(d.Spec.Template.Spec.ServiceAccountName, "default"),
+			Excluded:         append(list(v, "excluded-namespaces"), namespace),
+			All:              v.GetString("webhook-scope") == scopeAll,
 			ClusterTemplates: v.GetBool("cluster-templates"), KeepRequired: v.GetBool("keep-required-label"),
-			Mutating: certs.WebhookConfigurations, Validating: certs.ValidatingWebhookConfigurations, Uninstalls: v.GetString("uninstall-marker") != "",
+			Mutating: certs.WebhookConfigurations, Validating: certs.ValidatingWebhookConfigurations,
 			Provider: certs.Provider, Publishes: certs.Provider == selfSigned || certs.PublishCA, LeafDuration: certs.LeafDuration,
-			Preview: v.GetBool("preview"), MirrorPolicy: v.GetString("mirror-policy"),
+			MirrorPolicy: v.GetString("mirror-policy"),
 		},
 	}
 	n.Policies = d.Annotations[n.Prefix+"/admission-policies"] == "wanted"
@@ -285,6 +288,26 @@ func (r checkReader) webhooks(ctx context.Context) ([]check.Webhook, error) {
 		return nil, fmt.Errorf("listing validatingwebhookconfigurations: %w", rights.Named(err))
 	}
 	return check.WebhooksOf(mutating.Items, validating.Items), nil
+}
+
+// rendered reads the entries that the chart renders, from its ConfigMap.
+func (r checkReader) rendered(ctx context.Context, namespace, service string) ([]check.Webhook, error) {
+	c, err := one[corev1.ConfigMap](ctx, r.objects, resourceOf("", "v1", "configmaps"), namespace, service+"-webhooks")
+	if err != nil {
+		return nil, err
+	}
+	var mutating admissionv1.MutatingWebhookConfiguration
+	var validating []admissionv1.ValidatingWebhookConfiguration
+	if err := yaml.Unmarshal([]byte(c.Data["mutating.yaml"]), &mutating); err != nil {
+		return nil, fmt.Errorf("reading mutating.yaml of ConfigMap %s in namespace %s: %w", c.Name, namespace, err)
+	}
+	if text, ok := c.Data["validating.yaml"]; ok {
+		validating = make([]admissionv1.ValidatingWebhookConfiguration, 1)
+		if err := yaml.Unmarshal([]byte(text), &validating[0]); err != nil {
+			return nil, fmt.Errorf("reading validating.yaml of ConfigMap %s in namespace %s: %w", c.Name, namespace, err)
+		}
+	}
+	return check.WebhooksOf([]admissionv1.MutatingWebhookConfiguration{mutating}, validating), nil
 }
 
 // denied asks the API server which rights Pillion's service account lacks.

@@ -112,6 +112,17 @@ spec: {policyName: pillion-own-labels, validationActions: [Deny]}
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: account, namespace: own, creationTimestamp: "2026-06-01T12:00:00Z"}
+`, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: pillion-webhooks, namespace: own}
+data:
+  mutating.yaml: |
+    metadata: {name: pillion}
+    webhooks: [{name: namespaces.pillion.dev}, {name: requested.pillion.dev, failurePolicy: Ignore, clientConfig: {service: {namespace: own, name: pillion}}}]
+  validating.yaml: |
+    metadata: {name: pillion}
+    webhooks: [{name: required.pillion.dev}]
 `)
 	f := r.read(t.Context(), time.Now())
 	report := check.Run(check.All(), f)
@@ -125,7 +136,7 @@ metadata: {name: account, namespace: own, creationTimestamp: "2026-06-01T12:00:0
 		"failed revision 3 of the Helm release release is pending-upgrade for", "failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
 		"failed Pillion's service account own:account was deleted, and made again at 2026-06-01T12:00:00Z. The replicas one are older", "kubectl -n own rollout restart deployment/pillion",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
-		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", "does not verify the certificate of replica one", "failed (NotInjected)",
+		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", `has failurePolicy "Fail", and the chart renders "Ignore"`, "does not verify the certificate of replica one", "failed (NotInjected)",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",
 	} {
 		if !strings.Contains(got, want) {

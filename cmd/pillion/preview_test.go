@@ -457,10 +457,10 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 // A pod that somebody creates is answered at once, whether or not the API server answers Pillion.
 func TestAPodThatIsCreatedWaitsForNoListOfLimits(t *testing.T) {
 	lists := 0
-	refused := refusedBy(func(context.Context, string) predict.Namespace { lists++; return predict.Namespace{} })
+	limits := namespaceLimits(func(context.Context, string) predict.Namespace { lists++; return predict.Namespace{} })
 	for creates, want := range map[bool]int{true: 0, false: 1} {
 		lists = 0
-		refused(t.Context(), webhook.Injection{Before: map[string]any{}, After: map[string]any{}, Creates: creates})
+		limits.refused(t.Context(), webhook.Injection{Before: map[string]any{}, After: map[string]any{}, Creates: creates})
 		if lists != want {
 			t.Errorf("the pod itself is created: %t; %d lists, want %d", creates, lists, want)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 // proofLimit bounds the one request of a proof.
@@ -38,8 +39,10 @@ Pillion. A refused pod is an error, too; the error says whether Pillion refused 
 
 Without --namespace the pod is for the proof namespace of the installation, and asks
 for the template pillion-proof, which is there for this only: the sidecar has to come
-back. You need the permission to list namespaces. Without a proof namespace, which is
-what enforcement.mode=Manual gives, it is for the namespace default.
+back. A second pod lacks the sidecar of a required template: it has to be refused, if
+required templates are verified. You need the permission to list namespaces. Without a
+proof namespace, which is what enforcement.mode=Manual gives, the pod is for the
+namespace default.
 
 With --namespace the pod has the annotation pillion.dev/inject: "true". With --inject=
 (empty) it has no such annotation, and with --inject=NAMES it asks for these templates.
@@ -81,6 +84,8 @@ permission to list namespaces. Without it, prove says which of these checks it l
 // proveCommand is about one pod that is created by dry run.
 type proveCommand struct {
 	namespace, inject, prefix string
+	// verifies: final pods of the namespace are verified, so one more pod has to be refused.
+	verifies bool
 }
 
 // find sets the namespace: the installation's proof namespace, whose template the pod asks for
@@ -102,6 +107,7 @@ func (p *proveCommand) find(ctx context.Context, config *rest.Config, asked bool
 		p.namespace = list.Items[0].Name
 		if !asked {
 			p.inject = proof.Template
+			p.verifies = list.Items[0].Labels[templates.RequiredLabel(p.prefix)] == "true"
 		}
 	default:
 		var names []string
@@ -130,10 +136,18 @@ func (p proveCommand) run(ctx context.Context, config *rest.Config, out io.Write
 			"check that Pillion's pods are ready, and that the MutatingWebhookConfiguration is there and has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml)", p.namespace, proof.Template)
 	}
 	verdict, err := p.judge(pod.Annotations[p.prefix+"/status"], said.take())
-	if err == nil {
-		fmt.Fprintln(out, verdict)
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintln(out, verdict)
+	if !p.verifies {
+		return nil
+	}
+	if _, err = client.Pods(p.namespace).Create(ctx, proof.Bare(p.prefix), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !proof.Refused(err) {
+		return errors.Join(fmt.Errorf("a pod in namespace %s without the sidecar of a required template was not refused for it: the API server does not have final pods verified; pillion check says what is wrong with the ValidatingWebhookConfiguration", p.namespace), err)
+	}
+	fmt.Fprintf(out, "a pod in namespace %s without the sidecar of a required template is refused\n", p.namespace)
+	return nil
 }
 
 // failed returns an error that says why there is no pod. A refusal with a reason code of

@@ -33,7 +33,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 		return nil, fmt.Errorf("making a client for proofs: %w", err)
 	}
 	return proof.New(proof.Options{
-		Prefix: c.AnnotationPrefix, Namespace: c.ProofNamespace, Ready: ready, TakeBackAfter: c.TakeBackAfter, Logger: log,
+		Prefix: c.AnnotationPrefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequiredLabel, TakeBackAfter: c.TakeBackAfter, Logger: log,
 		Timeout: c.ReviewTimeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			return client.Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -45,15 +45,15 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 	}), nil
 }
 
-// withoutProof returns the set without the built-in template of proofs, which is nobody's to
-// look after. While somebody else's manifest has its name, it stays: its entry says so.
+// withoutProof returns the set without the built-in templates of proofs, which are nobody's to
+// look after. While somebody else's manifest has the name of one, it stays: its entry says so.
 func withoutProof(set *templates.Set) *templates.Set {
 	return templates.NewSet(slices.DeleteFunc(set.All(), func(e templates.Entry) bool {
-		return e.Name == proof.Template && e.Source == proofSource && e.Err == nil
+		return e.Source == proofSource && e.Err == nil
 	}))
 }
 
-// proofSource is how messages call the source of the built-in template.
+// proofSource is how messages call the source of the built-in templates.
 const proofSource = "proof template of Pillion itself"
 
 // enforcing returns the function that says whether Pillion enforces what asks. The prover may

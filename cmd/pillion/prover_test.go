@@ -11,6 +11,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -82,5 +86,31 @@ func TestNobodysTemplateTakesTheNameOfTheTemplateOfProofs(t *testing.T) {
 	e, ok := running(t, "--proof-namespace=own-proof", "--enforcement=Manual", "--templates="+dir).Snapshot().Get(proof.Template)
 	if err := errors.Join(e.Err); !ok || err != nil {
 		t.Errorf("with --enforcement=Manual: %t, %v", ok, err)
+	}
+}
+
+// The API server gives a pod its UID between the two calls: then the sidecar is missing that nobody gave to it.
+func TestABarePodIsInjectedByNobodyAndRefusedAtTheEnd(t *testing.T) {
+	set := running(t, "--proof-namespace=own-proof").Snapshot()
+	pipeline := injector.NewPipeline(injector.Config{Prefix: "pillion.dev", Namespace: "own"})
+	for namespace, refused := range map[string]bool{"own-proof": true, "shop": false} {
+		pod, err := runtime.DefaultUnstructuredConverter.ToUnstructured(proof.Bare("pillion.dev"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := injector.Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: namespace, Labels: map[string]string{
+			"kubernetes.io/metadata.name": namespace, "pillion.dev/injection": "enforced", "pillion.dev/required": "true",
+		}}}
+		if out, err := pipeline.Inject(t.Context(), r); err != nil || !out.Allowed || len(out.Operations) > 0 {
+			t.Errorf("%s: %v, allowed %t: %s %v", namespace, err, out.Allowed, out.Message, out.Operations)
+		}
+		pod["metadata"].(map[string]any)["uid"] = "1"
+		out, err := pipeline.Verify(t.Context(), r)
+		if err != nil || out.Allowed == refused || refused && !proof.Refused(&apierrors.StatusError{ErrStatus: *out.Code.Refusal(out.Message)}) {
+			t.Errorf("%s: %v, allowed %t: %s", namespace, err, out.Allowed, out.Message)
+		}
+	}
+	if _, ok := running(t, "--proof-namespace=own-proof", "--keep-required-label=false").Snapshot().Get(proof.RequiredTemplate); ok {
+		t.Error("the template is there, and nobody verifies")
 	}
 }

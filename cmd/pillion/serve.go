@@ -389,8 +389,11 @@ func announceReady(ctx context.Context, server *webhook.Server, start time.Time,
 // the cluster; nil if they are not served.
 func liveSet(c serveConfig, compile templates.Options, config *rest.Config, named func(template string) bool, log *slog.Logger) (*live.Templates, *live.StatusWriter, error) {
 	options := live.Options{Compile: compile, Named: named, Logger: log.With("component", "templates")}
-	if c.proves() { // first, so that the name is nobody else's
+	if c.proves() { // first, so that the names are nobody else's
 		options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
+		if c.KeepRequiredLabel {
+			options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.RequiredManifest(c.AnnotationPrefix, c.ProofNamespace)))
+		}
 	}
 	if len(c.Library) > 0 {
 		source, err := live.Library(c.Library...)

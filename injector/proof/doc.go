@@ -16,6 +16,9 @@
 //   - What is enforced already stays enforced, unless the installer says after how long it is
 //     taken back. Only proofs that were made and failed count for that: whoever deletes the
 //     proof namespace turns nothing off.
+//   - Where final pods are verified, a second pod lacks the sidecar of the required template
+//     [RequiredTemplate], and has to be refused. If it is not, that is said, and enforcement stays
+//     as it is.
 //
 // Imports: injector/reason, the API's types and errors. The requests are functions, which cmd
 // makes.

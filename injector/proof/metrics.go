@@ -15,7 +15,7 @@ func (p *Prover) Collector() prometheus.Collector {
 		proven: prometheus.NewDesc("pillion_enforcement_proven",
 			"1 if pods through the API server came back injected, so that namespaces that ask may be enforced; otherwise 0.", nil, nil),
 		proofs: prometheus.NewDesc("pillion_proofs_total",
-			"Pods that were sent through the API server by dry run to prove that it has pods injected, by outcome.", []string{"outcome"}, nil),
+			"Pods that were sent through the API server by dry run to prove that it has pods injected and final pods verified, by outcome.", []string{"outcome"}, nil),
 		failing: prometheus.NewDesc("pillion_proof_failing",
 			"1 while the last proof failed, by outcome; the log says what to do.", []string{"outcome"}, nil),
 	}
@@ -43,7 +43,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for outcome, n := range c.prover.counts {
 		out <- prometheus.MustNewConstMetric(c.proofs, prometheus.CounterValue, float64(n), string(outcome))
 	}
-	if c.prover.last != nil {
-		out <- prometheus.MustNewConstMetric(c.failing, prometheus.GaugeValue, 1, string(c.prover.last.Outcome))
+	for _, failure := range []*Failure{c.prover.last, c.prover.unverified} {
+		if failure != nil {
+			out <- prometheus.MustNewConstMetric(c.failing, prometheus.GaugeValue, 1, string(failure.Outcome))
+		}
 	}
 }

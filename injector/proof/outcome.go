@@ -21,6 +21,8 @@ const (
 	Proven Outcome = "Proven"
 	// NotInjected: the pod came back without the sidecar.
 	NotInjected Outcome = "NotInjected"
+	// NotVerified: a pod without the sidecar of a required template was not refused for that.
+	NotVerified Outcome = "NotVerified"
 	// WebhookFailed: the API server called Pillion, and got no answer that it could use.
 	WebhookFailed Outcome = "WebhookFailed"
 	// OtherWebhookFailed: the API server called another webhook, got no answer that it could use,
@@ -42,7 +44,7 @@ const (
 
 // Outcomes returns how a proof can end, as values of the label outcome.
 func Outcomes() []Outcome {
-	return []Outcome{Proven, NotInjected, WebhookFailed, OtherWebhookFailed, RefusedByPillion, RefusedByOthers, NamespaceMissing, ServiceAccountMissing, PermissionMissing, Unauthorized, NoAnswer}
+	return []Outcome{Proven, NotInjected, NotVerified, WebhookFailed, OtherWebhookFailed, RefusedByPillion, RefusedByOthers, NamespaceMissing, ServiceAccountMissing, PermissionMissing, Unauthorized, NoAnswer}
 }
 
 // broken reports whether the outcome shows that pods are not injected. Other failures say

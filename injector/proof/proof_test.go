@@ -67,8 +67,13 @@ func (c *cluster) times() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.a
 // start runs a prover until the test ends. Use it in a synctest bubble.
 func start(t *testing.T, c *cluster, takeBackAfter time.Duration) *Prover {
 	t.Helper()
+	return startWith(t, c, Options{TakeBackAfter: takeBackAfter})
+}
+
+func startWith(t *testing.T, c *cluster, o Options) *Prover {
+	t.Helper()
 	p := New(Options{
-		Prefix: "pillion.dev", Namespace: namespace, TakeBackAfter: takeBackAfter, Timeout: 15 * time.Second,
+		Prefix: "pillion.dev", Namespace: namespace, TakeBackAfter: o.TakeBackAfter, Verifies: o.Verifies, Timeout: 15 * time.Second,
 		Ready: func() error { c.mu.Lock(); defer c.mu.Unlock(); return c.ready },
 		Create: func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			c.mu.Lock()
@@ -358,5 +363,57 @@ func TestTheTemplateCompilesUnderEveryPrefixForItsNamespaceOnly(t *testing.T) {
 				t.Errorf("in namespace %s it is available: %t, want %t", name, got, want)
 			}
 		}
+	}
+}
+
+// Whatever is said of verification, namespaces are enforced as long as pods come back injected.
+func TestABarePodThatIsNotRefusedIsSaidAndChangesNoEnforcement(t *testing.T) {
+	t.Parallel()
+	refusal := refusing(&apierrors.StatusError{ErrStatus: *reason.RequiredMissing.Refusal("template " + RequiredTemplate + " is required")})
+	for name, c := range map[string]struct {
+		answer func(*corev1.Pod) (*corev1.Pod, error)
+		says   string
+	}{
+		"created":                           {bare, "required-enforced.pillion.dev"},
+		"refused by another template":       {refusing(&apierrors.StatusError{ErrStatus: *reason.RequiredMissing.Refusal("template mesh is required")}), "template mesh"},
+		"refused by others":                 {refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), "cannot be told"},
+		"the verifying entry has no answer": {refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "required-enforced.pillion.dev": refused`))), "cannot be told"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				answering := func(second func(*corev1.Pod) (*corev1.Pod, error)) func(*corev1.Pod) (*corev1.Pod, error) {
+					return func(pod *corev1.Pod) (*corev1.Pod, error) {
+						if pod.Labels[bareLabel] == "" {
+							return injected(pod)
+						}
+						return second(pod)
+					}
+				}
+				cluster := &cluster{answer: answering(c.answer)}
+				p := startWith(t, cluster, Options{Verifies: true})
+				said := func(want string) {
+					t.Helper()
+					if err := testutil.CollectAndCompare(p.Collector(), strings.NewReader(want), "pillion_proof_failing"); err != nil || !p.Proven() || p.Err() != nil {
+						t.Errorf("proven %t, %v: %v", p.Proven(), p.Err(), err)
+					}
+				}
+				failing := "# HELP pillion_proof_failing 1 while the last proof failed, by outcome; the log says what to do.\n# TYPE pillion_proof_failing gauge\npillion_proof_failing{outcome=\"NotVerified\"} 1\n"
+				time.Sleep(time.Minute)
+				said(failing)
+				if n := strings.Count(cluster.log.String(), "reason=NotVerified"); n != 1 || !strings.Contains(cluster.log.String(), c.says) {
+					t.Errorf("the log:\n%s", cluster.log.String())
+				}
+				cluster.set(answering(refusal))
+				time.Sleep(latest + time.Second)
+				said("")
+				if !strings.Contains(cluster.log.String(), "verified again") {
+					t.Errorf("the log:\n%s", cluster.log.String())
+				}
+				cluster.set(answering(c.answer))
+				time.Sleep(time.Minute)
+				said(failing)
+			})
+		})
 	}
 }

@@ -47,6 +47,8 @@ type Options struct {
 	// namespace is there.
 	MayCreate func(ctx context.Context) (bool, error)
 	Exists    func() bool
+	// Verifies: API servers have final pods verified, so that a proof tries that, too.
+	Verifies bool
 	// TakeBackAfter is how long proofs must have failed until enforcement is taken back.
 	// Zero: it never is.
 	TakeBackAfter time.Duration
@@ -65,6 +67,9 @@ type Prover struct {
 	failures        int
 	failing, broken time.Time
 	last            *Failure
+	// bare counts the pods in a row that were not verified, and unverified says why the last one was not.
+	bare       int
+	unverified *Failure
 	// said is the outcome that the log had last.
 	said   Outcome
 	counts map[Outcome]int
@@ -129,10 +134,19 @@ func (p *Prover) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
 		failure := p.prove(ctx)
+		var unverified *Failure
+		verifies := p.options.Verifies && failure == nil
+		if verifies {
+			unverified = p.verify(ctx)
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !waiting.For(ctx, p.take(began, failure)) {
+		wait := p.take(began, failure)
+		if verifies {
+			wait = min(wait, p.verified(unverified))
+		}
+		if !waiting.For(ctx, wait) {
 			return nil
 		}
 	}

@@ -134,8 +134,10 @@ Whether Pillion proves that it works: text if so. Fails where the values contrad
 {{- if has (include "pillion.proofNamespace" .) (include "pillion.excludedNamespaces" . | fromJsonArray) -}}
 {{- fail (printf "enforcement.proofNamespace is %s, where Pillion injects nothing: it needs a namespace of its own, which is neither the release's nor in excludedNamespaces" (include "pillion.proofNamespace" .)) -}}
 {{- end -}}
-{{- if hasKey (default dict .Values.templates) "pillion-proof" -}}
-{{- fail "templates.pillion-proof: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement.mode=Manual" -}}
+{{- range list "pillion-proof" "pillion-proof-required" -}}
+{{- if hasKey (default dict $.Values.templates) . -}}
+{{- fail (printf "templates.%s: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement.mode=Manual" .) -}}
+{{- end -}}
 {{- end -}}
 yes
 {{- end -}}

@@ -125,7 +125,7 @@ func sound(t *testing.T) *Facts {
 	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
 	replica := func(name string) Replica {
 		return Replica{
-			Name: name, Created: now.Add(-time.Hour), Answers: true, Version: "1", Templates: map[string]string{"fluent-bit": "abc"}, CacheAge: map[string]time.Duration{"namespaces": time.Second},
+			Name: name, Created: now.Add(-time.Hour), Answers: true, Version: "1", Templates: map[string]string{"fluent-bit": "abc", "istio-proxy": "abc", "daprd": "abc"}, CacheAge: map[string]time.Duration{"namespaces": time.Second},
 			Proven: new(true), CertificateEnds: new(now.Add(5 * 24 * time.Hour)), Published: map[string]bool{"mutatingwebhookconfiguration/pillion": true},
 		}
 	}
@@ -358,6 +358,31 @@ var faults = []struct {
 	{"proof", "not yet", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Proven = new(false) }, Warning, "has not yet proven", "pillion prove"},
 	{"proof", "by hand", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "Manual", ""},
 	{"crd", "missing", func(_ *testing.T, f *Facts) { f.CRD.Err = notFound }, Failed, "no CustomResourceDefinition sidecartemplates.pillion.dev", "helm"},
+	{"crd", "missing, with its templates", func(_ *testing.T, f *Facts) {
+		f.CRD.Err = notFound
+		f.Replicas.Value[0].Templates["mesh"], f.Replicas.Value[1].Templates["mesh"] = "abc", "abc"
+	}, Failed, "The replicas go on with the templates that they had (mesh); those that start know none of them, so restart none. Bring the definition back, then apply your SidecarTemplates again", "kubectl apply -f SIDECARTEMPLATES"},
+	{"templates", "in force without their objects", func(_ *testing.T, f *Facts) {
+		for _, r := range f.Replicas.Value {
+			r.Templates["mesh"], r.Broken = "abc", []string{"mesh"}
+		}
+	}, Warning, "the templates mesh are in force, and their objects or files are gone", "kubectl apply -f SIDECARTEMPLATES"},
+	{"templates", "one that a replica does not have", func(_ *testing.T, f *Facts) { delete(f.Replicas.Value[1].Templates, "daprd") }, Warning, "different versions of daprd", "pillion status"},
+	{"template-names", "in force, whatever objects there are", func(_ *testing.T, f *Facts) {
+		f.CRD.Err, f.Templates.Value = notFound, templates.NewSet(nil)
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd"))
+	}, OK, "", ""},
+	{"template-names", "nobody says what is in force", func(_ *testing.T, f *Facts) {
+		f.CRD.Err, f.Templates.Value, f.Replicas.Value = notFound, templates.NewSet(nil), nil
+	}, Skipped, "no replica says which templates are in force", ""},
+	{"template-names", "gone, and pods have its sidecar", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "fluentbit,daprd"))
+		f.Worn.Value = []Named{{"a", "fluentbit"}}
+	}, Failed, "pods of it run with the sidecar of fluentbit. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
+	{"required-policies", "of a template in force without its object", func(_ *testing.T, f *Facts) {
+		f.Replicas.Value[0].Templates["mesh"] = "abc"
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Gone: true}}
+	}, OK, "leave the admission policy required-mesh.pillion.dev as it is", ""},
 	{"crd", "not established", func(_ *testing.T, f *Facts) { f.CRD.Value.Established, f.CRD.Value.Why = false, "names clash" }, Failed, "names clash", "kubectl get crd"},
 	{"crd", "other versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Served = []string{"v1"} }, Failed, "serves v1", "| kubectl replace -f -"},
 	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Stored = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", `kubectl patch crd sidecartemplates.pillion.dev --subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'`},
@@ -391,17 +416,26 @@ var faults = []struct {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Current: true}}
 	}, Warning, "no binding", "pillion policy mesh --cluster | kubectl apply -f -"},
 	{"required-policies", "left behind", func(_ *testing.T, f *Facts) {
-		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Impossible: "there is no template mesh"}}
-	}, Failed, "there should be none: there is no template mesh", "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found required-mesh.pillion.dev"},
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Gone: true}}
+	}, Failed, "there is no template mesh, whose sidecars it looks for. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
+	{"required-policies", "of a template that can have none", func(_ *testing.T, f *Facts) {
+		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Impossible: "it is suspended"}}
+	}, Failed, "there should be none: it is suspended", "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found required-mesh.pillion.dev"},
 	{"template-names", "misspelt", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd,fluentbit"))
 	}, Failed, "names fluentbit", "kubectl annotate namespace a pillion.dev/inject=daprd,fluent-bit --overwrite"},
+	{"template-names", "one misspelt, one like nothing", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "something-else,daprd,fluentbit"))
+	}, Failed, "names something-else, fluentbit", "kubectl annotate namespace a pillion.dev/inject=TEMPLATE,daprd,fluent-bit --overwrite"},
 	{"template-names", "nothing like it", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "something-else"))
 	}, Failed, "names something-else", "kubectl annotate namespace a pillion.dev/inject=TEMPLATE --overwrite"},
 	{"template-names", "cannot be read", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "+fluent-bit"))
-	}, Failed, `is "+fluent-bit", so its pods are refused`, "kubectl annotate namespace a pillion.dev/inject=TEMPLATE --overwrite"},
+	}, Failed, `is "+fluent-bit", so its pods are refused`, "kubectl annotate namespace a pillion.dev/inject=fluent-bit --overwrite"},
+	{"template-names", "nothing that is a name", func(_ *testing.T, f *Facts) {
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "Yes!"))
+	}, Failed, "so its pods are refused", "kubectl annotate namespace a pillion.dev/inject=TEMPLATE --overwrite"},
 	{"template-names", "many", func(_ *testing.T, f *Facts) {
 		for i := range 9 {
 			f.Namespaces.Value = append(f.Namespaces.Value, namespace(fmt.Sprint("n", i), "enabled", "none-such"))
@@ -600,7 +634,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + " --overwrite\n", "  pillion certs list --pillion-namespace sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
+		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + ",TEMPLATE --overwrite\n", "  pillion certs list --pillion-namespace sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
 		"  kubectl get sidecartemplates.sidecars.example.com bad -o yaml > bad.yaml\n", "  pillion lint bad.yaml --annotation-prefix sidecars.example.com\n",
 	} {
 		if !strings.Contains(out.String(), want) {

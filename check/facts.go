@@ -64,6 +64,8 @@ type Facts struct {
 	// Pods has the numbers of pods of the namespaces that [Settings.Depends] names.
 	Pods        Known[map[string]int]
 	Autoscalers Known[[]Autoscaler]
+	// Worn are those of [Facts.Unknown] whose sidecars pods of the namespace have.
+	Worn Known[[]Named]
 }
 
 // asked returns the templates in force and the namespaces, whose annotations ask for them.
@@ -341,6 +343,8 @@ type Policy struct {
 // without Pillion. Either there is one, or the template is required and could have one.
 type Floor struct {
 	Template, Policy string
+	// Gone: there is no such template.
+	Gone bool
 	// Impossible says why there can be no policy; "" if there can.
 	Impossible string
 	// There: the policy exists. Current: it is what 'pillion policy' prints now. Bound: so is a

@@ -42,12 +42,18 @@ var injectors = []injector{
 	{name: "Consul", webhooks: []string{"consul-connect-injector", "consul-consul-connect-injector"}, templates: []string{"consul-dataplane"}, stop: "consul.hashicorp.com/connect-inject"},
 	{name: "Dapr", webhooks: []string{"dapr-sidecar-injector"}, templates: []string{"daprd"}, stop: "dapr.io/enabled"},
 	{name: "Vault", webhooks: []string{"vault-agent-injector"}, templates: []string{"vault-agent"}, stop: "vault.hashicorp.com/agent-inject"},
-	{name: "OpenTelemetry", webhooks: []string{"opentelemetry-operator"}, templates: []string{"otel-collector", "opentelemetry-java"}, stop: "annotate namespace %s sidecar.opentelemetry.io/inject- instrumentation.opentelemetry.io/inject-java-",
-		asks: func(_, annotations map[string]string) bool {
-			on := func(key string) bool { v := annotations[key]; return v != "" && v != "false" }
-			return on("sidecar.opentelemetry.io/inject") || on("instrumentation.opentelemetry.io/inject-java")
-		}},
+	{name: "OpenTelemetry", webhooks: []string{"opentelemetry-operator"}, templates: []string{"otel-collector"}, stop: "annotate namespace %s sidecar.opentelemetry.io/inject-",
+		asks: annotated("sidecar.opentelemetry.io/inject")},
+	{name: "OpenTelemetry", webhooks: []string{"opentelemetry-operator"}, templates: []string{"opentelemetry-java"}, stop: "annotate namespace %s instrumentation.opentelemetry.io/inject-java-",
+		asks: annotated("instrumentation.opentelemetry.io/inject-java")},
 	{name: "Datadog", webhooks: []string{"datadog-webhook"}, templates: []string{"opentelemetry-java"}, stop: "admission.datadoghq.com/enabled"},
+}
+
+// annotated reports whether an annotation of a namespace is set, to something else than false.
+func annotated(key string) func(labels, annotations map[string]string) bool {
+	return func(_, annotations map[string]string) bool {
+		return annotations[key] != "" && annotations[key] != "false"
+	}
 }
 
 // installed returns the entries of the injector for pods.

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/policy"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -23,7 +21,8 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 	}
 	crd, err := f.CRD.get()
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s: templates of the cluster cannot be written, and replicas that start know none of them", s.Prefix), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. The replicas go on with the templates that they had%s; those that start know none of them, so restart none. Bring the definition back, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
+			append(s.restore(), applyTemplates)...)}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -40,6 +39,43 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 			fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))}, nil
 	}
 	return nil, nil
+}
+
+// applyTemplates is the command that brings templates back, from where their author keeps them.
+const applyTemplates = "kubectl apply -f SIDECARTEMPLATES"
+
+// served are the templates that replicas report as in force, by name; nil if none answers. They
+// decide about pods, whatever objects there are.
+func (f *Facts) served() map[string]bool {
+	all, err := replicas(f)
+	if err != nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, r := range all {
+		for name := range r.Templates {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// lost are the templates in force that are neither objects nor files any more.
+func (f *Facts) lost() []string {
+	if f.Templates.Err != nil {
+		return nil
+	}
+	served := f.served()
+	maps.DeleteFunc(served, func(name string, _ bool) bool { _, there := f.Templates.Value.Place(name); return there })
+	return slices.Sorted(maps.Keys(served))
+}
+
+// in is a list of names in brackets, "" for none.
+func in(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + some(names) + ")"
 }
 
 func templatesGood(f *Facts, s Settings) ([]Finding, error) {
@@ -60,7 +96,14 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	if err != nil {
 		return found, err
 	}
+	lost := f.lost()
+	if len(lost) > 0 {
+		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not know them, so restart none before they are back", some(lost)), applyTemplates, s.logs()))
+	}
 	by, old := map[string]map[string]bool{}, map[string]bool{}
+	for name := range f.served() {
+		by[name] = map[string]bool{}
+	}
 	for _, r := range all {
 		if !r.Answers {
 			continue
@@ -68,18 +111,16 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		for _, name := range r.Broken {
 			old[name] = true
 		}
-		for name, hash := range r.Templates {
-			if by[name] == nil {
-				by[name] = map[string]bool{}
-			}
-			by[name][hash] = true
+		for name, hashes := range by {
+			hash, there := r.Templates[name]
+			hashes[fmt.Sprint(hash, there)] = true
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if e, ok := set.Get(name); ok && e.Err != nil {
+		if e, ok := set.Get(name); ok && e.Err != nil || slices.Contains(lost, name) {
 			continue // said already
 		}
-		found = append(found, warning(fmt.Sprintf("an older version of the template %s is in force: its newest manifest cannot be used, or it is gone and namespaces name it", name), s.getTemplate(name), s.logs()))
+		found = append(found, warning(fmt.Sprintf("an older version of the template %s is in force: its newest manifest cannot be used", name), s.getTemplate(name), s.logs()))
 	}
 	var differing []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -101,7 +142,12 @@ func floorsCurrent(f *Facts, s Settings) ([]Finding, error) {
 		return nil, err
 	}
 	var found []Finding
+	lost := f.lost()
 	for _, floor := range floors {
+		if slices.Contains(lost, floor.Template) {
+			found = append(found, fine(fmt.Sprintf("the required template %s is in force, and its object is gone: leave the admission policy %s as it is until the template is back", floor.Template, floor.Policy)))
+			continue
+		}
 		found = append(found, floor.judge(s))
 	}
 	return found, nil
@@ -119,6 +165,8 @@ func (f Floor) judge(s Settings) Finding {
 		renew = []string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set required.policy=true", s.Namespace, s.Release)}
 	}
 	switch {
+	case f.There && f.Gone:
+		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, and there is no template %s, whose sidecars it looks for. Apply the template again; if it is to go, delete the policy and its binding", f.Policy, f.Template), applyTemplates)
 	case f.There && f.Impossible != "":
 		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, and there should be none: %s", f.Policy, f.Impossible),
 			"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+f.Policy)
@@ -152,14 +200,49 @@ func capped(found []Finding, what string) []Finding {
 	return found
 }
 
+// Named is a template that a namespace names.
+type Named struct{ Namespace, Template string }
+
+// Unknown returns the names in annotations of namespaces that are no template's: neither do replicas
+// report it as in force, nor is there one that they will know soon.
+func (f *Facts) Unknown(s Settings) []Named {
+	set, namespaces, err := f.asked()
+	if err != nil {
+		return nil
+	}
+	served := f.served()
+	var unknown []Named
+	for _, ns := range namespaces {
+		for _, name := range s.usage().Asks(ns.Namespace).Names {
+			if _, there := set.Place(name); !there && !served[name] {
+				unknown = append(unknown, Named{ns.Name, name})
+			}
+		}
+	}
+	return unknown
+}
+
 func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 	set, namespaces, err := f.asked()
 	if err != nil {
 		return nil, err
 	}
-	var known []string
+	worn, err := f.Worn.get()
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	maps.Copy(known, f.served())
+	if len(known) == 0 && s.ClusterTemplates && isNotFound(f.CRD.Err) {
+		return nil, Nothing("not looked at: no replica says which templates are in force")
+	}
 	for _, e := range set.All() {
-		known = append(known, e.Name)
+		known[e.Name] = true
+	}
+	names := slices.Collect(maps.Keys(known))
+	unknown := map[Named]bool{}
+	for _, named := range f.Unknown(s) {
+		unknown[named] = true
 	}
 	var found []Finding
 	for _, ns := range namespaces {
@@ -170,33 +253,54 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 		ask, err := policy.ParseAsk(value, there, policy.Namespace)
 		if err != nil {
 			found = append(found, failed(fmt.Sprintf("the annotation %s of namespace %s is %q, so its pods are refused: %v", s.inject(), ns.Name, value, err),
-				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE --overwrite", ns.Name, s.inject())))
+				s.annotate(ns.Name, meant(value, known))))
 			continue
 		}
-		found = append(found, unknownNames(s, set, ns, ask, known)...)
+		var wrong, instead, gone []string
+		for _, name := range ask.Names {
+			near, ok := nearest.Name(name, names)
+			switch {
+			case !unknown[Named{ns.Name, name}]:
+				instead = append(instead, name)
+				continue
+			case slices.Contains(worn, Named{ns.Name, name}):
+				gone = append(gone, name)
+			case !ok:
+				instead = append(instead, anyTemplate)
+			case !slices.Contains(ask.Names, near):
+				instead = append(instead, near)
+			}
+			wrong = append(wrong, name)
+		}
+		switch says := fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused", ns.Name, some(wrong)); {
+		case len(wrong) == 0:
+		case len(gone) > 0: // another name would take the sidecar from pods that are made anew
+			found = append(found, failed(fmt.Sprintf("%s; pods of it run with the sidecar of %s. Apply the template again", says, some(gone)), applyTemplates))
+		default:
+			found = append(found, failed(says+nearest.Hint(wrong[0], names), s.annotate(ns.Name, instead)))
+		}
 	}
 	return capped(found, "namespaces with such names"), nil
 }
 
-// unknownNames returns the names in a namespace's annotation that are no template's.
-func unknownNames(s Settings, set *templates.Set, ns kept.Namespace, ask policy.Ask, known []string) []Finding {
-	var unknown, better []string
-	for _, name := range ask.Names {
-		if _, ok := set.Place(name); ok {
-			better = append(better, name)
-			continue
+// anyTemplate stands in a command for the name of a template, which its reader has to choose.
+const anyTemplate = "TEMPLATE"
+
+// annotate is the command that has a namespace ask for templates.
+func (s Settings) annotate(namespace string, names []string) string {
+	return fmt.Sprintf("kubectl annotate namespace %s %s=%s --overwrite", namespace, s.inject(), strings.Join(names, ","))
+}
+
+// meant returns the templates that an annotation names that cannot be read.
+func meant(value string, known map[string]bool) []string {
+	var names []string
+	for item := range strings.SplitSeq(value, ",") {
+		if name := strings.TrimLeft(strings.TrimSpace(item), "+"); known[name] {
+			names = append(names, name)
 		}
-		unknown = append(unknown, name)
-		if near, ok := nearest.Name(name, known); ok && !slices.Contains(ask.Names, near) {
-			better = append(better, near)
-		}
 	}
-	if len(unknown) == 0 {
-		return nil
+	if names == nil {
+		return []string{anyTemplate}
 	}
-	command := fmt.Sprintf("kubectl annotate namespace %s %s=%s --overwrite", ns.Name, s.inject(), strings.Join(better, ","))
-	if len(better) == 0 {
-		command = fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE --overwrite", ns.Name, s.inject())
-	}
-	return []Finding{failed(fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused%s", ns.Name, some(unknown), nearest.Hint(unknown[0], known)), command)}
+	return names
 }

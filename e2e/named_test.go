@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,39 +205,61 @@ func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 	m.waitServed(t)
 	n := newNamespace(t, asking(m.name), nil)
 	injects(t, n, m.name)
-	definition := "sidecartemplates.pillion.dev"
-	file := filepath.Join(t.TempDir(), "crd.yaml")
-	if err := os.WriteFile(file, []byte(must(t, "", "kubectl", "get", "crd", definition, "-o", "yaml")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	restore := func() {
-		_, _, _ = run(t, "", "kubectl", "create", "-f", file)
-		eventually(t, soon, func() error {
-			_, stderr, err := run(t, m.yaml(), "kubectl", "apply", "-f", "-")
-			if err != nil {
-				return fmt.Errorf("applying the template again: %w\n%s", err, stderr)
-			}
-			return nil
-		})
-	}
-	defer restore()
+	definition, file := "sidecartemplates.pillion.dev", inFile(t, "template.yaml", m.yaml())
 	// Deletion goes past the guard, though a namespace names the template: API servers ask no
 	// webhook about objects that go with their CRD.
 	must(t, "", "kubectl", "delete", "crd", definition, "--timeout=60s")
 	tried := 0
-	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tried++ {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err != nil || sidecar(pod, m.name) == nil {
-			t.Fatalf("pod %d after the CRD was deleted: %v", tried, err)
+	allInjected := func(when string) {
+		t.Helper()
+		for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tried++ {
+			pod, err := n.preview(t, newPod("web", nil))
+			if err != nil || sidecar(pod, m.name) == nil {
+				t.Fatalf("pod %d, %s: %v", tried, when, err)
+			}
 		}
 	}
-	restore()
+	// Check says what is so, and its remedy takes nothing away while it is pasted.
+	var remedy []string
+	defer func() {
+		_, _, _ = run(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
+		_, _, _ = run(t, "", "kubectl", "apply", "-f", file)
+	}()
+	eventually(t, soon, func() error {
+		c := checking(t)
+		result, found := c.find("crd", m.name)
+		if result != "failed" || len(found) != 1 || len(found[0].Remedy) != 2 {
+			return fmt.Errorf("crd is %s: %+v", result, found)
+		}
+		remedy = found[0].Remedy
+		if result, found := c.find("template-names", ""); result != "ok" {
+			return fmt.Errorf("template-names is %s: %+v", result, found)
+		}
+		return nil
+	})
+	allInjected("after the CRD was deleted")
+	does(t, remedy[0])
+	allInjected("with the CRD back")
+	eventually(t, soon, func() error {
+		if result, found := checking(t).find("templates", "are in force, and their objects or files are gone"); result != "warning" || len(found) != 1 || !slices.Equal(found[0].Remedy[:1], remedy[1:]) {
+			return fmt.Errorf("templates is %s: %+v", result, found)
+		}
+		return nil
+	})
+	eventually(t, soon, func() error { // an API server serves a new definition after a moment
+		_, stderr, err := run(t, "", "kubectl", strings.Fields(strings.Replace(remedy[1], "SIDECARTEMPLATES", file, 1))[1:]...)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, stderr)
+		}
+		return nil
+	})
 	eventually(t, soon, func() error {
 		if object := m.object(t); object.Status.Hash == "" {
 			return fmt.Errorf("with the CRD back, the status is %s", pretty(object.Status))
 		}
 		return nil
 	})
-	injects(t, n, m.name)
+	allInjected("with the template back")
+	soundly(t)
 	t.Attr("pods-after-the-crd-was-deleted", fmt.Sprintf("%d tried, all injected", tried))
 }

@@ -150,7 +150,26 @@ func (r checkReader) read(ctx context.Context, now time.Time) *check.Facts {
 	if f.Floors.Err = cmp.Or(f.Policies.Err, f.Templates.Err); f.Floors.Err == nil {
 		f.Floors.Value = policies.floors(ctx, f.Templates.Value, needs.Settings)
 	}
+	f.Worn = check.Read(r.worn(ctx, prefix, f.Unknown(needs.Settings)))
 	return f
+}
+
+// mostWorn bounds how many names are looked for among pods: a check tells of fewer.
+const mostWorn = 20
+
+// worn returns those of the names that are no template's whose sidecars pods have.
+func (r checkReader) worn(ctx context.Context, prefix string, unknown []check.Named) ([]check.Named, error) {
+	var worn []check.Named
+	for _, named := range unknown[:min(len(unknown), mostWorn)] {
+		pods, err := r.names.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(named.Namespace).List(ctx, metav1.ListOptions{LabelSelector: named.Template + "." + prefix + "/hash", Limit: 1})
+		if err != nil {
+			return nil, fmt.Errorf("listing pods of namespace %s: %w", named.Namespace, rights.Named(err))
+		}
+		if len(pods.Items) > 0 {
+			worn = append(worn, named)
+		}
+	}
+	return worn, nil
 }
 
 func resourceOf(group, version, resource string) schema.GroupVersionResource {
@@ -377,7 +396,7 @@ func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s che
 		entry, ok := set.Get(template)
 		switch {
 		case !ok:
-			f.Impossible = "there is no template " + template
+			f.Gone = true
 		case entry.Template == nil:
 			return // what is wrong with the template is another check's
 		default:

@@ -244,7 +244,7 @@ func TestCheckComparesThePoliciesOfRequiredTemplates(t *testing.T) {
 	}
 	want := []string{
 		"conditions there=false current=false bound=false helm=false chart=false impossible=true",
-		"gone there=true current=false bound=false helm=false chart=false impossible=true",
+		"gone there=true current=false bound=false helm=false chart=false impossible=false",
 		"good there=true current=true bound=true helm=false chart=false impossible=false",
 		"narrow there=true current=true bound=false helm=false chart=false impossible=false",
 		"none there=false current=false bound=false helm=false chart=false impossible=false",

@@ -127,6 +127,6 @@ func (p namedProof) missing(name string, namespaces []string) error {
 	if more := len(namespaces) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Errorf("there is no template %s, which these namespaces name, so their pods are refused: %s. Add it (the values library or templates, or a SidecarTemplate), or take the annotation off: kubectl annotate namespace %s %s/inject-",
-		name, text, namespaces[0], p.rules.Prefix)
+	return fmt.Errorf("there is no template %s, which these namespaces name, so their pods are refused: %s. Add it (the values library or templates, or a SidecarTemplate), or correct the name; pillion check has the command",
+		name, text)
 }

@@ -44,7 +44,7 @@ func TestATemplateThatNamespacesNameAndThereIsNotIsAnError(t *testing.T) {
 	var out strings.Builder
 	err := p.run(t.Context(), map[string][]string{"there": {"a"}, "conflicting": {"a"}, "insecure": {"a"}, "gone": {"shop", "g", "f", "e", "d", "c", "b"}}, &out)
 	if err == nil || !strings.Contains(err.Error(), "there is no template gone, which these namespaces name, so their pods are refused: b, c, d, e, f and 2 more.") ||
-		!strings.Contains(err.Error(), "kubectl annotate namespace b pillion.dev/inject-") || strings.Count(err.Error(), "there is no template") != 1 {
+		!strings.Contains(err.Error(), "pillion check has the command") || strings.Count(err.Error(), "there is no template") != 1 {
 		t.Errorf("the error is %v", err)
 	}
 	if want := []string{"gone", "conflicting", "insecure", "there"}; !slices.Equal(asked, want) || out.Len() != 0 {

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +220,7 @@ func (h *Handover) missing(names []string, count *usage.Count) *missing {
 	if len(naming) == 0 {
 		return nil
 	}
-	return &missing{prefix: cmp.Or(h.options.Rules.Prefix, templates.DefaultPrefix), set: count.Set, naming: naming}
+	return &missing{set: count.Set, naming: naming}
 }
 
 // record writes what this replica serves, if the record says something else, or nobody else

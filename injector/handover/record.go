@@ -49,8 +49,7 @@ func inUse(count usage.Count) []string {
 
 // missing says which templates a replica lacks, and what to do about them.
 type missing struct {
-	prefix string
-	set    *templates.Set
+	set *templates.Set
 	// naming has the namespaces that name each of them.
 	naming map[string][]string
 }
@@ -79,7 +78,6 @@ func (m missing) Error() string {
 	if more := len(names) - mostTemplates; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	first := names[0]
 	return fmt.Sprintf("templates named by namespaces are missing: %s. The replicas that have them go on. Undo the upgrade (helm rollback, or helm upgrade --reset-then-reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
-		"If they are to go: kubectl annotate namespace %s %s/inject-, or --set allowMissingTemplates={%s}", text, m.naming[first][0], m.prefix, strings.Join(names[:min(mostTemplates, len(names))], ","))
+		"To do without them: --set allowMissingTemplates={%s}; pods of these namespaces are refused then", text, strings.Join(names[:min(mostTemplates, len(names))], ","))
 }

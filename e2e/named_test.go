@@ -198,6 +198,28 @@ func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {
 	}
 }
 
+// Whoever corrected the name instead would take the sidecar from pods that are made anew.
+func TestCheckHasATemplateAppliedAgainWhosePodsStillRun(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(m.name), nil)
+	injects(t, n, m.name)
+	n.mustCreate(t, newPod("web", nil))
+	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
+	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
+	eventually(t, soon, func() error {
+		_, found := checking(t).find("template-names", "namespace "+n.name+" ")
+		if len(found) != 1 || !strings.Contains(found[0].Says, "pods of it run with the sidecar of "+m.name) || !slices.Equal(found[0].Remedy, []string{"kubectl apply -f SIDECARTEMPLATES"}) {
+			return fmt.Errorf("template-names: %+v", found)
+		}
+		return nil
+	})
+	does(t, "kubectl apply -f "+inFile(t, "template.yaml", m.yaml()))
+	injects(t, n, m.name)
+}
+
 // Not in parallel: it takes every template of the cluster away from the others.
 func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 	m := manifest{name: unique("side"), spec: sidecarSpec}

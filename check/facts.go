@@ -312,14 +312,6 @@ func defaulted(w admissionv1.MutatingWebhook) admissionv1.MutatingWebhook {
 	return w
 }
 
-// value returns what a pointer points to, or something else where there is none.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
-
 // byDefault sets a field that is not there.
 func byDefault[T any](field **T, value T) {
 	if *field == nil {

@@ -137,8 +137,15 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 		return "spec.match: these come to depend on Pillion, by " + injectionLabel + "=" + value + ": " + n.name + " (namespaces: 1, pods: 1). While it does not answer, new pods there are " + then
 	}
 	required := strings.Replace(m.yaml(), "\n  match:", "\n  required: true\n  match:", 1)
-	wantWarnings(t, n.applyDry(t, m.yaml()), depends("enabled", "created without their sidecars"))
-	wantWarnings(t, n.applyDry(t, required), depends("enforced", "refused"))
+	// Pods are counted as far as the API server answers in time.
+	for template, want := range map[string]string{m.yaml(): depends("enabled", "created without their sidecars"), required: depends("enforced", "refused")} {
+		eventually(t, soon, func() error {
+			if got := n.applyDry(t, template); strings.Count(got, want) != 1 {
+				return fmt.Errorf("kubectl prints\n%s\nwant once %s", got, want)
+			}
+			return nil
+		})
+	}
 	m.apply(t)
 	took := eventually(t, soon, func() error {
 		if n.labels(t)[injectionLabel] == "" {

@@ -75,6 +75,31 @@ func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
 }
 
 // Not in parallel: it takes Pillion away from the others.
+// Order is the templates' order and then their names, whether one is required or not.
+func TestARequiredTemplatesContainersStandInTheTemplatesOrder(t *testing.T) {
+	t.Parallel()
+	const spec = "\ninject: {spec: {initContainers: [{name: NAME, image: registry.example.com/side, restartPolicy: Always}], containers: [{name: NAME-app, image: registry.example.com/side}]}}"
+	required, n := newRequiredBy(t, spec, nil) // audit-…
+	before, after, last := manifest{name: unique("aa"), spec: spec}, manifest{name: unique("log"), spec: spec}, manifest{name: unique("ab"), spec: "\norder: 1" + spec}
+	for _, m := range []manifest{before, after, last} {
+		m.apply(t)
+		m.waitServed(t)
+	}
+	pod := n.mustCreate(t, newPod("web", asking(strings.Join([]string{last.name, after.name, before.name}, ","))))
+	var want []string
+	for _, list := range []string{"", "-app"} {
+		if list != "" {
+			want = append(want, "app")
+		}
+		for _, m := range []manifest{before, required, after, last} {
+			want = append(want, m.name+list)
+		}
+	}
+	if got := containerNames(pod); got != strings.Join(want, " ") {
+		t.Errorf("containers %s, want %s", got, strings.Join(want, " "))
+	}
+}
+
 func TestMetadataAndFinalizersNeverDependOnPillion(t *testing.T) {
 	_, n := newRequired(t, enforced())
 	pod := newPod("web", nil)

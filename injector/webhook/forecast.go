@@ -19,8 +19,10 @@ const (
 	forecastsPerSecond = 10
 	// forecastTime bounds one.
 	forecastTime = time.Second
-	// forecastEvery is how long a controller's pods are not looked at again.
+	// forecastEvery is how long a controller's pods are not looked at again, forecastAgain the
+	// same where nothing was found: the limits of a namespace may not have been read in time.
 	forecastEvery = 10 * time.Minute
+	forecastAgain = 5 * time.Second
 	// forecastOwners bounds the controllers that are remembered.
 	forecastOwners = 4096
 	// forecastBody bounds the pod as JSON: one is in memory longer than its review.
@@ -62,7 +64,7 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 		select {
 		case f.slot <- struct{}{}:
 		default:
-			f.forget(owner)
+			f.remember(owner, time.Time{})
 			return
 		}
 		go func() {
@@ -70,7 +72,11 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 			ctx, cancel := context.WithTimeout(context.Background(), forecastTime)
 			defer cancel()
 			injection := Injection{Before: p.Pipeline.Base(request.Pod), After: out.Pod, Namespace: request.Namespace, Injected: injectedOf(out, request.Templates)}
-			for _, e := range f.foretell(ctx, injection) {
+			found := f.foretell(ctx, injection)
+			if len(found) == 0 {
+				f.remember(owner, f.now().Add(forecastAgain-forecastEvery))
+			}
+			for _, e := range found {
 				e.Pod, e.Namespace, e.Message, e.Told = request.Pod, namespace, printable(e.Message), true
 				record(e)
 			}
@@ -93,10 +99,11 @@ func (f *Forecasts) due(owner string) bool {
 	return true
 }
 
-func (f *Forecasts) forget(owner string) {
+// remember notes when a controller's pods were looked at.
+func (f *Forecasts) remember(owner string, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.known, owner)
+	f.known[owner] = at
 }
 
 // controllerUID returns the UID of the controller that a pod names as its owner, "" for none.

@@ -18,11 +18,15 @@ func TestWhatRefusesAControllersPodsIsForetoldOnceAfterTheAnswer(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Injection
+		nothing := false
 		slow := make(chan struct{})
 		close(slow)
 		f := newFixture(t, func(p *parts) {
 			p.Forecasts = NewForecasts(func(_ context.Context, i Injection) []effects.Event {
 				seen = append(seen, i)
+				if nothing {
+					return nil
+				}
 				<-slow
 				return []effects.Event{{Code: reason.RefusedByCluster, Message: "the LimitRange small\nrefuses the pod"}}
 			})
@@ -65,6 +69,13 @@ func TestWhatRefusesAControllersPodsIsForetoldOnceAfterTheAnswer(t *testing.T) {
 		close(slow)
 		foretold("the one", 1)
 		foretold("the other at its next pod", 1, owner("3"))
+
+		nothing = true
+		foretold("a pod about which nothing is found", 0, owner("4"))
+		nothing = false
+		foretold("the same at once", 0, owner("4"))
+		time.Sleep(forecastAgain)
+		foretold("the same later", 1, owner("4"))
 
 		time.Sleep(forecastEvery)
 		var many []string

@@ -196,7 +196,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 			}, "labels", "warning", "kubectl annotate namespace"},
 		},
 		"the label alone": {
-			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels-by-hand", "warning", ""},
+			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels-by-hand", "warning", "kubectl annotate namespace"},
 		},
 		"what other programs do": {
 			{func(t *testing.T) string {

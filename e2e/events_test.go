@@ -153,6 +153,18 @@ func TestWhatASidecarCostsAWorkloadShowsWhereItIsDescribed(t *testing.T) {
 				}
 				return nil
 			})
+			if c.template != side || !strings.Contains(c.limit, "LimitRange") {
+				return
+			}
+			// The runbook's remedy. The controller tries again after a pause, and at once when its workload changes.
+			must(t, "", "kubectl", "annotate", "namespace", n.name, side+".pillion.dev/memory=32Mi", "--overwrite")
+			must(t, "", "kubectl", "-n", n.name, "scale", "deployment", "web", "--replicas=2")
+			eventually(t, soon, func() error {
+				if pods := must(t, "", "kubectl", "-n", n.name, "get", "pods", "-l", "app=web", "-o", "name"); pods == "" {
+					return errors.New("the Deployment has no pod after the remedy")
+				}
+				return nil
+			})
 		})
 	}
 }

@@ -196,6 +196,8 @@ func reference(t *testing.T) string {
 	line("API's defaults, what the API server's own admission adds, images that `verify.images` accepts, and what `verify.allow` lists for other webhooks. What it gives to")
 	line("other containers, to metadata and to the pod is there as rendered. An item with `$position` stands where the template wants it. [merge.md](merge.md#required-templates)")
 	line("has the whole list, and says what the template's author has to render to rule it out.\n")
+	line("An edit of a required template refuses no pod that is being created: for five seconds the version before counts, too ([enforcement.md](enforcement.md#while-a-required-template-changes)).")
+	line("")
 	line("Later an image of such a container may change only to an accepted one, its resources only with `verify.allow.resources`, and no new ephemeral container may target it.")
 	line("Metadata and finalizers never depend on Pillion. Where the pod's namespace has the")
 	line("label `pillion.dev/injection: enforced`, a pod is refused as well while Pillion does not answer.\n")

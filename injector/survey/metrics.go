@@ -10,7 +10,7 @@ var (
 	missing = prometheus.NewDesc("pillion_pods_missing_injection",
 		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
 	outdated = prometheus.NewDesc("pillion_pods_outdated",
-		"Running pods with a sidecar in another version, or with other parameters, than they would get now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
+		"Running pods that Pillion would write otherwise if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
 	lookedAt = prometheus.NewDesc("pillion_survey_last_success_timestamp_seconds",
 		"When this replica last looked at all pods, in seconds since 1970. Absent until the first look, and where the right to list pods is missing.", nil, nil)
 	left = prometheus.NewDesc("pillion_survey_skipped_pods",

@@ -334,6 +334,18 @@ var faults = []struct {
 		f.Settings.Value.Mutating = []string{"pillion", "more"}
 		f.Webhooks.Value = append(f.Webhooks.Value, copied)
 	}, OK, "", ""},
+	{"entries", "on AKS, which adds to every selector", func(_ *testing.T, f *Facts) {
+		for i := range f.Webhooks.Value {
+			selector := f.Webhooks.Value[i].NamespaceSelector.DeepCopy()
+			if selector == nil {
+				continue
+			}
+			f.Webhooks.Value[i].NamespaceSelector = selector
+			selector.MatchExpressions = append(selector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: "control-plane", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+				metav1.LabelSelectorRequirement{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}})
+		}
+	}, OK, "", ""},
 	{"entries", "nothing to compare with", func(_ *testing.T, f *Facts) { f.Rendered.Err = notFound }, Failed, "there is no ConfigMap pillion-webhooks in namespace pillion-system", "helm"},
 	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, which cainjector writes", func(_ *testing.T, f *Facts) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -115,9 +116,23 @@ func (s Settings) withoutCopy(all []Webhook, w Webhook) []string {
 	return append(s.restore(), s.replace(), fmt.Sprintf("kubectl delete %s %s", w.Kind(), w.Configuration))
 }
 
-// compared is an entry as JSON, without the caBundle, which is set at run time.
+// ofAKS are the requirements that Azure's admissions enforcer adds to every namespaceSelector, and
+// adds again: https://learn.microsoft.com/azure/aks/faq.
+var ofAKS = []metav1.LabelSelectorRequirement{
+	{Key: "control-plane", Operator: metav1.LabelSelectorOpDoesNotExist},
+	{Key: "control-plane", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}},
+	{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}},
+}
+
+// compared is an entry as JSON, without the caBundle, which is set at run time, and without what AKS adds.
 func (w Webhook) compared() map[string]any {
 	w.ClientConfig.CABundle = nil
+	w.NamespaceSelector = w.NamespaceSelector.DeepCopy()
+	if w.NamespaceSelector != nil {
+		w.NamespaceSelector.MatchExpressions = slices.DeleteFunc(w.NamespaceSelector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool {
+			return slices.ContainsFunc(ofAKS, func(added metav1.LabelSelectorRequirement) bool { return reflect.DeepEqual(r, added) })
+		})
+	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&w.MutatingWebhook)
 	if err != nil {
 		return map[string]any{"error": err.Error()} // no type of the API gives one

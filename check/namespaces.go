@@ -98,8 +98,8 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 		case injection == templates.InjectionDisabled && asks:
 			found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, s.inject(), value, key), takeOff))
 		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && kept.AskedBy(set, ns.Namespace, s.Prefix) == kept.Nothing:
-			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does: only pods that ask themselves get one. To ask for all pods, name a template", ns.Name, key, injection),
-				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE", ns.Name, s.inject())))
+			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does: only pods that ask themselves get one. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection),
+				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, s.inject(), takeOff)))
 		case injection == templates.InjectionEnabled && asks && proven && slices.Contains(ns.ByHand, key):
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key), takeOff))
 		}

@@ -209,15 +209,15 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 			{deleted("validatingadmissionpolicy", ground.Release+"-"+ground.Namespace+"-namespaces"), "policies", "failed", "helm"},
 		},
 		"what hands do to entries": {
-			{edited("mutating", 0, `{"op":"replace","path":"/rules/0/operations","value":["CREATE"]}`, "namespaces.pillion.dev of mutatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "kubectl"},
-			{edited("mutating", 1, `{"op":"replace","path":"/failurePolicy","value":"Fail"}`, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has failurePolicy "Fail"`), "entries", "failed", "kubectl"},
-			{edited("mutating", 1, `{"op":"add","path":"/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has objectSelector"), "entries", "failed", "kubectl"},
-			{edited("mutating", 2, `{"op":"replace","path":"/namespaceSelector/matchExpressions/0/values/0","value":"other"}`, `pods.pillion.dev of mutatingwebhookconfiguration/pillion has namespaceSelector.matchExpressions[0].values[0] "other"`), "entries", "failed", "kubectl"},
-			{edited("mutating", 3, `{"op":"replace","path":"/timeoutSeconds","value":1}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has timeoutSeconds 1"), "entries", "failed", "kubectl"},
-			{edited("mutating", 3, `{"op":"replace","path":"/reinvocationPolicy","value":"Never"}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has reinvocationPolicy"), "entries", "failed", "kubectl"},
-			{edited("validating", 0, `{"op":"remove","path":"/rules/0/operations/2"}`, "sidecartemplates.pillion.dev of validatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "kubectl"},
-			{edited("validating", 2, `{"op":"add","path":"/matchConditions/-","value":{"name":"never","expression":"false"}}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[never]"), "entries", "failed", "kubectl"},
-			{edited("validating", 2, `{"op":"replace","path":"/matchConditions/0/expression","value":"request.operation == 'CREATE'"}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[created-by-subresource-or-another-image].expression"), "entries", "failed", "kubectl"},
+			{edited("mutating", 0, `{"op":"replace","path":"/rules/0/operations","value":["CREATE"]}`, "namespaces.pillion.dev of mutatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "helm"},
+			{edited("mutating", 1, `{"op":"replace","path":"/failurePolicy","value":"Fail"}`, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has failurePolicy "Fail"`), "entries", "failed", "helm"},
+			{edited("mutating", 1, `{"op":"add","path":"/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has objectSelector"), "entries", "failed", "helm"},
+			{edited("mutating", 2, `{"op":"replace","path":"/namespaceSelector/matchExpressions/0/values/0","value":"other"}`, `pods.pillion.dev of mutatingwebhookconfiguration/pillion has namespaceSelector.matchExpressions[0].values[0] "other"`), "entries", "failed", "helm"},
+			{edited("mutating", 3, `{"op":"replace","path":"/timeoutSeconds","value":1}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has timeoutSeconds 1"), "entries", "failed", "helm"},
+			{edited("mutating", 3, `{"op":"replace","path":"/reinvocationPolicy","value":"Never"}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has reinvocationPolicy"), "entries", "failed", "helm"},
+			{edited("validating", 0, `{"op":"remove","path":"/rules/0/operations/2"}`, "sidecartemplates.pillion.dev of validatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "helm"},
+			{edited("validating", 2, `{"op":"add","path":"/matchConditions/-","value":{"name":"never","expression":"false"}}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[never]"), "entries", "failed", "helm"},
+			{edited("validating", 2, `{"op":"replace","path":"/matchConditions/0/expression","value":"request.operation == 'CREATE'"}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[created-by-subresource-or-another-image].expression"), "entries", "failed", "helm"},
 			{func(t *testing.T) string { // once more under another name, for pods that nobody verifies
 				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
 				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
@@ -231,7 +231,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				return "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's"
-			}, "entries", "failed", "kubectl"},
+			}, "entries", "failed", "helm"},
 		},
 		"a copy of a configuration": {
 			{func(t *testing.T) string {

@@ -158,7 +158,7 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 				{"op":"replace","path":"`+at("enforced")+`/timeoutSeconds","value":3},
 				{"op":"replace","path":"`+at("pods")+`/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`)
 			patched(t, validating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/matchConditions/-","value":{"name":"never","expression":"false"}}]`, entry(t, validating, "required-enforced")))
-		}, "entries", "has an objectSelector (a=b)"},
+		}, "entries", "has objectSelector.matchLabels"},
 		{"an entry is added, and another one calls a URL", func(t *testing.T) {
 			c := webhookConfiguration(t)
 			one := c.Webhooks[entry(t, mutating, "pods")]
@@ -169,7 +169,7 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 			}
 			patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/0","value":%s}]`, text))
 			patched(t, mutating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`, entry(t, mutating, "requested")))
-		}, "entries", "does not call the Service"},
+		}, "entries", "has clientConfig.url"},
 		{"an entry is taken away", func(t *testing.T) {
 			patched(t, mutating, fmt.Sprintf(`[{"op":"remove","path":"/webhooks/%d"}]`, entry(t, mutating, "enforced")))
 		}, "entries", "has no entry enforced.pillion.dev"},
@@ -198,7 +198,8 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 	} {
 		if !t.Run(d.damage, func(t *testing.T) {
 			d.do(t)
-			mends(t, finds(t, d.check, d.about))
+			// What else a deleted CRD takes is tried by TestADeletedCRDTakesNoTemplateOutOfForce.
+			mends(t, slices.DeleteFunc(finds(t, d.check, d.about), func(command string) bool { return strings.Contains(command, "SIDECARTEMPLATES") }))
 			isBack(t, before)
 		}) {
 			return // what follows would begin with this damage
@@ -312,7 +313,7 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 	for range 3 {
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
 		patched(t, validating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":9}]`, entry(t, validating, "required-enforced")))
-		mends(t, finds(t, "entries", "has an objectSelector"))
+		mends(t, finds(t, "entries", "has objectSelector"))
 		isAsBefore(t, before)
 	}
 	for what, l := range loads {
@@ -567,8 +568,8 @@ func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 		}
 		managed("somebody")
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
-		mends(t, finds(t, "entries", "has an objectSelector"), "MANIFESTS", file)
-		gone(t, "entries", "has an objectSelector")
+		mends(t, finds(t, "entries", "has objectSelector"), "MANIFESTS", file)
+		gone(t, "entries", "has objectSelector")
 		must(t, "", "kubectl", "delete", validating)
 		mends(t, finds(t, "configurations", "validatingwebhookconfiguration"), "MANIFESTS", file)
 		gone(t, "configurations", "validatingwebhookconfiguration")

@@ -42,7 +42,7 @@ func TestAChangeOfATemplateIsInForceOnEveryReplicaWithinASecond(t *testing.T) {
 	const changes = 50 // `make faults` does a hundred of each kind, under load
 	var took []time.Duration
 	for i := range changes {
-		change := fmt.Sprintf(`{"spec":{"description":"change %d"}}`, i)
+		change := fmt.Sprintf(`{"spec":{"inject":{"metadata":{"labels":{"change":"c%d"}}}}}`, i)
 		if _, err := objects.Patch(t.Context(), m.name, types.MergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,6 @@ func TestCertificateValuesThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"certs.keyAlgorithm=DSA"}, "keyAlgorithm"},
 		{[]string{"certs.webhookConfigurations[0].kind=Pod", "certs.webhookConfigurations[0].name=x"}, "kind"},
 		{[]string{"certs.provider=files", "certs.files.secretName=Bad_Name"}, "Bad_Name"},
-		{[]string{"certs.caDuration=null"}, "caDuration"},
 		{[]string{"certs.leafDuration=9000h"}, "certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"},
 		{[]string{"certs.leafDuration=8760h"}, "less than certs.caDuration"},
 		{[]string{"certs.leafDuration=2.9s"}, "allowed is from 3s"},

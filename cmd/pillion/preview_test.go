@@ -344,6 +344,28 @@ func TestWhoAnnotatesANamespaceReadsWhichOfItsWorkloadsGetNoNewPods(t *testing.T
 	}
 }
 
+// API servers make a write again, with all its calls, when somebody else wrote in between. Where
+// others write all the time, one that takes long each time never gets through.
+func TestAWriteThatIsMadeAgainWaitsForTheWorkloadsOnce(t *testing.T) {
+	lists := 0
+	to := newPreview(t, nil, predict.Namespace{}, func(o *webhook.PreviewOptions) {
+		o.Workloads = func(context.Context, string, func(apiVersion, kind string, workload json.RawMessage)) []string {
+			lists++
+			return nil
+		}
+	})
+	for _, c := range []struct {
+		asks, operation string
+		want            int
+	}{{"proxy", `"UPDATE"`, 1}, {"proxy", `"UPDATE"`, 1}, {"shipper", `"UPDATE"`, 2}, {"shipper", `"UPDATE","dryRun":true`, 3}, {"proxy", `"UPDATE"`, 3}} {
+		review := previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {pillion.dev/inject: "+c.asks+"}}}")
+		preview(t, to, bytes.Replace(review, []byte(`"CREATE"`), []byte(c.operation), 1))
+		if lists != c.want {
+			t.Errorf("%s of %s: the workloads were listed %d times, want %d", c.operation, c.asks, lists, c.want)
+		}
+	}
+}
+
 // A command explains what the cluster has.
 func TestAPreviewOfADryRunProposesNoCommandThatExplainsAnotherObject(t *testing.T) {
 	to := newPreview(t, nil, predict.Namespace{})

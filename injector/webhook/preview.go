@@ -69,6 +69,7 @@ const (
 type preview struct {
 	options PreviewOptions
 	through Entry
+	looked  *looked
 }
 
 // NewPreview returns the webhooks that say, to whoever writes a workload, a pod or a namespace,
@@ -78,9 +79,9 @@ func NewPreview(o PreviewOptions, entries []Entry) []Webhook {
 	if o.Rate == nil {
 		o.Rate = rate.NewLimiter(previewsPerSecond, previewBurst)
 	}
-	all := make([]Webhook, len(entries))
+	all, once := make([]Webhook, len(entries)), &looked{at: map[string]time.Time{}}
 	for i, entry := range entries {
-		all[i] = preview{o, entry}
+		all[i] = preview{o, entry, once}
 	}
 	return all
 }

@@ -2,10 +2,14 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/keys"
@@ -19,7 +23,45 @@ const (
 	liveTime = previewTime * 3 / 5
 	// mostWhy is of how many workloads it is said why.
 	mostWhy = 3
+	// liveAgain is after how long the same write has the workloads looked at again, and mostLooked
+	// how many writes are remembered.
+	liveAgain, mostLooked = 5 * time.Second, 1024
 )
+
+// looked remembers for which writes the workloads were looked at. API servers make a write again, with
+// all its calls, when somebody else wrote in between: one that takes long each time never gets
+// through where others write all the time. The warnings of each call reach the client.
+type looked struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+// first reports whether a write was not looked at a moment ago, and remembers it.
+func (l *looked) first(write string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Sub(l.at[write]) < liveAgain {
+		return false
+	}
+	if len(l.at) >= mostLooked {
+		clear(l.at)
+	}
+	l.at[write] = now
+	return true
+}
+
+// writeOf says which write of a namespace a review is about, by what it asks for.
+func writeOf(prefix string, r *Review, ns templates.Namespace) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %t %s", ns.Name, r.DryRun, r.UserInfo)
+	for _, key := range slices.Sorted(maps.Keys(ns.Annotations)) {
+		if _, _, ok := keys.Under(prefix, key); ok {
+			fmt.Fprintf(h, " %q %q", key, ns.Annotations[key])
+		}
+	}
+	return string(h.Sum(nil))
+}
 
 // live is what a namespace's workloads will meet once it is as somebody writes it.
 type live struct {
@@ -36,7 +78,7 @@ type met struct{ name, ref, why string }
 // live looks at the workloads that a namespace has. A write that asks for nothing is not about them.
 func (p preview) live(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set) live {
 	var l live
-	if p.options.Workloads == nil || r.Operation != "UPDATE" || !hasKey(p.options.Prefix, ns.Annotations) {
+	if p.options.Workloads == nil || r.Operation != "UPDATE" || !hasKey(p.options.Prefix, ns.Annotations) || !p.looked.first(writeOf(p.options.Prefix, r, ns)) {
 		return l
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTime)

@@ -47,7 +47,7 @@ ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADe
 CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3
 # What is about Helm is tested with the other one, too, where the node's ground does not do it.
 HELM4 := GROUND=controlplane K8S=1.37 HELM=4
-HELM4_TESTS := TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestTheOtherRemediesOfCheckMend|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt
+HELM4_TESTS := TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt
 NODE := GROUND=node K8S=1.37 HELM=4
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 OLDER := GROUND=controlplane K8S=1.36 HELM=3

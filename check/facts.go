@@ -142,8 +142,9 @@ func (s Settings) replace() string {
 	return made + ` -l app.kubernetes.io/component=registration --dry-run=client -o json | sed 's|"clientConfig": {|&"caBundle":"'$(` + bundle + `)'",|' | kubectl replace -f -`
 }
 
-// renew are the commands for what somebody took away or changed.
-func (s Settings) renew() []string { return append(s.restore(), s.replace()) }
+// renew are the commands for what somebody took away or changed. What is gone cannot be replaced, which
+// kubectl says; and Helm 4 cannot write a list back in which somebody has items of their own.
+func (s Settings) renew() []string { return append([]string{s.replace()}, s.restore()...) }
 
 // defaultNamespace is the one that the command line takes for Pillion's.
 const defaultNamespace = "pillion-system"

@@ -160,7 +160,7 @@ func (f Floor) judge(s Settings) Finding {
 	}
 	switch {
 	case f.ByHelm:
-		renew = s.renew()
+		renew = append(s.restore(), s.replace())
 	case f.OfChart && !f.There && s.Release != "": // Helm takes over no object that it did not make
 		renew = []string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set required.policy=true", s.Namespace, s.Release)}
 	}

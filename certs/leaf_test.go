@@ -45,22 +45,3 @@ func errorText(err error) string {
 	}
 	return err.Error()
 }
-
-// Readiness asks all the time. To be asked again costs no signature.
-func TestALeafIsNotVerifiedAnewByABundleThatStayed(t *testing.T) {
-	now := time.Now()
-	signer := newCA(t, now.Add(48*time.Hour))
-	l, bundle := newLeaf(t, signer, testDNSName, time.Hour), pemOf(signer)
-	if err := l.verify(bundle, testDNSName, now); err != nil {
-		t.Fatal(err)
-	}
-	first := testing.AllocsPerRun(5, func() { _, _ = l.chain(bundle, testDNSName, now) })
-	again := testing.AllocsPerRun(5, func() {
-		if err := l.verify(bundle, testDNSName, now); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if again > 4 || again > first/10 {
-		t.Errorf("asked again it allocates %g times, the first time %g", again, first)
-	}
-}

@@ -1,27 +1,15 @@
 package injector
 
 import (
+	"fmt"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 const module = "github.com/pillion-dev/pillion/"
-
-// list returns what a package of this module imports, by go list.
-func list(t *testing.T, deep bool, pkg string) []string {
-	t.Helper()
-	args := []string{"list", "-f", `{{join .Imports "\n"}}`, module + pkg}
-	if deep {
-		args = []string{"list", "-deps", module + pkg}
-	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("go %v: %v\n%s", args, err, out)
-	}
-	return strings.Fields(string(out))
-}
 
 // TestTheArrowsPointOneWay holds the import graph: a pure core (injector, policy, merge,
 // patch, templates), edges that do not know each other, and above both the folder
@@ -71,7 +59,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"clientset/waiting":       append(clients, "k8s.io", module),
 		"clientset":               {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
-		for _, imported := range list(t, false, pkg) {
+		for _, imported := range importsOf(t, pkg) {
 			if imported == module+"clientset/waiting" || imported == module+"templates/nearest" {
 				continue // leaves without any client, for everybody
 			}
@@ -106,7 +94,7 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 		"templates/rawjson":   {"templates/facts"},
 		"templates/facts":     {},
 	} {
-		for _, imported := range list(t, false, pkg) {
+		for _, imported := range importsOf(t, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)
 			client := strings.HasPrefix(imported, "k8s.io/client-go/")
 			network := imported == "net/http" && pkg != "injector/reason" // reason knows the codes of HTTP
@@ -141,19 +129,36 @@ func TestTheTreesAreLayers(t *testing.T) {
 	}
 }
 
-// imports returns what each package of this module imports, by its path in the module.
-func imports(t *testing.T) map[string][]string {
-	t.Helper()
+// listed is what each package of this module imports, by its path in the module.
+var listed = sync.OnceValues(func() (map[string][]string, error) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...").CombinedOutput()
 	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, out)
+		return nil, fmt.Errorf("go list: %w\n%s", err, out)
 	}
 	all := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		all[strings.TrimPrefix(fields[0], module)] = fields[1:]
 	}
+	return all, nil
+})
+
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	all, err := listed()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return all
+}
+
+func importsOf(t *testing.T, pkg string) []string {
+	t.Helper()
+	imported, there := imports(t)[pkg]
+	if !there {
+		t.Errorf("there is no package %s", pkg)
+	}
+	return imported
 }
 
 func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
@@ -166,26 +171,6 @@ func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
 				imported == "github.com/spf13/viper" && pkg != "cmd/pillion",
 				strings.HasPrefix(imported, "sigs.k8s.io/controller-runtime"):
 				t.Errorf("%s imports %s", pkg, imported)
-			}
-		}
-	}
-}
-
-// TestTheBinaryHasNoneOfTheseLibraries holds the size of the program: each of them brings
-// along what Pillion does not use, and was a part of it once or could easily become one.
-// docs/performance.md says what each takes.
-func TestTheBinaryHasNoneOfTheseLibraries(t *testing.T) {
-	for _, dep := range list(t, true, "cmd/pillion") {
-		for library, why := range map[string]string{
-			"sigs.k8s.io/controller-runtime":                  "Pillion is a plain server",
-			"k8s.io/client-go/kubernetes":                     "it has the types of all API groups; take clientset",
-			"k8s.io/client-go/applyconfigurations":            "it has the schema of all API groups; take templates/podschema",
-			"k8s.io/client-go/informers":                      "it has the listers of all API groups; take tools/cache",
-			"k8s.io/client-go/discovery":                      "it has the types of all API groups",
-			"github.com/cert-manager/cert-manager/pkg/client": "Pillion reads no resource of cert-manager",
-		} {
-			if within(dep, library) {
-				t.Errorf("cmd/pillion depends on %s: %s", dep, why)
 			}
 		}
 	}

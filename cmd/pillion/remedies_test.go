@@ -13,6 +13,11 @@ import (
 	"testing"
 )
 
+const runbook = "../../docs/runbook.md"
+
+// verb is what a format has in the place of a value.
+var verb = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
+
 // A command is a remedy if it changes something; others look, or are named without saying what to do.
 var (
 	command = regexp.MustCompile(`^(kubectl %|(kubectl|helm|pillion)( -n \S+)? [a-z])`)

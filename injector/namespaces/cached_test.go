@@ -106,17 +106,3 @@ func TestAllGoesOverTheNamespacesAsTheyAreInTheCache(t *testing.T) {
 		t.Errorf("%d of 30 namespaces", seen)
 	}
 }
-
-func TestToGoOverAllNamespacesLeavesNextToNoGarbage(t *testing.T) {
-	i := filled(t, 300)
-	allocated := testing.AllocsPerRun(10, func() {
-		for ns := range i.All() {
-			if ns.Name == "" {
-				t.Error("a namespace without a name")
-			}
-		}
-	})
-	if allocated > 60 {
-		t.Errorf("%v allocations for 300 namespaces", allocated)
-	}
-}

@@ -1,5 +1,5 @@
 // Package followtest has an API server of one resource, over HTTP, that can be told to fail.
-// It is for tests.
+// It is for tests. Its connections are in memory, so it may run in a bubble of synctest.
 package followtest
 
 import (
@@ -28,6 +28,7 @@ import (
 // from a version, with bookmarks, and no streamed lists.
 type Server struct {
 	*httptest.Server
+	pipes pipes
 	// Away has connections refused, and those that stand end, as if there were no API
 	// server. Refused counts the connections that were refused.
 	Away    atomic.Bool
@@ -59,8 +60,13 @@ type event struct {
 // New starts a server that ends with the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{version: 100, objects: map[string]*metav1.PartialObjectMetadata{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	s := &Server{version: 100, objects: map[string]*metav1.PartialObjectMetadata{}, pipes: newPipes()}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	if err := s.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Listener = s.pipes
+	s.Start()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
@@ -68,14 +74,51 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// pipes is a listener in memory.
+type pipes struct {
+	dialled chan net.Conn
+	closed  chan struct{}
+	close   func()
+}
+
+func newPipes() pipes {
+	closed := make(chan struct{})
+	return pipes{make(chan net.Conn), closed, sync.OnceFunc(func() { close(closed) })}
+}
+
+func (p pipes) dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case p.dialled <- theirs:
+		return ours, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.dialled:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p pipes) Close() error { p.close(); return nil }
+
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
+
 // Config returns how a client reaches the server.
 func (s *Server) Config() *rest.Config {
-	return &rest.Config{Host: s.URL, QPS: -1, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	return &rest.Config{Host: s.URL, QPS: -1, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if s.Away.Load() {
 			s.Refused.Add(1)
 			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
+		return s.pipes.dial(ctx)
 	}}
 }
 

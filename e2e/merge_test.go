@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -18,30 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// meshSpec takes over the app's HTTP probes, and lists in its own sidecar whose they are.
-const meshSpec = `
-variables:
-- name: probed
-  expression: "pod.spec.containers.filter(c, has(c.readinessProbe) && has(c.readinessProbe.httpGet)).map(c, c.name + '=' + string(c.readinessProbe.httpGet.path)).join(' ')"
-inject:
-  spec:
-    initContainers:
-    - name: NAME
-      $position: First
-      restartPolicy: Always
-      image: registry.example.com/NAME:1
-      env:
-      - {name: PROBES, value: "${variables.probed}"}
-      - {name: FIXED, value: x}
-    containers:
-    - $each: App
-      env:
-      - {name: MESH, value: NAME}
-      readinessProbe:
-        $if: has(container.readinessProbe) && has(container.readinessProbe.httpGet)
-        httpGet: {$onConflict: Overwrite, path: "/app/${container.name}", port: 15021}
-`
-
 func served(t *testing.T, spec string) string {
 	t.Helper()
 	m := manifest{name: unique("side"), spec: spec}
@@ -52,68 +26,6 @@ func served(t *testing.T, spec string) string {
 
 func probe(path string) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(8080)}}}
-}
-
-// meddle is what a webhook may do that has nothing to do with Pillion: add a container of
-// that name with a probe, take all images from a mirror, turn environments round.
-func meddle(container string) func(*corev1.Pod) []map[string]any {
-	return func(pod *corev1.Pod) []map[string]any {
-		var operations []map[string]any
-		op := func(kind, path string, value any) {
-			operations = append(operations, map[string]any{"op": kind, "path": path, "value": value})
-		}
-		const mirror = "mirror.example.com/"
-		for list, containers := range map[string][]corev1.Container{"containers": pod.Spec.Containers, "initContainers": pod.Spec.InitContainers} {
-			for i, c := range containers {
-				at := "/spec/" + list + "/" + strconv.Itoa(i)
-				if !strings.HasPrefix(c.Image, mirror) {
-					op("replace", at+"/image", mirror+c.Image)
-				}
-				if env := slices.Clone(c.Env); len(env) > 1 {
-					slices.Reverse(env)
-					op("replace", at+"/env", env)
-				}
-			}
-		}
-		if sidecar(pod, container) == nil {
-			op("add", "/spec/containers/0", corev1.Container{Name: container, Image: mirror + container, ReadinessProbe: probe("/" + container)})
-		}
-		return operations
-	}
-}
-
-func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
-	t.Parallel()
-	name := served(t, meshSpec)
-	n := newNamespace(t, asking(name), nil)
-	waitCalled(t, n, otherWebhookNamed(t, n, "aa-other", meddle("early")))
-	waitCalled(t, n, otherWebhook(t, n, meddle("late")))
-	web := newPod("web", nil)
-	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
-	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
-	pod := n.mustCreate(t, web)
-	if got, want := containerNames(pod), name+" late early app"; got != want {
-		t.Errorf("containers %s, want %s", got, want)
-	}
-	mesh := sidecar(pod, name)
-	if got, want := environment(mesh, "PROBES"), "late=/late early=/early app=/ready"; got != want {
-		t.Errorf("the proxy knows the probes %q, want %q", got, want)
-	}
-	if got, want := mesh.Image, "mirror.example.com/registry.example.com/"+name+":1"; got != want {
-		t.Errorf("the sidecar's image is %s, want %s", got, want)
-	}
-	for _, c := range []string{"late", "early", "app"} {
-		container := sidecar(pod, c)
-		if got, want := container.ReadinessProbe.HTTPGet.Path, "/app/"+c; got != want {
-			t.Errorf("the probe of %s asks for %s, want %s", c, got, want)
-		}
-		if got := count(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MESH" && e.Value == name }); got != 1 {
-			t.Errorf("container %s has the template's variable %d times, want once", c, got)
-		}
-	}
-	if env := sidecar(pod, "app").Env; count(env, func(e corev1.EnvVar) bool { return e.Name == "A" && e.Value == "1" || e.Name == "B" && e.Value == "2" }) != 2 {
-		t.Errorf("the app's own environment is now %v", env)
-	}
 }
 
 func TestServerSideApplyOfTheSameObjectTwiceChangesNothing(t *testing.T) {
@@ -402,95 +314,5 @@ inject:
 	}
 	if got, err := n.preview(t, pod(restricted)); err != nil || sidecar(got, restricted) == nil {
 		t.Errorf("with containerSecurity: Restricted: %v", err)
-	}
-}
-
-func TestPositionsPatchesAndRemovalsOnTheRealAPIServer(t *testing.T) {
-	t.Parallel()
-	name := served(t, `
-inject:
-  metadata: {labels: {$unset: [debug]}}
-  spec:
-    $unset: [hostname]
-    initContainers:
-    - {name: NAME, image: "NAME:1", $position: {after: setup}}
-    containers:
-    - {name: debug, $patch: delete}
-    - $each: App
-      env: [{name: DEBUG, $patch: delete}]
-      livenessProbe:
-        $if: has(container.livenessProbe)
-        $unset: [httpGet]
-        exec: {command: [ok]}
-    volumes: [{name: scratch, $patch: replace, emptyDir: {medium: Memory}}]
-`)
-	n := newNamespace(t, asking(name), nil)
-	web := newPod("web", nil)
-	web.Labels = map[string]string{"debug": "yes", "app": "web"}
-	web.Spec.Hostname = "h"
-	web.Spec.InitContainers = []corev1.Container{{Name: "setup", Image: "s:1"}, {Name: "last", Image: "s:1"}}
-	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DEBUG", Value: "1"}}
-	web.Spec.Containers[0].LivenessProbe = probe("/")
-	web.Spec.Containers = append(web.Spec.Containers, corev1.Container{Name: "debug", Image: "d:1"})
-	web.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/tmp"}}}}
-	pod := n.mustCreate(t, web)
-	app := sidecar(pod, "app")
-	if got, want := containerNames(pod), "setup "+name+" last app"; got != want {
-		t.Errorf("containers %s, want %s", got, want)
-	}
-	if len(app.Env) != 0 || app.LivenessProbe.HTTPGet != nil || app.LivenessProbe.Exec == nil || app.LivenessProbe.PeriodSeconds != 10 {
-		t.Errorf("app %s", pretty(app))
-	}
-	if v := pod.Spec.Volumes[0]; v.HostPath != nil || v.EmptyDir == nil || pod.Labels["debug"] != "" || pod.Labels["app"] != "web" || pod.Spec.Hostname != "" {
-		t.Errorf("volume %s, labels %v, hostname %q", pretty(v), pod.Labels, pod.Spec.Hostname)
-	}
-	again := n.mustCreate(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "copy", Labels: pod.Labels, Annotations: pod.Annotations}, Spec: *pod.Spec.DeepCopy()})
-	if got, want := pretty(again.Spec), pretty(pod.Spec); got != want {
-		t.Errorf("a copy of the injected pod is\n%s\nwant\n%s", got, want)
-	}
-}
-
-// Two templates append to a variable that the pod has with a source. A second item of its
-// name follows, which Kubernetes allows as long as it refers to the first one.
-func TestTwoTemplatesAppendToOneVariableOnTheRealAPIServer(t *testing.T) {
-	t.Parallel()
-	const spec = `
-inject:
-  metadata: {annotations: {ports: {$append: ",", value: "80"}}}
-  spec:
-    terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}
-    initContainers: [{name: NAME, image: "registry.example.com/NAME:1", restartPolicy: Always}]
-    containers: [{$each: App, env: [{name: JAVA_TOOL_OPTIONS, $append: " ", value: "-javaagent:/NAME.jar"}]}]
-`
-	first, second := served(t, spec), served(t, spec)
-	names := []string{first, second}
-	slices.Sort(names)
-	n := newNamespace(t, asking(first+","+second), open())
-	pod := newReplica()
-	pod.Annotations = map[string]string{"ports": "8080"}
-	seconds := int64(5)
-	pod.Spec.TerminationGracePeriodSeconds = &seconds
-	source := corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}}
-	last := corev1.EnvVar{Name: "LAST", Value: "$(JAVA_TOOL_OPTIONS)"}
-	pod.Spec.Containers[0].Env = []corev1.EnvVar{source, last}
-	stored := wantCalls(t, n, pod, 1)
-	appended := corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", Value: "$(JAVA_TOOL_OPTIONS) -javaagent:/" + names[0] + ".jar -javaagent:/" + names[1] + ".jar"}
-	if got, want := pretty(stored.Spec.Containers[0].Env), pretty([]corev1.EnvVar{source, appended, last}); got != want {
-		t.Errorf("variables %s, want %s", got, want)
-	}
-	if got := stored.Annotations["ports"]; got != "8080,80" {
-		t.Errorf("the annotation is %q, want 8080,80", got)
-	}
-	var others []string
-	for _, line := range strings.Split(n.warnings.take(), "\n") {
-		if !strings.Contains(line, "spec.terminationGracePeriodSeconds: the pod's own value stays") {
-			others = append(others, line)
-		}
-	}
-	if len(others) > 0 {
-		t.Errorf("warnings %q", others)
-	}
-	if got := *stored.Spec.TerminationGracePeriodSeconds; got != 5 {
-		t.Errorf("the grace period is %d, want the pod's", got)
 	}
 }

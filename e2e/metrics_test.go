@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -71,35 +70,6 @@ func TestPromtoolFindsNothingWrongInAScrape(t *testing.T) {
 	for _, r := range shared.Replicas(ground.Namespace) {
 		if said, err := prometheusTool(t, scrape(t, r), "promtool", "check", "metrics"); err != nil || said != "" {
 			t.Errorf("%v %s", err, said)
-		}
-	}
-}
-
-// Another webhook that changes the pod after Pillion has the API server call Pillion again. The pod
-// counts once, the calls count each.
-func TestAPodThatComesTwiceIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	template := newTemplate(t)
-	n := newNamespace(t, map[string]string{injectAnnotation: template}, nil)
-	injects(t, n, template)
-	otherWebhook(t, n, func(pod *corev1.Pod) []map[string]any {
-		return []map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"other": "was-here"}}}
-	})
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && pod.Labels["other"] == "" {
-			err = errors.New("the other webhook is not called yet")
-		}
-		return err
-	})
-	before := n.logged(t, "mutate")
-	n.mustCreate(t, newPod("web", nil))
-	if calls := n.reviews(t, "mutate", before+2) - before; calls != 2 {
-		t.Errorf("Pillion was called %d times, want twice", calls)
-	}
-	for _, r := range shared.Replicas(ground.Namespace) {
-		if err := metric(r, fmt.Sprintf("pillion_injections_total{outcome=\"Injected\",template=%q} 1\n", template)); err != nil {
-			t.Error(err)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,46 +98,6 @@ func TestAFreshNamespaceIsLabelledInItsOwnWriteWhateverItSaysItsNameIs(t *testin
 			if made.Labels[requiredLabel] != "true" || made.Labels[injectionLabel] == "" || made.Labels[nameLabel] != made.Name {
 				t.Errorf("selected by %s, and called %q: a new namespace has the labels %v", selector, posing, made.Labels)
 			}
-		}
-	}
-}
-
-// The story as an attacker told it: a hundred fresh namespaces in a second, each with a pod as
-// soon as it can be.
-func TestNoPodOfAHundredFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
-	t.Parallel()
-	maker, m := asMaker(t), requiredFor(unique("team"))
-	m.apply(t)
-	_, team, _ := strings.Cut(m.spec, "team: ")
-	team, _, _ = strings.Cut(team, "}")
-	waitRequired(t, map[string]string{"team": team})
-	const namespaces = 100
-	bare := make([]string, namespaces)
-	var group sync.WaitGroup
-	for i := range namespaces {
-		group.Go(func() {
-			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: map[string]string{"team": team, nameLabel: "kube-system"}}, metav1.CreateOptions{})
-			if err != nil {
-				bare[i] = err.Error()
-				return
-			}
-			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-			if _, err := maker.CoreV1().ServiceAccounts(made.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-				bare[i] = err.Error()
-				return
-			}
-			pod := newPod("web", nil)
-			pod.Spec.ServiceAccountName = "own"
-			created, err := maker.CoreV1().Pods(made.Name).Create(t.Context(), pod, metav1.CreateOptions{})
-			if err == nil && sidecar(created, m.name) == nil {
-				bare[i] = fmt.Sprintf("the pod of %s has the containers %s", made.Name, containerNames(created))
-			}
-		})
-	}
-	group.Wait()
-	for _, what := range bare {
-		if what != "" {
-			t.Error(what)
 		}
 	}
 }
@@ -295,65 +254,6 @@ func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testi
 	}
 	does(t, found[0].Remedy[0])
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
-}
-
-// What the policies leave to a thief of Pillion's token: the values that Pillion writes, as Pillion
-// writes them.
-func TestAStolenTokenCanGiveLabelsNoValueThatPillionDoesNotGive(t *testing.T) {
-	t.Parallel()
-	thief := asUser(t, system(ground.Namespace, "pillion"), "system:serviceaccounts")
-	n := newNamespace(t, nil, map[string]string{"team": "web"})
-	switchedOff := newNamespace(t, asking("fluent-bit"), map[string]string{injectionLabel: "disabled"})
-	try := func(n *namespace, kind types.PatchType, data, manager string) error {
-		options := metav1.PatchOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}}
-		if kind == types.ApplyPatchType {
-			options.Force = new(true)
-		}
-		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, kind, []byte(data), options)
-		return err
-	}
-	applied := func(labels map[string]string) string {
-		data, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"labels": labels}})
-		return string(data)
-	}
-	// Of so many labels only the number is compared, and who owns them: nobody.
-	many := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
-	for i := range 1001 {
-		many[fmt.Sprintf("l%x", i)] = ""
-	}
-	nobodys, asked := newNamespace(t, nil, many), newNamespace(t, nil, many)
-	for _, n := range []*namespace{nobodys, asked} {
-		must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", n.name, "--type=json", "--patch-file=/dev/stdin")
-	}
-	asked.mustPatch(t, asksNow)
-	eventually(t, soon, func() error { return asked.hasInjection(t, "enforced") })
-	level := applied(map[string]string{"pod-security.kubernetes.io/enforce": "privileged"})
-	for what, c := range map[string]struct {
-		n       *namespace
-		kind    types.PatchType
-		data    string
-		manager string
-		allowed bool
-	}{
-		"enabled":                        {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", true},
-		"enforced and required":          {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enforced", requiredLabel: "true"}), "pillion.dev", true},
-		"disabled":                       {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "disabled"}), "pillion.dev", false},
-		"another value":                  {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "x"}), "pillion.dev", false},
-		"not required":                   {n, types.ApplyPatchType, applied(map[string]string{requiredLabel: "false"}), "pillion.dev", false},
-		"in another name":                {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "thief", false},
-		"by an update":                   {n, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":"enabled"}}}`, "pillion.dev", false},
-		"no managed fields":              {n, types.JSONPatchType, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "pillion.dev", false},
-		"somebody's managed fields":      {n, types.JSONPatchType, `[{"op":"remove","path":"/metadata/managedFields/0"}]`, "pillion.dev", false},
-		"nobody's label, by an apply":    {nobodys, types.ApplyPatchType, level, "before-first-apply", false},
-		"nobody's label, by an update":   {asked, types.MergePatchType, level, "before-first-apply", false},
-		"nobody's label, in its name":    {asked, types.ApplyPatchType, level, "pillion.dev", false},
-		"what a hand switched off":       {switchedOff, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", false},
-		"what a hand switched off, away": {switchedOff, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":null}}}`, "pillion.dev", false},
-	} {
-		if err := try(c.n, c.kind, c.data, c.manager); (err == nil) != c.allowed {
-			t.Errorf("%s: %v, want it allowed: %t", what, err, c.allowed)
-		}
-	}
 }
 
 // What an API server goes through in the square of its size, as policies and match conditions go

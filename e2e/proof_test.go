@@ -100,60 +100,6 @@ func TestAProofFindsThatFinalPodsAreNotVerified(t *testing.T) {
 	must(t, "", "pillion", "prove")
 }
 
-// RBAC gives the right to create pods in the proof namespace, and the chart's policy leaves dry
-// runs of it.
-func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
-	t.Parallel()
-	thief, admin := as(t, system(ground.Namespace, "pillion")).CoreV1().Pods(proofNamespace), client.CoreV1().Pods(proofNamespace)
-	pod := func() *corev1.Pod { return proof.Pod("pillion.dev", proof.Template) }
-	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	eventually(t, soon, func() error { // API servers take up a new policy after a moment
-		if real, err := thief.Create(t.Context(), pod(), metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-			if err == nil {
-				err = errors.Join(errors.New("it is created"), admin.Delete(t.Context(), real.Name, metav1.DeleteOptions{}))
-			}
-			return fmt.Errorf("a pod: %w, want it refused by the policy", err)
-		}
-		return nil
-	})
-	if got, err := thief.Create(t.Context(), pod(), dry); err != nil || !proof.Injected("pillion.dev", got) {
-		t.Errorf("a pod by dry run: %v, want it injected", err)
-	}
-	// No right is more than that, and if somebody gave one, the policy would hold.
-	must(t, "", "kubectl", "-n", proofNamespace, "create", "rolebinding", "given", "--clusterrole=edit", "--serviceaccount="+ground.Namespace+":pillion")
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "-n", proofNamespace, "delete", "rolebinding", "given"); err != nil {
-			t.Error(err)
-		}
-	})
-	own := pod()
-	own.Name, own.GenerateName = unique("own"), ""
-	if _, err := admin.Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		now := int64(0)
-		if err := admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Error(err)
-		}
-	})
-	for what, try := range map[string]func() error{
-		"a label": func() error {
-			_, err := thief.Patch(t.Context(), own.Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
-			return err
-		},
-		"a deletion":            func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{}) },
-		"a deletion by dry run": func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{DryRun: dry.DryRun}) },
-	} {
-		eventually(t, soon, func() error { // the right that was given comes after a moment
-			if err := try(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-				return fmt.Errorf("%s of a pod: %v, want it refused by the policy", what, err)
-			}
-			return nil
-		})
-	}
-}
-
 // What a real API server answers has the name that it should have.
 func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	t.Parallel()

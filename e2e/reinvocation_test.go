@@ -9,16 +9,21 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pillion-dev/pillion/e2e/ground"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -173,30 +178,6 @@ func TestAContainerThatAnotherWebhookAddsLaterGetsItsPartAndNothingIsDoubled(t *
 	}
 }
 
-func TestWhatAnotherWebhookChangesInTheSidecarIsKept(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	const mirror = "mirror.example.com/"
-	calls := otherWebhook(t, n, func(pod *corev1.Pod) []map[string]any {
-		var operations []map[string]any
-		for i, c := range pod.Spec.InitContainers {
-			if !strings.HasPrefix(c.Image, mirror) {
-				operations = append(operations, map[string]any{"op": "replace", "path": "/spec/initContainers/" + string(rune('0'+i)) + "/image", "value": mirror + c.Image})
-			}
-		}
-		return operations
-	})
-	waitCalled(t, n, calls)
-	pod := n.mustCreate(t, newPod("web", nil))
-	if got := containerNames(pod); got != name+" app" {
-		t.Fatalf("containers %s, want %s app", got, name)
-	}
-	if got, want := sidecar(pod, name).Image, mirror+"registry.example.com/"+name+":1"; got != want {
-		t.Errorf("the sidecar's image is %s, want %s", got, want)
-	}
-}
-
 func TestAnInjectedPodThatIsCreatedAgainStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
@@ -220,4 +201,119 @@ func count[T any](items []T, is func(T) bool) int {
 		}
 	}
 	return n
+}
+
+// meshSpec takes over the app's HTTP probes, and lists in its own sidecar whose they are.
+const meshSpec = `
+variables:
+- name: probed
+  expression: "pod.spec.containers.filter(c, has(c.readinessProbe) && has(c.readinessProbe.httpGet)).map(c, c.name + '=' + string(c.readinessProbe.httpGet.path)).join(' ')"
+inject:
+  spec:
+    initContainers:
+    - name: NAME
+      $position: First
+      restartPolicy: Always
+      image: registry.example.com/NAME:1
+      env:
+      - {name: PROBES, value: "${variables.probed}"}
+      - {name: FIXED, value: x}
+    containers:
+    - $each: App
+      env:
+      - {name: MESH, value: NAME}
+      readinessProbe:
+        $if: has(container.readinessProbe) && has(container.readinessProbe.httpGet)
+        httpGet: {$onConflict: Overwrite, path: "/app/${container.name}", port: 15021}
+`
+
+// meddle is what a webhook may do that has nothing to do with Pillion: add a container of
+// that name with a probe, take all images from a mirror, turn environments round.
+func meddle(container string) func(*corev1.Pod) []map[string]any {
+	return func(pod *corev1.Pod) []map[string]any {
+		var operations []map[string]any
+		op := func(kind, path string, value any) {
+			operations = append(operations, map[string]any{"op": kind, "path": path, "value": value})
+		}
+		const mirror = "mirror.example.com/"
+		for list, containers := range map[string][]corev1.Container{"containers": pod.Spec.Containers, "initContainers": pod.Spec.InitContainers} {
+			for i, c := range containers {
+				at := "/spec/" + list + "/" + strconv.Itoa(i)
+				if !strings.HasPrefix(c.Image, mirror) {
+					op("replace", at+"/image", mirror+c.Image)
+				}
+				if env := slices.Clone(c.Env); len(env) > 1 {
+					slices.Reverse(env)
+					op("replace", at+"/env", env)
+				}
+			}
+		}
+		if sidecar(pod, container) == nil {
+			op("add", "/spec/containers/0", corev1.Container{Name: container, Image: mirror + container, ReadinessProbe: probe("/" + container)})
+		}
+		return operations
+	}
+}
+
+func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
+	t.Parallel()
+	name := served(t, meshSpec)
+	n := newNamespace(t, asking(name), nil)
+	waitCalled(t, n, otherWebhookNamed(t, n, "aa-other", meddle("early")))
+	waitCalled(t, n, otherWebhook(t, n, meddle("late")))
+	web := newPod("web", nil)
+	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
+	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
+	pod := n.mustCreate(t, web)
+	if got, want := containerNames(pod), name+" late early app"; got != want {
+		t.Errorf("containers %s, want %s", got, want)
+	}
+	mesh := sidecar(pod, name)
+	if got, want := environment(mesh, "PROBES"), "late=/late early=/early app=/ready"; got != want {
+		t.Errorf("the proxy knows the probes %q, want %q", got, want)
+	}
+	if got, want := mesh.Image, "mirror.example.com/registry.example.com/"+name+":1"; got != want {
+		t.Errorf("the sidecar's image is %s, want %s", got, want)
+	}
+	for _, c := range []string{"late", "early", "app"} {
+		container := sidecar(pod, c)
+		if got, want := container.ReadinessProbe.HTTPGet.Path, "/app/"+c; got != want {
+			t.Errorf("the probe of %s asks for %s, want %s", c, got, want)
+		}
+		if got := count(container.Env, func(e corev1.EnvVar) bool { return e.Name == "MESH" && e.Value == name }); got != 1 {
+			t.Errorf("container %s has the template's variable %d times, want once", c, got)
+		}
+	}
+	if env := sidecar(pod, "app").Env; count(env, func(e corev1.EnvVar) bool { return e.Name == "A" && e.Value == "1" || e.Name == "B" && e.Value == "2" }) != 2 {
+		t.Errorf("the app's own environment is now %v", env)
+	}
+}
+
+// Another webhook that changes the pod after Pillion has the API server call Pillion again. The pod
+// counts once, the calls count each.
+func TestAPodThatComesTwiceIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	template := newTemplate(t)
+	n := newNamespace(t, map[string]string{injectAnnotation: template}, nil)
+	injects(t, n, template)
+	otherWebhook(t, n, func(pod *corev1.Pod) []map[string]any {
+		return []map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"other": "was-here"}}}
+	})
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err == nil && pod.Labels["other"] == "" {
+			err = errors.New("the other webhook is not called yet")
+		}
+		return err
+	})
+	before := n.logged(t, "mutate")
+	n.mustCreate(t, newPod("web", nil))
+	if calls := n.reviews(t, "mutate", before+2) - before; calls != 2 {
+		t.Errorf("Pillion was called %d times, want twice", calls)
+	}
+	for _, r := range shared.Replicas(ground.Namespace) {
+		if err := metric(r, fmt.Sprintf("pillion_injections_total{outcome=\"Injected\",template=%q} 1\n", template)); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -3,14 +3,13 @@ package e2e
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // newRequired applies a template that namespaces with the returned label cannot opt out
@@ -72,115 +71,6 @@ func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
 	if _, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name); err == nil || !strings.Contains(stderr, "it is required") {
 		t.Errorf("its deletion: %v\n%s", err, stderr)
 	}
-}
-
-// Not in parallel: it takes Pillion away from the others.
-// Order is the templates' order and then their names, whether one is required or not.
-func TestARequiredTemplatesContainersStandInTheTemplatesOrder(t *testing.T) {
-	t.Parallel()
-	const spec = "\ninject: {spec: {initContainers: [{name: NAME, image: registry.example.com/side, restartPolicy: Always}], containers: [{name: NAME-app, image: registry.example.com/side}]}}"
-	required, n := newRequiredBy(t, spec, nil) // audit-…
-	before, after, last := manifest{name: unique("aa"), spec: spec}, manifest{name: unique("log"), spec: spec}, manifest{name: unique("ab"), spec: "\norder: 1" + spec}
-	for _, m := range []manifest{before, after, last} {
-		m.apply(t)
-		m.waitServed(t)
-	}
-	pod := n.mustCreate(t, newPod("web", asking(strings.Join([]string{last.name, after.name, before.name}, ","))))
-	var want []string
-	for _, list := range []string{"", "-app"} {
-		if list != "" {
-			want = append(want, "app")
-		}
-		for _, m := range []manifest{before, required, after, last} {
-			want = append(want, m.name+list)
-		}
-	}
-	if got := containerNames(pod); got != strings.Join(want, " ") {
-		t.Errorf("containers %s, want %s", got, strings.Join(want, " "))
-	}
-}
-
-func TestMetadataAndFinalizersNeverDependOnPillion(t *testing.T) {
-	_, n := newRequired(t, enforced())
-	pod := newPod("web", nil)
-	pod.Finalizers = []string{"example.com/wait"}
-	stored := n.mustCreate(t, pod)
-	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.create(t, newPod("other", nil)); err == nil {
-		t.Error("a pod is created in an enforced namespace while Pillion is away")
-	}
-	for _, change := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"finalizers":null}}`} {
-		if _, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), stored.Name, types.MergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
-			t.Errorf("%s: %v", change, err)
-		}
-	}
-}
-
-func TestATemplateIsOnlyForTheNamespacesItIsAvailableTo(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	m := manifest{name: unique("side"), spec: fmt.Sprintf("\navailableTo: {namespaceSelector: {matchLabels: {team: %s}}}", team) + sidecarSpec}
-	m.apply(t)
-	in := newNamespace(t, asking(m.name), map[string]string{"team": team})
-	out := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error {
-		pod, err := in.preview(t, newPod("web", nil))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
-	if _, err := out.create(t, newPod("web", nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NotAllowedHere") || !strings.Contains(err.Error(), "availableTo") {
-		t.Errorf("elsewhere: %v", err)
-	}
-}
-
-func TestASuspendedTemplateIsInjectedNowhereAndWarnsWhoAsked(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, asking(m.name), nil)
-	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"suspend":true}}`)
-	eventually(t, inForce, func() error {
-		n.warnings.take()
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && containerNames(pod) != "app" {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
-	if w := n.warnings.take(); !strings.Contains(w, "Suspended") || !strings.Contains(w, m.name) {
-		t.Errorf("the warnings are %q", w)
-	}
-}
-
-func TestATemplateThatATenantMakesTooExpensiveRefusesOnlyThatPod(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: `
-parameters:
-- {name: items, type: list, items: string, default: a}
-inject:
-  metadata:
-    annotations: {size: "${string(params.items.map(a, params.items.map(b, params.items.map(c, a + b + c))).size())}"}
-`}
-	m.apply(t)
-	n := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && pod.Annotations["size"] != "1" {
-			err = fmt.Errorf("annotations %v", pod.Annotations)
-		}
-		return err
-	})
-	_, err := n.create(t, newPod("costly", map[string]string{m.name + ".pillion.dev/items": strings.Repeat("a,", 5000) + "a"}))
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "TemplateTooExpensive") {
-		t.Errorf("a list of 5001 items: %v", err)
-	}
-	n.mustCreate(t, newPod("cheap", nil))
 }
 
 // A pod may ask for a template and bring a container of its sidecar's name: by a template
@@ -262,5 +152,44 @@ inject: {spec: {initContainers: [{name: NAME, image: "registry.example.com/tool:
 	copied.Spec.NodeName = ""
 	if got := n.mustCreate(t, copied); proxied(got, tool.name) {
 		t.Errorf("the copy of an honest pod: %s", pretty(got.Spec.InitContainers))
+	}
+}
+
+// An attacker's many fresh namespaces in a second, each with a pod as soon as it can be.
+func TestNoPodOfFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
+	t.Parallel()
+	maker, m := asMaker(t), requiredFor(unique("team"))
+	m.apply(t)
+	_, team, _ := strings.Cut(m.spec, "team: ")
+	team, _, _ = strings.Cut(team, "}")
+	waitRequired(t, map[string]string{"team": team})
+	const namespaces = 30
+	bare := make([]string, namespaces)
+	var group sync.WaitGroup
+	for i := range namespaces {
+		group.Go(func() {
+			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: map[string]string{"team": team, nameLabel: "kube-system"}}, metav1.CreateOptions{})
+			if err != nil {
+				bare[i] = err.Error()
+				return
+			}
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+			if _, err := maker.CoreV1().ServiceAccounts(made.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+				bare[i] = err.Error()
+				return
+			}
+			pod := newPod("web", nil)
+			pod.Spec.ServiceAccountName = "own"
+			created, err := maker.CoreV1().Pods(made.Name).Create(t.Context(), pod, metav1.CreateOptions{})
+			if err == nil && sidecar(created, m.name) == nil {
+				bare[i] = fmt.Sprintf("the pod of %s has the containers %s", made.Name, containerNames(created))
+			}
+		})
+	}
+	group.Wait()
+	for _, what := range bare {
+		if what != "" {
+			t.Error(what)
+		}
 	}
 }

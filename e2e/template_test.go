@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // inForce is how soon a change to a template has to be in force by the promise
@@ -89,4 +91,68 @@ matchConditions:
 	if w := n.warnings.take(); !strings.Contains(w, "host network pods log to the node") || !strings.Contains(w, "ConditionFalse") {
 		t.Errorf("the warnings are %q, want the condition's message and the reason", w)
 	}
+}
+
+func TestATemplateIsOnlyForTheNamespacesItIsAvailableTo(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	m := manifest{name: unique("side"), spec: fmt.Sprintf("\navailableTo: {namespaceSelector: {matchLabels: {team: %s}}}", team) + sidecarSpec}
+	m.apply(t)
+	in := newNamespace(t, asking(m.name), map[string]string{"team": team})
+	out := newNamespace(t, asking(m.name), nil)
+	eventually(t, soon, func() error {
+		pod, err := in.preview(t, newPod("web", nil))
+		if err == nil && sidecar(pod, m.name) == nil {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	if _, err := out.create(t, newPod("web", nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NotAllowedHere") || !strings.Contains(err.Error(), "availableTo") {
+		t.Errorf("elsewhere: %v", err)
+	}
+}
+
+func TestASuspendedTemplateIsInjectedNowhereAndWarnsWhoAsked(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	m.waitServed(t)
+	n := newNamespace(t, asking(m.name), nil)
+	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"suspend":true}}`)
+	eventually(t, inForce, func() error {
+		n.warnings.take()
+		pod, err := n.preview(t, newPod("web", nil))
+		if err == nil && containerNames(pod) != "app" {
+			err = fmt.Errorf("containers %s", containerNames(pod))
+		}
+		return err
+	})
+	if w := n.warnings.take(); !strings.Contains(w, "Suspended") || !strings.Contains(w, m.name) {
+		t.Errorf("the warnings are %q", w)
+	}
+}
+
+func TestATemplateThatATenantMakesTooExpensiveRefusesOnlyThatPod(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: `
+parameters:
+- {name: items, type: list, items: string, default: a}
+inject:
+  metadata:
+    annotations: {size: "${string(params.items.map(a, params.items.map(b, params.items.map(c, a + b + c))).size())}"}
+`}
+	m.apply(t)
+	n := newNamespace(t, asking(m.name), nil)
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("web", nil))
+		if err == nil && pod.Annotations["size"] != "1" {
+			err = fmt.Errorf("annotations %v", pod.Annotations)
+		}
+		return err
+	})
+	_, err := n.create(t, newPod("costly", map[string]string{m.name + ".pillion.dev/items": strings.Repeat("a,", 5000) + "a"}))
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "TemplateTooExpensive") {
+		t.Errorf("a list of 5001 items: %v", err)
+	}
+	n.mustCreate(t, newPod("cheap", nil))
 }

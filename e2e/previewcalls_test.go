@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A pod goes through the mutating webhook and the preview in one request.
+func TestNobodyReadsAWarningAboutAPodTwice(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), open())
+	pod := newPod("web", map[string]string{"pillion.dev/injcet": "x"})
+	pod.Labels = map[string]string{"example.com/with": "mine"}
+	if _, err := n.preview(t, pod); err != nil {
+		t.Fatal(err)
+	}
+	got := n.warnings.take()
+	wantWarnings(t, got, "annotation pillion.dev/injcet means nothing", "example.com/with")
+}
+
+func TestNamespacesThatNeverAskedAreNotPreviewed(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	for _, kind := range []string{"Deployment", "Job", "Pod"} {
+		must(t, workloadOf(kind, "plain", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	}
+	must(t, "", "kubectl", "label", "namespace", n.name, "team=any")
+	must(t, workloadOf("Deployment", "asks", "", "pillion.dev/inject: fluent-bit", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	if got := n.reviews(t, "preview", 1); got != 1 {
+		t.Errorf("%d previews, want that of the Deployment that asks", got)
+	}
+}
+
+func TestControllersCauseNoPreviews(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	n := newNamespace(t, asking(name), open())
+	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	must(t, workloadOf("Job", "once", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	settled := func(generation string, pods int) {
+		t.Helper()
+		eventually(t, soon, func() error {
+			d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil && (d.Status.ObservedGeneration != d.Generation || d.Annotations["deployment.kubernetes.io/revision"] != generation || int(d.Status.Replicas) != pods) {
+				err = fmt.Errorf("the Deployment has not settled: %s", pretty(d.Status))
+			}
+			return err
+		})
+	}
+	settled("1", 1)
+	// Neither scaling nor a label of somebody else's changes what pods meet.
+	must(t, "", "kubectl", "-n", n.name, "scale", "deployment", "web", "--replicas=3")
+	must(t, "", "kubectl", "-n", n.name, "label", "deployment", "web", "team=any")
+	settled("1", 3)
+	must(t, "", "kubectl", "-n", n.name, "set", "image", "deployment/web", "app=nginx:1.30")
+	settled("2", 4) // one more than wanted: none becomes ready here
+	if _, err := client.AppsV1().Deployments(n.name).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const byPeople = 4 // the namespace, the Deployment, the Job, the new image
+	if got := n.reviews(t, "preview", byPeople); got != byPeople {
+		t.Errorf("%d previews, want %d", got, byPeople)
+	}
+}
+
+// The entries say what makes a preview harmless.
+func TestThePreviewCanHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	for _, sets := range [][]string{nil, {"webhook.scope=All"}} {
+		found := 0
+		for _, w := range only[admissionv1.ValidatingWebhookConfiguration](t, render(t, sets...), "ValidatingWebhookConfiguration").Webhooks {
+			if !strings.HasPrefix(w.Name, "preview") {
+				continue
+			}
+			found++
+			if *w.FailurePolicy != admissionv1.Ignore || *w.TimeoutSeconds != 1 || *w.SideEffects != admissionv1.SideEffectClassNone {
+				t.Errorf("%v: %s", sets, pretty(w))
+			}
+		}
+		if found == 0 {
+			t.Errorf("%v: there is no preview", sets)
+		}
+	}
+	for _, object := range render(t, "preview.enabled=false", "clusterTemplates=false", "webhook.required.enabled=false") {
+		if object.GetKind() == "ValidatingWebhookConfiguration" {
+			t.Error("without previews and all that validates there is a configuration")
+		}
+	}
+}
+
+// Where nothing can come of it, API servers themselves say so.
+func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	must(t, workloadOf("Pod", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	kubectl := func(args ...string) string {
+		t.Helper()
+		_, stderr, err := run(t, "", "kubectl", args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(stderr, " …\nWarning: … ", " ")
+	}
+	for _, excluded := range []string{"kube-system", "pillion-system"} {
+		none := "the annotation pillion.dev/inject has no effect in the namespace " + excluded + ": Pillion keeps out of it"
+		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=fluent-bit", "--dry-run=server"), none)
+		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=false", "--dry-run=server"))
+		in := &namespace{name: excluded}
+		for _, kind := range []string{"Deployment", "CronJob", "Pod"} {
+			wantWarnings(t, in.applyDry(t, workloadOf(kind, "asks", "", "pillion.dev/inject: fluent-bit", "")), none)
+		}
+	}
+	// A running pod.
+	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read when a pod is created")
+	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "example.com/inject=fluent-bit"))
+	wantWarnings(t, kubectl("-n", n.name, "label", "pod", "web", "team=web"))
+	// Prefixes that look like Pillion's, once.
+	for _, key := range []string{"pillion.io/inject", "pilion.dev/inject", "pillions.dev/inject", "pillino.dev/inject", "pillion/inject"} {
+		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" means nothing to Pillion; did you mean pillion.dev/inject?")
+		wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "asks", "", key+": fluent-bit", "")), "the annotation "+key+" means nothing")
+	}
+	for _, key := range []string{"sidecar.istio.io/inject", "linkerd.io/inject", "example.com/inject", "pillion.example.com/inject", "pillion.io/injects"} {
+		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=true"))
+	}
+	if got := n.reviews(t, "preview", 0); got != 0 {
+		t.Errorf("%d previews in a namespace that never asked", got)
+	}
+	// The label alone, as for another injector.
+	wantWarnings(t, kubectl("label", "namespace", n.name, injectionLabel+"=enabled"), "namespace "+n.name+": the label "+injectionLabel+" asks for no sidecar")
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -125,34 +126,38 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 // An API server gives up after its timeout, and lets the pod through where failures are
 // ignored. A large pod that had to wait is refused just before.
 func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
-	release, err := f.budget.Take(t.Context(), "other", f.Memory.Decoded.Large)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := decodeAnswer(t, f.post(t, variables(50_000, ""))).Response
-	if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
-		t.Errorf("%+v", r.Result)
-	}
-	if r := decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false))).Response; !r.Allowed || r.Patch == nil {
-		t.Errorf("a small pod meanwhile: %+v", r.Result)
-	}
-	release()
-	f.allFree(t)
-}
-
-func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
-	for range f.Memory.Decoded.SmallWorkers {
-		release, err := f.budget.Take(t.Context(), "other", bounds.Small)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
+		release, err := f.budget.Take(t.Context(), "other", f.Memory.Decoded.Large)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer release()
-	}
-	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
-		t.Errorf("HTTP %d: %s", w.Code, w.Body)
-	}
+		r := decodeAnswer(t, f.post(t, variables(50_000, ""))).Response
+		if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
+			t.Errorf("%+v", r.Result)
+		}
+		if r := decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false))).Response; !r.Allowed || r.Patch == nil {
+			t.Errorf("a small pod meanwhile: %+v", r.Result)
+		}
+		release()
+		f.allFree(t)
+	})
+}
+
+func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
+		for range f.Memory.Decoded.SmallWorkers {
+			release, err := f.budget.Take(t.Context(), "other", bounds.Small)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+		}
+		if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("HTTP %d: %s", w.Code, w.Body)
+		}
+	})
 }
 
 // No part of a review but the objects has a size worth naming; what has is refused.
@@ -198,24 +203,27 @@ func (n *namespacesThatHang) Get(ctx context.Context, name string, _ *templates.
 }
 
 func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T) {
-	hanging := &namespacesThatHang{end: make(chan struct{})}
-	f := newFixture(t, func(o *parts) { o.Namespaces = hanging })
-	ended := make(chan bool)
-	forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
-	for range 320 {
-		go func() { f.post(t, forged); ended <- true }()
-	}
-	for hanging.asked.Load() < 320 {
-		time.Sleep(time.Millisecond)
-	}
-	for range 10 {
-		decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
-	}
-	close(hanging.end)
-	for range 320 {
-		<-ended
-	}
-	f.allFree(t)
+	synctest.Test(t, func(t *testing.T) {
+		hanging := &namespacesThatHang{end: make(chan struct{})}
+		f := newFixture(t, func(o *parts) { o.Namespaces = hanging })
+		ended := make(chan bool)
+		forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
+		for range 320 {
+			go func() { f.post(t, forged); ended <- true }()
+		}
+		synctest.Wait()
+		if n := hanging.asked.Load(); n != 320 {
+			t.Errorf("%d of 320 reviews wait for their namespace", n)
+		}
+		for range 10 {
+			decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
+		}
+		close(hanging.end)
+		for range 320 {
+			<-ended
+		}
+		f.allFree(t)
+	})
 }
 
 func TestAnUnknownNamespaceIsTheSendersMistakeAndABusyReaderIsNot(t *testing.T) {
@@ -232,22 +240,24 @@ func TestAnUnknownNamespaceIsTheSendersMistakeAndABusyReaderIsNot(t *testing.T) 
 
 // A client may ask for less time than the admin registered, and not for more.
 func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
-	f := newFixture(t, func(o *parts) { o.Timeout = 2 * time.Second })
-	for query, want := range map[string]time.Duration{"": 1800 * time.Millisecond, "?timeout=30s": 1800 * time.Millisecond, "?timeout=1s": 900 * time.Millisecond} {
-		r, err := http.NewRequest(http.MethodPost, "/mutate"+query, nil)
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(o *parts) { o.Timeout = 2 * time.Second })
+		for query, want := range map[string]time.Duration{"": 1800 * time.Millisecond, "?timeout=30s": 1800 * time.Millisecond, "?timeout=1s": 900 * time.Millisecond} {
+			r, err := http.NewRequest(http.MethodPost, "/mutate"+query, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel, err := f.withTimeout(r, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline); left != want {
+				t.Errorf("%q: %s are left, want %s", query, left, want)
+			}
+			cancel()
 		}
-		ctx, cancel, err := f.withTimeout(r, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		deadline, _ := ctx.Deadline()
-		if left := time.Until(deadline); left > want || left < want-time.Second/2 {
-			t.Errorf("%q: %s are left, want %s", query, left, want)
-		}
-		cancel()
-	}
+	})
 }
 
 // A template takes more for a container that it extends than a small container takes.

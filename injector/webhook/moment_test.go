@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -103,7 +104,6 @@ func wants(set *templates.Set, ns templates.Namespace) *replica {
 }
 
 func TestAPodThatWasMadeAMomentAgoIsVerifiedByWhatWasInForceThen(t *testing.T) {
-	t.Parallel()
 	v0, v1, v2, v3 := version(t, 0), version(t, 1), version(t, 2), version(t, 3)
 	unsuspended := version(t, 1, "required: true", "required: true\n  suspend: true")
 	info, debug, trace := levelled("info"), levelled("debug"), levelled("trace")
@@ -131,77 +131,78 @@ func TestAPodThatWasMadeAMomentAgoIsVerifiedByWhatWasInForceThen(t *testing.T) {
 		"it is ahead, and the namespace has changed": {wants(v2, info), &replica{sets: []*templates.Set{v1, v2}, ns: info, live: func() templates.Namespace { return debug }, nsOld: []templates.Namespace{info}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pod := made(t, c.by)
-			if c.now.live == nil {
-				c.now.live = func() templates.Namespace { return c.now.ns }
-			}
-			if len(c.now.sets) > 1 { // it catches up while it is asked
-				all := c.now.sets
-				c.now.sets = all[:1]
-				c.now.onAsk = func(n int) {
-					if n > 4 {
-						c.now.sets = all
+			synctest.Test(t, func(t *testing.T) {
+				pod := made(t, c.by)
+				if c.now.live == nil {
+					c.now.live = func() templates.Namespace { return c.now.ns }
+				}
+				if len(c.now.sets) > 1 { // it catches up while it is asked
+					all := c.now.sets
+					c.now.sets = all[:1]
+					c.now.onAsk = func(n int) {
+						if n > 4 {
+							c.now.sets = all
+						}
 					}
 				}
-			}
-			r := decodeAnswer(t, postTo(t, newFixture(t, c.now.knows).verify, pod)).Response
-			if r.Allowed != c.allowed {
-				t.Errorf("%+v, want allowed %t", r.Result, c.allowed)
-			}
+				r := decodeAnswer(t, postTo(t, newFixture(t, c.now.knows).verify, pod)).Response
+				if r.Allowed != c.allowed {
+					t.Errorf("%+v, want allowed %t", r.Result, c.allowed)
+				}
+			})
 		})
 	}
 }
 
 // A record that says what nobody has ever served takes a moment, and gives nothing.
 func TestAForgedRecordIsWaitedForABoundedTimeAndGivesNothing(t *testing.T) {
-	t.Parallel()
-	v1, v2 := version(t, 1), version(t, 2)
-	info := levelled("info")
-	now := &replica{sets: []*templates.Set{v2}, setsOld: []*templates.Set{v1}, ns: info, live: func() templates.Namespace { return info }}
-	fixture := newFixture(t, now.knows)
-	forged := made(t, wants(version(t, 9), info))
-	began := time.Now()
-	const pods = 3 * mostBehind
-	var all sync.WaitGroup
-	for range pods {
-		all.Go(func() {
-			if r := decodeAnswer(t, postTo(t, fixture.verify, forged)).Response; r.Allowed {
-				t.Error("a pod that no version allows is admitted")
-			}
-		})
-	}
-	all.Wait()
-	t.Logf("%d forged pods took %s", pods, time.Since(began))
-	if now.asked > mostBehind+behindPerSecond*int(1+time.Since(began)/time.Second) {
-		t.Errorf("%d live reads for %d pods", now.asked, pods)
-	}
-	// A hash of before on a pod that is not as the template was then.
-	evil := strings.Replace(made(t, wants(v1, info)), "audit:1", "evil:1", 1)
-	if r := decodeAnswer(t, postTo(t, fixture.verify, evil)).Response; r.Allowed {
-		t.Error("a pod with another image, and the hash of the version before, is admitted")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		v1, v2 := version(t, 1), version(t, 2)
+		info := levelled("info")
+		now := &replica{sets: []*templates.Set{v2}, setsOld: []*templates.Set{v1}, ns: info, live: func() templates.Namespace { return info }}
+		fixture := newFixture(t, now.knows)
+		forged := made(t, wants(version(t, 9), info))
+		began := time.Now()
+		const pods = 3 * mostBehind
+		var all sync.WaitGroup
+		for range pods {
+			all.Go(func() {
+				if r := decodeAnswer(t, postTo(t, fixture.verify, forged)).Response; r.Allowed {
+					t.Error("a pod that no version allows is admitted")
+				}
+			})
+		}
+		all.Wait()
+		if now.asked > mostBehind+behindPerSecond*int(1+time.Since(began)/time.Second) {
+			t.Errorf("%d live reads for %d pods", now.asked, pods)
+		}
+		// A hash of before on a pod that is not as the template was then.
+		evil := strings.Replace(made(t, wants(v1, info)), "audit:1", "evil:1", 1)
+		if r := decodeAnswer(t, postTo(t, fixture.verify, evil)).Response; r.Allowed {
+			t.Error("a pod with another image, and the hash of the version before, is admitted")
+		}
+	})
 }
 
 // An update never counts by what was in force before: a running pod has time.
 func TestAnUpdateIsVerifiedByWhatIsInForceOnly(t *testing.T) {
-	t.Parallel()
-	info := levelled("info")
-	fixture := newFixture(t, (&replica{sets: []*templates.Set{version(t, 2)}, setsOld: []*templates.Set{version(t, 1)}, ns: info, live: func() templates.Namespace { return info }}).knows)
-	pod := func(image string) string {
-		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
-	}
-	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-		`"namespace":"shop","operation":"UPDATE","object":` + pod("registry.example.com/audit:1") + `,"oldObject":` + pod("registry.example.com/audit:2") + `}}`
-	if r := decodeAnswer(t, postTo(t, fixture.verify, review)).Response; r.Allowed {
-		t.Error("an update to the image of the version before is admitted")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		info := levelled("info")
+		fixture := newFixture(t, (&replica{sets: []*templates.Set{version(t, 2)}, setsOld: []*templates.Set{version(t, 1)}, ns: info, live: func() templates.Namespace { return info }}).knows)
+		pod := func(image string) string {
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
+		}
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
+			`"namespace":"shop","operation":"UPDATE","object":` + pod("registry.example.com/audit:1") + `,"oldObject":` + pod("registry.example.com/audit:2") + `}}`
+		if r := decodeAnswer(t, postTo(t, fixture.verify, review)).Response; r.Allowed {
+			t.Error("an update to the image of the version before is admitted")
+		}
+	})
 }
 
 // The entry of some namespaces lets pods through where Pillion has no answer: a version that
 // cannot be judged by is no reason to have none.
 func TestARefusalStandsWhereAVersionOfBeforeCannotBeJudgedBy(t *testing.T) {
-	t.Parallel()
 	info := levelled("info")
 	broken := func() *templates.Set {
 		e, _ := version(t, 1).Get("audit")
@@ -216,19 +217,20 @@ func TestARefusalStandsWhereAVersionOfBeforeCannotBeJudgedBy(t *testing.T) {
 		"the next one":  {sets: []*templates.Set{version(t, 2)}, ns: info, live: live, onAsk: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if name == "the next one" {
-				next := broken()
-				now.onAsk = func(n int) {
-					if n > 4 {
-						now.sets = []*templates.Set{next}
+			synctest.Test(t, func(t *testing.T) {
+				if name == "the next one" {
+					next := broken()
+					now.onAsk = func(n int) {
+						if n > 4 {
+							now.sets = []*templates.Set{next}
+						}
 					}
 				}
-			}
-			r := decodeAnswer(t, postTo(t, newFixture(t, now.knows).verify, forged)).Response
-			if r.Allowed || r.Result.Code != http.StatusForbidden {
-				t.Errorf("%+v, want the refusal", r.Result)
-			}
+				r := decodeAnswer(t, postTo(t, newFixture(t, now.knows).verify, forged)).Response
+				if r.Allowed || r.Result.Code != http.StatusForbidden {
+					t.Errorf("%+v, want the refusal", r.Result)
+				}
+			})
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -81,34 +82,37 @@ func TestAPreviewBeyondItsBoundsLetsTheObjectPassWithoutAWord(t *testing.T) {
 		}, oneApp},
 	} {
 		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			began := time.Now()
-			if got := say(t, previewFixture(t, test.change), deploymentReview("CREATE", misspelt, test.containers)); got != 0 {
-				t.Errorf("%d warnings", got)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %s", took)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				if got := say(t, previewFixture(t, test.change), deploymentReview("CREATE", misspelt, test.containers)); got != 0 {
+					t.Errorf("%d warnings", got)
+				}
+				if took := time.Since(began); took > previewTime+200*time.Millisecond {
+					t.Errorf("it took %s", took)
+				}
+			})
 		})
 	}
 }
 
 func TestPreviewsWaitForOneAnotherOnlyForAMoment(t *testing.T) {
-	began, end := make(chan struct{}, 8), make(chan struct{})
-	to := previewFixture(t, func(_ *parts, o *PreviewOptions) {
-		o.Refused = func(context.Context, Injection) []string { began <- struct{}{}; <-end; return nil }
+	synctest.Test(t, func(t *testing.T) {
+		began, end := make(chan struct{}, 8), make(chan struct{})
+		to := previewFixture(t, func(_ *parts, o *PreviewOptions) {
+			o.Refused = func(context.Context, Injection) []string { began <- struct{}{}; <-end; return nil }
+		})
+		first := make(chan struct{})
+		go func() { defer close(first); say(t, to, deploymentReview("CREATE", "", oneApp)) }()
+		<-began // the first holds the only place
+		if got := say(t, to, deploymentReview("CREATE", misspelt, oneApp)); got != 0 {
+			t.Errorf("a preview that has to wait says %d things", got)
+		}
+		close(end)
+		<-first
+		if got := say(t, to, deploymentReview("CREATE", misspelt, oneApp)); got == 0 {
+			t.Error("the place is not given back")
+		}
 	})
-	first := make(chan struct{})
-	go func() { defer close(first); say(t, to, deploymentReview("CREATE", "", oneApp)) }()
-	<-began // the first holds the only place
-	if got := say(t, to, deploymentReview("CREATE", misspelt, oneApp)); got != 0 {
-		t.Errorf("a preview that has to wait says %d things", got)
-	}
-	close(end)
-	<-first
-	if got := say(t, to, deploymentReview("CREATE", misspelt, oneApp)); got == 0 {
-		t.Error("the place is not given back")
-	}
 }
 
 // An API server that is told to try again keeps somebody waiting for advice.

@@ -74,8 +74,7 @@ func TestPromtoolFindsNothingWrongInAScrape(t *testing.T) {
 	}
 }
 
-// Each alert fires where it should, and not where it should not. Each has its section of the
-// runbook.
+// Each alert fires where it should, and not where it should not, and links its section of the runbook.
 func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 	t.Parallel()
 	file, tests := filepath.Join(checkout.Chart(), "files", "alerts.yaml"), checkout.Path("e2e", "testdata", "alerts_test.yaml")
@@ -105,10 +104,6 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 			}
 		}
 	}
-	runbook, err := os.ReadFile(checkout.Path("docs", "runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	alerts := 0
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
@@ -119,9 +114,6 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 			if want := "https://github.com/pillion-dev/pillion/blob/main/docs/runbook.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook_url"] != want {
 				t.Errorf("%s: the runbook is %q, want %q", rule.Alert, rule.Annotations["runbook_url"], want)
 			}
-			if !strings.Contains(string(runbook), "\n### "+rule.Alert+"\n") {
-				t.Errorf("docs/runbook.md has no section %s", rule.Alert)
-			}
 			if s := rule.Labels["severity"]; s != "critical" && s != "warning" {
 				t.Errorf("%s: the severity is %q", rule.Alert, s)
 			}
@@ -129,11 +121,6 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 	}
 	if alerts == 0 {
 		t.Error("there is no alert")
-	}
-	for section := range strings.SplitSeq(string(runbook), "\n### Pillion") {
-		if name, _, _ := strings.Cut(section, "\n"); !strings.HasPrefix(section, "# ") && !fires["Pillion"+name] {
-			t.Errorf("docs/runbook.md has a section Pillion%s, and there is no such alert", name)
-		}
 	}
 }
 

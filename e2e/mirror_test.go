@@ -94,23 +94,6 @@ func TestTheLibraryIsShownAsSidecarTemplatesWithEveryColumn(t *testing.T) {
 	})
 }
 
-func TestAViewerOfTheClusterReadsTheLibrary(t *testing.T) {
-	t.Parallel()
-	user := unique("viewer")
-	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole=view", "--user="+user)
-	t.Cleanup(func() { remove(t, "clusterrolebinding/"+user) })
-	eventually(t, soon, func() error {
-		out, stderr, err := run(t, "", "kubectl", "get", "sct", "fluent-bit", "-o", "jsonpath={.spec.parameters[*].name}", "--as="+user)
-		if err == nil && !strings.Contains(out, "logLevel") {
-			err = fmt.Errorf("the parameters are %q", out)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, stderr)
-		}
-		return nil
-	})
-}
-
 func TestAShownTemplateCanBeChangedByNobodyAndIsBackWhenItIsDeleted(t *testing.T) {
 	t.Parallel()
 	eventually(t, soon, func() error {

@@ -107,6 +107,16 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 		t.Errorf("the workloads that lack the sidecar are %v, and next comes %q", workloads, found.Next)
 	}
 
+	eventually(t, time.Minute, func() error {
+		err := errors.New("there is no replica")
+		for _, r := range shared.Replicas(ground.Namespace) {
+			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{pod_namespace=%q} 3\n", n.name)); err == nil {
+				return metric(r, "pillion_survey_last_success_timestamp_seconds ")
+			}
+		}
+		return err
+	})
+
 	if _, err := n.create(t, newPod("loud", map[string]string{m.name + ".pillion.dev/log-level": "loud"})); err == nil {
 		t.Fatal("a pod with a wrong parameter is admitted")
 	}
@@ -157,24 +167,4 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 	n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 0})
 	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=debug")
 	n.counts(t, "ns/"+n.name, [4]int{5, 1, 3, 1})
-}
-
-func TestAMetricCountsThePodsThatLackTheirSidecar(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, nil, nil)
-	const bare = 12
-	for i := range bare {
-		n.mustCreate(t, newPod(fmt.Sprintf("early-%d", i), nil))
-	}
-	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"=fluent-bit")
-	injects(t, n, "fluent-bit")
-	eventually(t, time.Minute, func() error {
-		err := errors.New("there is no replica")
-		for _, r := range shared.Replicas(ground.Namespace) {
-			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{pod_namespace=%q} %d\n", n.name, bare)); err == nil {
-				return metric(r, "pillion_survey_last_success_timestamp_seconds ")
-			}
-		}
-		return err
-	})
 }

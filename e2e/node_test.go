@@ -140,14 +140,8 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 	}{
 		{
 			kind:     "Deployment",
-			manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			commands: [][]string{{"rollout", "status", "deployment/web", "--timeout=90s"}, {"scale", "deployment/web", "--replicas=3"}, {"rollout", "status", "deployment/web", "--timeout=90s"}},
-			pods:     3, want: ready,
-		},
-		{
-			kind:     "StatefulSet",
-			manifest: "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: web}\nspec: {replicas: 2, serviceName: web, selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			commands: [][]string{{"rollout", "status", "statefulset/web", "--timeout=90s"}},
+			manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2, selector: {matchLabels: {app: web}}, template: " + serving + "}",
+			commands: [][]string{{"rollout", "status", "deployment/web", "--timeout=90s"}},
 			pods:     2, want: ready,
 		},
 		{
@@ -161,12 +155,6 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}\nspec: {completions: 2, parallelism: 2, template: " + ending + "}",
 			commands: [][]string{{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"}},
 			pods:     2, want: phase(corev1.PodSucceeded),
-		},
-		{
-			kind:     "CronJob",
-			manifest: "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: web}\nspec: {schedule: \"0 0 1 1 *\", jobTemplate: {spec: {template: " + ending + "}}}",
-			commands: [][]string{{"create", "job", "now", "--from=cronjob/web"}, {"wait", "--for=condition=Complete", "job/now", "--timeout=90s"}},
-			pods:     1, want: phase(corev1.PodSucceeded),
 		},
 	}
 	for _, test := range tests {
@@ -338,25 +326,6 @@ func (n *namespace) provide(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-func TestOnANodeAHostNetworkPodRunsAsTheTemplateWantsIt(t *testing.T) {
-	t.Parallel()
-	name := unique("side")
-	m := manifest{name: name, spec: "\nmatchConditions:\n- {name: own-network, expression: \"!pod.spec.?hostNetwork.orValue(false)\", message: the node's agent does that}" + sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, asking(name), nil)
-	pod := newRunningPod("agent", nil)
-	pod.Spec.HostNetwork = true
-	n.mustCreate(t, pod)
-	if w := n.warnings.take(); !strings.Contains(w, "the node's agent does that") {
-		t.Errorf("the warnings are %q, want the template's message", w)
-	}
-	got := n.waitFor(t, "agent", ready)
-	if containerNames(got) != "app" || got.Status.PodIP != got.Status.HostIP {
-		t.Errorf("containers %s, address %s on the node %s", containerNames(got), got.Status.PodIP, got.Status.HostIP)
-	}
-}
-
 // A static pod runs whatever the API server says. Its mirror there cannot be changed, and
 // a webhook that refuses it only blinds everybody who looks at the API.
 func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
@@ -431,30 +400,6 @@ func TestOnANodeAnInjectedPodIsDebuggedAndCopied(t *testing.T) {
 	}
 }
 
-func TestOnANodeAnInjectedPodIsResizedInPlace(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), enforced())
-	pod := newRunningPod("web", nil)
-	pod.Spec.Containers[0].Resources = resources("cpu=20m,memory=32Mi")
-	n.mustCreate(t, pod)
-	before := n.waitFor(t, "web", ready)
-
-	must(t, "", "kubectl", "-n", n.name, "patch", "pod", "web", "--subresource=resize", "--patch",
-		`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"30m"}}}]}}`)
-	after := n.waitFor(t, "web", func(pod *corev1.Pod) error {
-		if r := statusOf(pod, "app").Resources; r == nil || r.Requests.Cpu().String() != "30m" {
-			return fmt.Errorf("it has not been resized: %s", pretty(r))
-		}
-		return nil
-	})
-	if s := statusOf(after, "app"); s.RestartCount != 0 {
-		t.Errorf("resized by %d restarts", s.RestartCount)
-	}
-	if b, a := pretty(sidecar(before, "fluent-bit")), pretty(sidecar(after, "fluent-bit")); a != b {
-		t.Errorf("the sidecar was\n%s\nand is\n%s", b, a)
-	}
-}
-
 // resizableSpec is a sidecar that runs on the node.
 const resizableSpec = `
 inject:
@@ -463,55 +408,34 @@ inject:
     - {name: NAME, $position: First, restartPolicy: Always, image: "` + standInImage + `", resources: {requests: {cpu: 20m, memory: 32Mi}}}
 `
 
-func TestOnANodeARequiredSidecarIsResizedInPlaceWhereTheTemplateAllowsIt(t *testing.T) {
+func TestOnANodeAPodAndItsRequiredSidecarAreResizedInPlaceWhereTheTemplateAllowsIt(t *testing.T) {
 	t.Parallel()
 	m, n := newRequiredBy(t, "\nverify: {allow: {resources: true}}"+resizableSpec, enforced())
-	n.mustCreate(t, newRunningPod("web", nil))
+	pod := newRunningPod("web", nil)
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
+	n.mustCreate(t, pod)
 	n.waitFor(t, "web", ready)
+	const wants = `,"resources":{"requests":{"cpu":"30m"}}}]`
 	must(t, "", "kubectl", "-n", n.name, "patch", "pod", "web", "--subresource=resize", "--patch",
-		`{"spec":{"initContainers":[{"name":"`+m.name+`","resources":{"requests":{"cpu":"30m"}}}]}}`)
+		`{"spec":{"initContainers":[{"name":"`+m.name+`"`+wants+`,"containers":[{"name":"app"`+wants+`}}`)
+	resized := []string{m.name, "app"}
 	after := n.waitFor(t, "web", func(pod *corev1.Pod) error {
-		if r := statusOf(pod, m.name).Resources; r == nil || r.Requests.Cpu().String() != "30m" {
-			return fmt.Errorf("it has not been resized: %s", pretty(r))
+		for _, c := range resized {
+			if r := statusOf(pod, c).Resources; r == nil || r.Requests.Cpu().String() != "30m" {
+				return fmt.Errorf("the container %s has not been resized: %s", c, pretty(r))
+			}
 		}
 		return nil
 	})
-	for _, c := range []string{m.name, "app"} {
+	for _, c := range resized {
 		if s := statusOf(after, c); s.RestartCount != 0 {
 			t.Errorf("the container %s was restarted %d times", c, s.RestartCount)
 		}
 	}
 }
 
-// resources are requests such as "cpu=20m,memory=32Mi".
-func resources(requests string) corev1.ResourceRequirements {
-	list := corev1.ResourceList{}
-	for _, pair := range strings.Split(requests, ",") {
-		name, value, _ := strings.Cut(pair, "=")
-		list[corev1.ResourceName(name)] = resource.MustParse(value)
-	}
-	return corev1.ResourceRequirements{Requests: list}
-}
-
-func TestOnANodeTwoReplicasShareTheWork(t *testing.T) {
-	backToOne(t)
-	scale(t, 2)
-	n := newNamespace(t, asking("fluent-bit"), enforced())
-	injects(t, n, "fluent-bit")
-	load := startLoad(t, n, 40) // an API server keeps connections, and opens another one when all are busy
-	eventually(t, soon, func() error {
-		for _, r := range shared.Replicas(ground.Namespace) {
-			if err := metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	load.stop(t)
-}
-
-// Two replicas behind kube-proxy, an enforced namespace, and pods created all the time:
-// while every replica is replaced, no pod is refused and none lacks its sidecar.
+// Two replicas behind kube-proxy, an enforced namespace, and pods created all the time: both
+// replicas answer, and while each is replaced, no pod is refused and none lacks its sidecar.
 func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	backToOne(t)
 	scale(t, 2)
@@ -519,7 +443,18 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	injects(t, n, "fluent-bit")
 	old := shared.Replicas(ground.Namespace)
 
-	load := startLoad(t, n, 4)
+	load := startLoad(t, n, 40) // an API server keeps connections, and opens another one when all are busy
+	eventually(t, soon, func() error {
+		for _, r := range old {
+			if err := metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	load.stop(t)
+
+	load = startLoad(t, n, 4)
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "restart", "deployment/pillion")
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "status", "deployment/pillion", "--timeout=120s")
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {

@@ -11,20 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod goes through the mutating webhook and the preview in one request.
-func TestNobodyReadsAWarningAboutAPodTwice(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), open())
-	pod := newPod("web", map[string]string{"pillion.dev/injcet": "x"})
-	pod.Labels = map[string]string{"example.com/with": "mine"}
-	if _, err := n.preview(t, pod); err != nil {
-		t.Fatal(err)
-	}
-	got := n.warnings.take()
-	wantWarnings(t, got, "annotation pillion.dev/injcet means nothing", "example.com/with")
-}
-
 func TestNamespacesThatNeverAskedAreNotPreviewed(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, nil)

@@ -151,42 +151,34 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 		do           func(t *testing.T)
 		check, about string
 	}{
-		{"entries are edited", func(t *testing.T) {
+		{"entries are edited and added, and one calls a URL", func(t *testing.T) {
 			at := func(name string) string { return fmt.Sprintf("/webhooks/%d", entry(t, mutating, name)) }
-			patched(t, mutating, `[{"op":"add","path":"`+at("requested")+`/objectSelector","value":{"matchLabels":{"a":"b"}}},
-				{"op":"add","path":"`+at("enforced")+`/matchConditions","value":[{"name":"never","expression":"false"}]},
-				{"op":"replace","path":"`+at("enforced")+`/timeoutSeconds","value":3},
-				{"op":"replace","path":"`+at("pods")+`/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`)
-			patched(t, validating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/matchConditions/-","value":{"name":"never","expression":"false"}}]`, entry(t, validating, "required-enforced")))
-		}, "entries", "has objectSelector.matchLabels"},
-		{"an entry is added, and another one calls a URL", func(t *testing.T) {
-			c := webhookConfiguration(t)
-			one := c.Webhooks[entry(t, mutating, "pods")]
+			one := webhookConfiguration(t).Webhooks[entry(t, mutating, "pods")]
 			one.Name = "more.example.com"
 			text, err := json.Marshal(one)
 			if err != nil {
 				t.Fatal(err)
 			}
-			patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/0","value":%s}]`, text))
-			patched(t, mutating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/clientConfig","value":{"url":"https://127.0.0.1:9/"}}]`, entry(t, mutating, "requested")))
+			patched(t, mutating, `[{"op":"add","path":"`+at("requested")+`/objectSelector","value":{"matchLabels":{"a":"b"}}},
+				{"op":"add","path":"`+at("enforced")+`/matchConditions","value":[{"name":"never","expression":"false"}]},
+				{"op":"replace","path":"`+at("enforced")+`/timeoutSeconds","value":3},
+				{"op":"replace","path":"`+at("pods")+`/clientConfig","value":{"url":"https://127.0.0.1:9/"}},
+				{"op":"add","path":"/webhooks/0","value":`+string(text)+`}]`)
+			patched(t, validating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/matchConditions/-","value":{"name":"never","expression":"false"}}]`, entry(t, validating, "required-enforced")))
 		}, "entries", "has clientConfig.url"},
 		{"an entry is taken away", func(t *testing.T) {
 			patched(t, mutating, fmt.Sprintf(`[{"op":"remove","path":"/webhooks/%d"}]`, entry(t, mutating, "enforced")))
 		}, "entries", "has no entry enforced.pillion.dev"},
-		{"the mutating configuration is deleted", away(mutating), "configurations", "mutatingwebhookconfiguration"},
 		{"both configurations are deleted", away(mutating, validating), "configurations", "validatingwebhookconfiguration"},
-		{"the Service selects by one more label", func(t *testing.T) {
+		{"the Service selects by one more label, and has another port", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=merge", "-p", `{"spec":{"selector":{"color":"blue"}}}`)
-		}, "service", "color=blue"},
-		{"the Service has another port", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=json", "-p", `[{"op":"replace","path":"/spec/ports/0/port","value":444}]`)
 		}, "service", "has no port 443"},
-		{"a policy is deleted, and what binds another one only warns", func(t *testing.T) {
-			away("validatingadmissionpolicy/" + ofCluster + "-namespaces")(t)
+		{"a policy and a binding are deleted, and what binds another one only warns", func(t *testing.T) {
+			away("validatingadmissionpolicy/"+ofCluster+"-namespaces", "validatingadmissionpolicybinding/"+ofCluster+"-proof")(t)
 			patched(t, "validatingadmissionpolicybinding/"+ofCluster+"-labels", `[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]`)
 			patched(t, "validatingadmissionpolicy/"+ofCluster+"-selectors", `[{"op":"add","path":"/spec/matchConditions","value":[{"name":"never","expression":"false"}]}]`)
 		}, "policies", "no binding has"},
-		{"a binding of a policy is deleted", away("validatingadmissionpolicybinding/" + ofCluster + "-proof"), "policies", "no binding has"},
 		{"all policies are deleted", func(t *testing.T) {
 			away("validatingadmissionpolicy,validatingadmissionpolicybinding", "-l", "app.kubernetes.io/instance="+ground.Release)(t)
 		}, "policies", ofCluster + "-labels is missing"},
@@ -310,7 +302,7 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	for range 2 {
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
 		patched(t, validating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":9}]`, entry(t, validating, "required-enforced")))
 		mends(t, finds(t, "entries", "has objectSelector"))

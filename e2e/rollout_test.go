@@ -269,7 +269,7 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	rollout := func(image, why string, args ...string) []string {
 		t.Helper()
 		m.version(t, n, image, "info")
-		out, stderr, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=20s"}, args...)...)
+		out, stderr, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=8s"}, args...)...)
 		command := regexp.MustCompile(`(?m)^without them: pillion (.*)$`).FindStringSubmatch(out)
 		if err == nil || command == nil || !strings.Contains(out, "left: 2 pods of deployment/web in namespace "+n.name+": outdated: "+m.name+"; "+why) {
 			t.Fatalf("%v:\n%s%s\nwant %q", err, out, stderr, why)
@@ -279,7 +279,7 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 		}
 		return strings.Fields(command[1])
 	}
-	without := rollout("registry.example.com/ship:2", "not within 20s: ")
+	without := rollout("registry.example.com/ship:2", "not within 8s: ")
 	if out := must(t, "", "pillion", without...); !strings.Contains(out, "left out by --except") {
 		t.Errorf("%s says\n%s", without, out)
 	}

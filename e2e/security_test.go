@@ -4,15 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
+	"github.com/pillion-dev/pillion/docs/transcript"
 )
 
-var update = flag.Bool("update", false, "write the lists of rights in docs/security.md anew")
+var update = flag.Bool("update", false, "write what the tests record in docs anew")
 
 // reasons say why Pillion has the rights on a resource.
 var reasons = map[string]string{
@@ -128,64 +127,8 @@ func rightsTable(t *testing.T) string {
 	return table
 }
 
-// rightsList are all rules of all roles, a line each.
-func rightsList(t *testing.T, sets []string) string {
-	t.Helper()
-	command := "helm template pillion charts/pillion -n pillion-system"
-	for _, set := range sets {
-		command += " --set " + set
-	}
-	text := "    $ " + command + "   # every rule of every Role and ClusterRole\n"
-	all := roles(t, render(t, sets...))
-	for _, role := range slices.Sorted(maps.Keys(all)) {
-		text += "    " + role + "\n"
-		for _, rule := range all[role] {
-			text += "      " + oneLine(rule) + "\n"
-		}
-	}
-	return text
-}
-
-func oneLine(rule rbacv1.PolicyRule) string {
-	object := strings.Join(rule.Resources, ", ")
-	if group := strings.Join(rule.APIGroups, ", "); group != "" {
-		object += " of " + group
-	}
-	if len(rule.ResourceNames) > 0 {
-		object += ", only " + strings.Join(rule.ResourceNames, ", ")
-	}
-	return object + ": " + strings.Join(rule.Verbs, ", ")
-}
-
-// The lists of rights in docs/security.md are those of the chart.
+// The table of rights in docs/security.md is that of the chart.
 func TestTheDocumentationListsEveryRightThatTheChartGrants(t *testing.T) {
 	t.Parallel()
-	path := checkout.Path("docs", "security.md")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{
-		"table":                      rightsTable(t),
-		"hardened with cert-manager": rightsList(t, hardened["cert-manager"]),
-		"hardened with files":        rightsList(t, hardened["files"]),
-	} {
-		begin, end := "<!-- rights: "+name+" -->\n", "<!-- end -->"
-		before, rest, found := strings.Cut(string(text), begin)
-		got, after, closed := strings.Cut(rest, end)
-		if !found || !closed {
-			t.Fatalf("%s has no block %q", path, begin)
-		}
-		if want = "\n" + want + "\n"; got == want {
-			continue
-		}
-		if !*update {
-			t.Errorf("the block %q is\n%s\nwant\n%s\n(go test -run %s -update writes it)", name, got, want, t.Name())
-			continue
-		}
-		text = []byte(before + begin + want + end + after)
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	transcript.Recorded(t, checkout.Path("docs", "security.md"), "rights", *update, func(string) string { return rightsTable(t) })
 }

@@ -46,35 +46,6 @@ func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {
 	})
 }
 
-func TestATemplateMatchesNamespacesAndPodsByLabel(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	m := manifest{name: unique("side"), spec: fmt.Sprintf(`
-match:
-  namespaceSelector: {matchLabels: {team: %s}}
-  podSelector: {matchLabels: {tier: web}}`, team) + sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	in := newNamespace(t, nil, map[string]string{"team": team})
-	out := newNamespace(t, nil, nil)
-	for _, test := range []struct {
-		why  string
-		n    *namespace
-		tier string
-		want string
-	}{
-		{"namespace and pod match", in, "web", m.name + " app"},
-		{"only the namespace matches", in, "batch", "app"},
-		{"only the pod matches", out, "web", "app"},
-	} {
-		pod := newPod("a-"+test.tier, nil)
-		pod.Labels = map[string]string{"tier": test.tier}
-		if got := containerNames(test.n.mustCreate(t, pod)); got != test.want {
-			t.Errorf("%s: containers %s, want %s", test.why, got, test.want)
-		}
-	}
-}
-
 func TestAPodThatFailsAMatchConditionIsAdmittedWithTheTemplatesMessage(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("side"), spec: `
@@ -90,45 +61,6 @@ matchConditions:
 	}
 	if w := n.warnings.take(); !strings.Contains(w, "host network pods log to the node") || !strings.Contains(w, "ConditionFalse") {
 		t.Errorf("the warnings are %q, want the condition's message and the reason", w)
-	}
-}
-
-func TestATemplateIsOnlyForTheNamespacesItIsAvailableTo(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	m := manifest{name: unique("side"), spec: fmt.Sprintf("\navailableTo: {namespaceSelector: {matchLabels: {team: %s}}}", team) + sidecarSpec}
-	m.apply(t)
-	in := newNamespace(t, asking(m.name), map[string]string{"team": team})
-	out := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error {
-		pod, err := in.preview(t, newPod("web", nil))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
-	if _, err := out.create(t, newPod("web", nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NotAllowedHere") || !strings.Contains(err.Error(), "availableTo") {
-		t.Errorf("elsewhere: %v", err)
-	}
-}
-
-func TestASuspendedTemplateIsInjectedNowhereAndWarnsWhoAsked(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, asking(m.name), nil)
-	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"suspend":true}}`)
-	eventually(t, inForce, func() error {
-		n.warnings.take()
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && containerNames(pod) != "app" {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
-	if w := n.warnings.take(); !strings.Contains(w, "Suspended") || !strings.Contains(w, m.name) {
-		t.Errorf("the warnings are %q", w)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	})
 	t.Run("a required template and its parameters change twice a second", func(t *testing.T) {
 		g.during(t, clients, func() {
-			for n := range 24 {
+			for n := range 10 {
 				apply(n + 1)
 				level := fmt.Appendf(nil, `{"metadata":{"annotations":{"changing.pillion.dev/level":"level-%d"}}}`, n)
 				for _, name := range []string{"stream-required", "stream-required-enforced"} {

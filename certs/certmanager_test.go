@@ -81,17 +81,19 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 
 func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
 	t.Parallel()
-	issuer := yearCA(t)
-	c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
-	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-	eventually(t, s.Ready)
-	next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
-	c.reissue(next)
-	eventually(t, func() error {
-		if !served(t, s).Leaf.Equal(next.tls.Leaf) {
-			return errors.New("the renewed leaf is not served")
-		}
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		issuer := yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, s.Ready)
+		next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
+		c.reissue(next)
+		eventually(t, func() error {
+			if !served(t, s).Leaf.Equal(next.tls.Leaf) {
+				return errors.New("the renewed leaf is not served")
+			}
+			return nil
+		})
 	})
 }
 
@@ -121,41 +123,45 @@ func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) 
 
 func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-	eventually(t, func() error {
-		return mentions(s.Ready(), "secret pillion-system/pillion-ca: not found", "kubectl -n pillion-system describe certificates")
-	})
-	issuer := yearCA(t)
-	good := servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))
-	broken := good.DeepCopy()
-	broken.Data[corev1.TLSPrivateKeyKey] = nil
-	if _, err := c.CoreV1().Secrets(testNamespace).Create(context.Background(), broken, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
-	c.editSecret(func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = good.Data[corev1.TLSPrivateKeyKey] })
-	eventually(t, s.Ready)
-	before := served(t, s)
-	c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
-	eventually(t, func() error {
-		if n := s.Status().Failures[failedSecret]; n != 2 {
-			return fmt.Errorf("%d failures, want that the second failure counts", n)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, func() error {
+			return mentions(s.Ready(), "secret pillion-system/pillion-ca: not found", "kubectl -n pillion-system describe certificates")
+		})
+		issuer := yearCA(t)
+		good := servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))
+		broken := good.DeepCopy()
+		broken.Data[corev1.TLSPrivateKeyKey] = nil
+		if _, err := c.CoreV1().Secrets(testNamespace).Create(context.Background(), broken, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
+		c.editSecret(func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = good.Data[corev1.TLSPrivateKeyKey] })
+		eventually(t, s.Ready)
+		before := served(t, s)
+		c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
+		eventually(t, func() error {
+			if n := s.Status().Failures[failedSecret]; n != 2 {
+				return fmt.Errorf("%d failures, want that the second failure counts", n)
+			}
+			return nil
+		})
+		if served(t, s) != before || s.Ready() != nil {
+			t.Errorf("a broken Secret replaces the served leaf or costs readiness: %v", s.Ready())
+		}
 	})
-	if served(t, s) != before || s.Ready() != nil {
-		t.Errorf("a broken Secret replaces the served leaf or costs readiness: %v", s.Ready())
-	}
 }
 
 func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.deny("update secrets", true)
-	s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-	eventually(t, func() error {
-		return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("update secrets", true)
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, func() error {
+			return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
+		})
 	})
 }
 

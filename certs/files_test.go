@@ -62,65 +62,69 @@ func serves(s Source, l *leaf) func() error {
 
 func TestFilesAreReadAgainWhenAKubeletSwapsTheLinkAndWhenTheyAreRenamed(t *testing.T) {
 	t.Parallel()
-	issuer, dir := yearCA(t), t.TempDir()
-	first, second, third := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour), newLeaf(t, issuer, testDNSName, 3*time.Hour)
-	mount(t, dir, "1", first)
-	c := newCluster(t, newConfiguration())
-	c.inject(issuer)
-	s := c.runFiles(dir)
-	eventually(t, s.Ready)
-	eventually(t, serves(s, first))
-	mount(t, dir, "2", second)
-	eventually(t, serves(s, second))
+	synctest.Test(t, func(t *testing.T) {
+		issuer, dir := yearCA(t), t.TempDir()
+		first, second, third := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour), newLeaf(t, issuer, testDNSName, 3*time.Hour)
+		mount(t, dir, "1", first)
+		c := newCluster(t, newConfiguration())
+		c.inject(issuer)
+		s := c.runFiles(dir)
+		eventually(t, s.Ready)
+		eventually(t, serves(s, first))
+		mount(t, dir, "2", second)
+		eventually(t, serves(s, second))
 
-	data := servingSecret(t, third).Data
-	for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path+".new", data[name], 0o600); err != nil {
-			t.Fatal(err)
+		data := servingSecret(t, third).Data
+		for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path+".new", data[name], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(path+".new", path); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
+		eventually(t, serves(s, third))
+		if err := s.Ready(); err != nil {
+			t.Error(err)
 		}
-	}
-	eventually(t, serves(s, third))
-	if err := s.Ready(); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 	t.Parallel()
-	issuer, dir := yearCA(t), t.TempDir()
-	first, second := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour)
-	mount(t, dir, "1", first)
-	c := newCluster(t, newConfiguration())
-	c.inject(issuer)
-	s := c.runFiles(dir)
-	eventually(t, serves(s, first))
-	data := servingSecret(t, second).Data
-	certPEM := data[corev1.TLSCertKey]
-	for i, half := range [][]byte{certPEM, certPEM[:len(certPEM)/2]} {
-		if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), half, 0o600); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		issuer, dir := yearCA(t), t.TempDir()
+		first, second := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour)
+		mount(t, dir, "1", first)
+		c := newCluster(t, newConfiguration())
+		c.inject(issuer)
+		s := c.runFiles(dir)
+		eventually(t, serves(s, first))
+		data := servingSecret(t, second).Data
+		certPEM := data[corev1.TLSCertKey]
+		for i, half := range [][]byte{certPEM, certPEM[:len(certPEM)/2]} {
+			if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), half, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() error {
+				if n := s.Status().Failures[failedFiles]; n <= i {
+					return fmt.Errorf("%d failures are counted", n)
+				}
+				return mentions(s.problems.of(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
+			})
+			if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), data[corev1.TLSPrivateKeyKey], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error {
-			if n := s.Status().Failures[failedFiles]; n <= i {
-				return fmt.Errorf("%d failures are counted", n)
-			}
-			return mentions(s.problems.of(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
-		})
-		if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
-			t.Error(err)
+		if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), data[corev1.TLSPrivateKeyKey], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, serves(s, second))
+		eventually(t, serves(s, second))
+	})
 }
 
 func TestAPairIsServedOnlyWhenItsCAIsPublished(t *testing.T) {
@@ -143,7 +147,9 @@ func TestAPairIsServedOnlyWhenItsCAIsPublished(t *testing.T) {
 
 func TestMissingFilesAreNamed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	s := newCluster(t, newConfiguration()).runFiles(dir)
-	eventually(t, func() error { return mentions(s.Ready(), filepath.Join(dir, corev1.TLSCertKey), "no such file") })
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := newCluster(t, newConfiguration()).runFiles(dir)
+		eventually(t, func() error { return mentions(s.Ready(), filepath.Join(dir, corev1.TLSCertKey), "no such file") })
+	})
 }

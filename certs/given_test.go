@@ -3,6 +3,7 @@ package certs
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,60 +23,64 @@ func (c *cluster) give() {
 
 func TestAGivenSecretIsFilledWithoutTheRightToCreateOne(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.deny("create secrets", true)
-	c.give()
-	s := c.run(given)
-	readyAndPublished(t, c, s)
-	if c.secret().Labels["of"] != "the chart" {
-		t.Error("the Secret was replaced, not filled")
-	}
-	if c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
-		t.Error("Helm may delete the Secret")
-	}
-	if problems := s.Status().Problems; len(problems) > 0 {
-		t.Errorf("there are problems: %v", problems)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("create secrets", true)
+		c.give()
+		s := c.run(given)
+		readyAndPublished(t, c, s)
+		if c.secret().Labels["of"] != "the chart" {
+			t.Error("the Secret was replaced, not filled")
+		}
+		if c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Error("Helm may delete the Secret")
+		}
+		if problems := s.Status().Problems; len(problems) > 0 {
+			t.Errorf("there are problems: %v", problems)
+		}
+	})
 }
 
 func TestAGivenSecretThatIsAbsentIsNamedWithTheCommandThatMendsIt(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.deny("create secrets", true)
-	s := c.run(given)
-	const command = "kubectl -n " + testNamespace + " create secret generic " + testSecret
-	eventually(t, func() error { return mentions(s.Ready(), "does not exist", command) })
-	c.give()
-	readyAndPublished(t, c, s)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("create secrets", true)
+		s := c.run(given)
+		const command = "kubectl -n " + testNamespace + " create secret generic " + testSecret
+		eventually(t, func() error { return mentions(s.Ready(), "does not exist", command) })
+		c.give()
+		readyAndPublished(t, c, s)
 
-	// Deleted later, it costs no readiness, and the same CA is still trusted when it is back.
-	before := pemOf(c.mustAuthorities().current)
-	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error {
-		for _, p := range s.Status().Problems {
-			if mentions(p.Err, command) == nil {
-				return nil
+		// Deleted later, it costs no readiness, and the same CA is still trusted when it is back.
+		before := pemOf(c.mustAuthorities().current)
+		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			for _, p := range s.Status().Problems {
+				if mentions(p.Err, command) == nil {
+					return nil
+				}
 			}
+			return mentions(nil, command)
+		})
+		if err := s.Ready(); err != nil {
+			t.Errorf("not ready: %v", err)
 		}
-		return mentions(nil, command)
-	})
-	if err := s.Ready(); err != nil {
-		t.Errorf("not ready: %v", err)
-	}
-	if err := verifies(s, before, time.Now()); err != nil {
-		t.Error(err)
-	}
-	c.give()
-	eventually(t, func() error {
-		stored, err := c.authorities()
-		if err == nil {
-			err = verifies(s, stored.bundle(), time.Now())
+		if err := verifies(s, before, time.Now()); err != nil {
+			t.Error(err)
 		}
-		return err
+		c.give()
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil {
+				err = verifies(s, stored.bundle(), time.Now())
+			}
+			return err
+		})
+		eventually(t, s.Ready)
 	})
-	eventually(t, s.Ready)
 }
 
 func (c *cluster) mustAuthorities() authorities {

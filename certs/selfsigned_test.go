@@ -64,63 +64,67 @@ func readyAndPublished(t testing.TB, c *cluster, s Source) *ca {
 
 func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.run(nil)
-	current := readyAndPublished(t, c, s)
-	if err := verifies(s, pemOf(current), time.Now()); err != nil {
-		t.Error(err)
-	}
-	for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
-		if err := served(t, s).Leaf.VerifyHostname(name); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(nil)
+		current := readyAndPublished(t, c, s)
+		if err := verifies(s, pemOf(current), time.Now()); err != nil {
 			t.Error(err)
 		}
-	}
-	status := s.Status()
-	if left := time.Until(status.Expires); left < 167*time.Hour || left > 168*time.Hour {
-		t.Errorf("the certificate ends in %s, want a week", left)
-	}
-	if left := time.Until(status.CAExpires); left < 364*24*time.Hour || left > 365*24*time.Hour {
-		t.Errorf("the CA ends in %s, want a year", left)
-	}
-	if status.AuthoritiesMade != 1 || status.Rotations != 0 || len(status.Configurations) != 1 || status.Configurations[0].Err != nil {
-		t.Errorf("the status is %+v, want one CA made and one configuration in order", status)
-	}
-	want := newConfiguration()
-	got := c.configuration().DeepCopy()
-	for i := range got.Webhooks {
-		got.Webhooks[i].ClientConfig.CABundle = nil
-	}
-	got.ResourceVersion, got.ManagedFields = want.ResourceVersion, nil
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("more than the caBundle has changed (-before +after):\n%s", diff)
-	}
+		for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
+			if err := served(t, s).Leaf.VerifyHostname(name); err != nil {
+				t.Error(err)
+			}
+		}
+		status := s.Status()
+		if left := time.Until(status.Expires); left < 167*time.Hour || left > 168*time.Hour {
+			t.Errorf("the certificate ends in %s, want a week", left)
+		}
+		if left := time.Until(status.CAExpires); left < 364*24*time.Hour || left > 365*24*time.Hour {
+			t.Errorf("the CA ends in %s, want a year", left)
+		}
+		if status.AuthoritiesMade != 1 || status.Rotations != 0 || len(status.Configurations) != 1 || status.Configurations[0].Err != nil {
+			t.Errorf("the status is %+v, want one CA made and one configuration in order", status)
+		}
+		want := newConfiguration()
+		got := c.configuration().DeepCopy()
+		for i := range got.Webhooks {
+			got.Webhooks[i].ClientConfig.CABundle = nil
+		}
+		got.ResourceVersion, got.ManagedFields = want.ResourceVersion, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("more than the caBundle has changed (-before +after):\n%s", diff)
+		}
+	})
 }
 
 func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	var replicas []Source
-	for range 5 {
-		replicas = append(replicas, c.run(nil))
-	}
-	current := readyAndPublished(t, c, replicas[0])
-	for i, s := range replicas {
-		eventually(t, s.Ready)
-		if err := verifies(s, pemOf(current), time.Now()); err != nil {
-			t.Errorf("replica %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		var replicas []Source
+		for range 5 {
+			replicas = append(replicas, c.run(nil))
 		}
-	}
-	time.Sleep(50 * time.Millisecond)
-	if err := c.published(pemOf(current)); err != nil {
-		t.Errorf("the bundle did not stay: %v", err)
-	}
-	made := 0
-	for _, s := range replicas {
-		made += s.Status().AuthoritiesMade
-	}
-	if made != 1 {
-		t.Errorf("the replicas count %d CAs made, want one", made)
-	}
+		current := readyAndPublished(t, c, replicas[0])
+		for i, s := range replicas {
+			eventually(t, s.Ready)
+			if err := verifies(s, pemOf(current), time.Now()); err != nil {
+				t.Errorf("replica %d: %v", i, err)
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+		if err := c.published(pemOf(current)); err != nil {
+			t.Errorf("the bundle did not stay: %v", err)
+		}
+		made := 0
+		for _, s := range replicas {
+			made += s.Status().AuthoritiesMade
+		}
+		if made != 1 {
+			t.Errorf("the replicas count %d CAs made, want one", made)
+		}
+	})
 }
 
 func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
@@ -183,33 +187,37 @@ func TestNothingIsWrittenWhenTheBundleIsRight(t *testing.T) {
 
 func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.late = 3
-	readyAndPublished(t, c, c.run(nil))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.late != 0 {
-		t.Errorf("%d of 3 conflicts did not happen", c.late)
-	}
-	for _, patch := range c.patches {
-		if !strings.Contains(patch, "resourceVersion") {
-			t.Errorf("a patch does not say to which version it applies: %s", patch)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.late = 3
+		readyAndPublished(t, c, c.run(nil))
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.late != 0 {
+			t.Errorf("%d of 3 conflicts did not happen", c.late)
 		}
-	}
+		for _, patch := range c.patches {
+			if !strings.Contains(patch, "resourceVersion") {
+				t.Errorf("a patch does not say to which version it applies: %s", patch)
+			}
+		}
+	})
 }
 
 func TestAMissingConfigurationIsNamedUntilItExists(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	s := c.run(nil)
-	eventually(t, func() error { return mentions(s.Ready(), "mutatingwebhookconfiguration pillion: not found") })
-	if _, err := s.GetCertificate(nil); err != nil {
-		t.Errorf("no certificate without a configuration: %v", err)
-	}
-	if err := c.Tracker().Add(newConfiguration()); err != nil {
-		t.Fatal(err)
-	}
-	readyAndPublished(t, c, s)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		s := c.run(nil)
+		eventually(t, func() error { return mentions(s.Ready(), "mutatingwebhookconfiguration pillion: not found") })
+		if _, err := s.GetCertificate(nil); err != nil {
+			t.Errorf("no certificate without a configuration: %v", err)
+		}
+		if err := c.Tracker().Add(newConfiguration()); err != nil {
+			t.Fatal(err)
+		}
+		readyAndPublished(t, c, s)
+	})
 }
 
 func mentions(err error, words ...string) error {
@@ -223,33 +231,37 @@ func mentions(err error, words ...string) error {
 
 func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.deny("watch secrets", true)
-	c.deny("patch mutatingwebhookconfigurations", true)
-	s := c.run(nil)
-	eventually(t, func() error {
-		return mentions(s.Ready(), "missing permission", `watch secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
-			`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("watch secrets", true)
+		c.deny("patch mutatingwebhookconfigurations", true)
+		s := c.run(nil)
+		eventually(t, func() error {
+			return mentions(s.Ready(), "missing permission", `watch secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
+				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
+		})
+		c.deny("watch secrets", false)
+		c.deny("patch mutatingwebhookconfigurations", false)
+		readyAndPublished(t, c, s)
 	})
-	c.deny("watch secrets", false)
-	c.deny("patch mutatingwebhookconfigurations", false)
-	readyAndPublished(t, c, s)
 }
 
 func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.run(nil)
-	readyAndPublished(t, c, s)
-	c.deny("patch mutatingwebhookconfigurations", true)
-	c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
-		for i := range m.Webhooks {
-			m.Webhooks[i].ClientConfig.CABundle = nil
-		}
-	})
-	eventually(t, func() error {
-		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
-			`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true`, "forbidden")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(nil)
+		readyAndPublished(t, c, s)
+		c.deny("patch mutatingwebhookconfigurations", true)
+		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
+			for i := range m.Webhooks {
+				m.Webhooks[i].ClientConfig.CABundle = nil
+			}
+		})
+		eventually(t, func() error {
+			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
+				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true`, "forbidden")
+		})
 	})
 }
 
@@ -272,12 +284,14 @@ func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
 
 func TestARefusedBundleIsNamed(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
+		})
+		s := c.run(nil)
+		eventually(t, func() error { return mentions(s.Ready(), "publishing the CA bundle", "is invalid") })
 	})
-	s := c.run(nil)
-	eventually(t, func() error { return mentions(s.Ready(), "publishing the CA bundle", "is invalid") })
 }
 
 func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T) {
@@ -389,123 +403,135 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 
 func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
 	t.Parallel()
-	first := dueCA(t)
-	c := newCluster(t, newConfiguration(), secretOf(t, first))
-	long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
-	for range 3 {
-		c.run(long)
-	}
-	eventually(t, func() error {
-		stored, err := c.authorities()
-		if err == nil && stored.next == nil {
-			err = fmt.Errorf("no CA is staged")
+	synctest.Test(t, func(t *testing.T) {
+		first := dueCA(t)
+		c := newCluster(t, newConfiguration(), secretOf(t, first))
+		long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
+		for range 3 {
+			c.run(long)
 		}
-		return err
-	})
-	time.Sleep(50 * time.Millisecond)
-	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error {
-		stored, err := c.authorities()
-		if err != nil || stored.next == nil {
-			return fmt.Errorf("no CA is staged (%v)", err)
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil && stored.next == nil {
+				err = fmt.Errorf("no CA is staged")
+			}
+			return err
+		})
+		time.Sleep(50 * time.Millisecond)
+		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		if !stored.current.cert.Equal(first.cert) {
-			return fmt.Errorf("the CA that signs has changed")
-		}
-		return c.published(pemOf(first, stored.next))
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err != nil || stored.next == nil {
+				return fmt.Errorf("no CA is staged (%v)", err)
+			}
+			if !stored.current.cert.Equal(first.cert) {
+				return fmt.Errorf("the CA that signs has changed")
+			}
+			return c.published(pemOf(first, stored.next))
+		})
 	})
 }
 
 func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
 	t.Parallel()
-	secret := secretOf(t, dueCA(t))
-	secret.Data["note"] = []byte("mine")
-	c := newCluster(t, newConfiguration(), secret)
-	c.run(nil)
-	eventually(t, func() error {
-		stored, err := c.authorities()
-		if err == nil && stored.next == nil {
-			err = fmt.Errorf("no CA is staged")
+	synctest.Test(t, func(t *testing.T) {
+		secret := secretOf(t, dueCA(t))
+		secret.Data["note"] = []byte("mine")
+		c := newCluster(t, newConfiguration(), secret)
+		c.run(nil)
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil && stored.next == nil {
+				err = fmt.Errorf("no CA is staged")
+			}
+			return err
+		})
+		if got := string(c.secret().Data["note"]); got != "mine" {
+			t.Errorf("the key note holds %q", got)
 		}
-		return err
 	})
-	if got := string(c.secret().Data["note"]); got != "mine" {
-		t.Errorf("the key note holds %q", got)
-	}
 }
 
 func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 	t.Parallel()
-	foreign := newConfiguration()
-	url := "https://elsewhere.example.com"
-	foreign.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
-	other := foreign.Webhooks[1].DeepCopy()
-	other.Name, other.ClientConfig.Service.Name, other.ClientConfig.CABundle = "other.example.com", "other", []byte("theirs")
-	foreign.Webhooks = append(foreign.Webhooks, *other)
-	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "final", ResourceVersion: "1"}}
-	for _, name := range []string{"required.pillion.dev", "preview.pillion.dev"} {
-		validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{Name: name, ClientConfig: newConfiguration().Webhooks[0].ClientConfig})
-	}
-	c := newCluster(t, foreign, validating)
-	s := c.run(func(o *SelfSignedOptions) {
-		o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
-	})
-	eventually(t, s.Ready)
-	stored, err := c.authorities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	webhooks := c.configuration().Webhooks
-	if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
-		t.Error("an entry that does not call the Service was written to")
-	}
-	final, err := c.Tracker().Get(validations, "", "final")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bundles := [][]byte{webhooks[1].ClientConfig.CABundle}
-	for _, w := range final.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
-		bundles = append(bundles, w.ClientConfig.CABundle)
-	}
-	for i, bundle := range bundles {
-		if !bytes.Equal(bundle, pemOf(stored.current)) {
-			t.Errorf("caBundle %d is\n%s", i, bundle)
+	synctest.Test(t, func(t *testing.T) {
+		foreign := newConfiguration()
+		url := "https://elsewhere.example.com"
+		foreign.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
+		other := foreign.Webhooks[1].DeepCopy()
+		other.Name, other.ClientConfig.Service.Name, other.ClientConfig.CABundle = "other.example.com", "other", []byte("theirs")
+		foreign.Webhooks = append(foreign.Webhooks, *other)
+		validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "final", ResourceVersion: "1"}}
+		for _, name := range []string{"required.pillion.dev", "preview.pillion.dev"} {
+			validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{Name: name, ClientConfig: newConfiguration().Webhooks[0].ClientConfig})
 		}
-	}
-	if n := len(s.Status().Configurations); n != 2 {
-		t.Errorf("the status has %d configurations, want 2", n)
-	}
+		c := newCluster(t, foreign, validating)
+		s := c.run(func(o *SelfSignedOptions) {
+			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
+		})
+		eventually(t, s.Ready)
+		stored, err := c.authorities()
+		if err != nil {
+			t.Fatal(err)
+		}
+		webhooks := c.configuration().Webhooks
+		if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
+			t.Error("an entry that does not call the Service was written to")
+		}
+		final, err := c.Tracker().Get(validations, "", "final")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bundles := [][]byte{webhooks[1].ClientConfig.CABundle}
+		for _, w := range final.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
+			bundles = append(bundles, w.ClientConfig.CABundle)
+		}
+		for i, bundle := range bundles {
+			if !bytes.Equal(bundle, pemOf(stored.current)) {
+				t.Errorf("caBundle %d is\n%s", i, bundle)
+			}
+		}
+		if n := len(s.Status().Configurations); n != 2 {
+			t.Errorf("the status has %d configurations, want 2", n)
+		}
+	})
 }
 
 func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.run(func(o *SelfSignedOptions) { o.Service = "misspelled" })
-	eventually(t, func() error {
-		return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) { o.Service = "misspelled" })
+		eventually(t, func() error {
+			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
+		})
 	})
 }
 
 func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, newConfiguration())
-	s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
-	current := readyAndPublished(t, c, s)
-	if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
-		t.Errorf("the CA has a key for %s", a)
-	}
-	if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
-		t.Errorf("the leaf has a key for %s", a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
+		current := readyAndPublished(t, c, s)
+		if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
+			t.Errorf("the CA has a key for %s", a)
+		}
+		if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
+			t.Errorf("the leaf has a key for %s", a)
+		}
+	})
 }
 
 func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
-	s := c.run(func(o *SelfSignedOptions) { o.WebhookConfigurations = nil })
-	eventually(t, s.Ready)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		s := c.run(func(o *SelfSignedOptions) { o.WebhookConfigurations = nil })
+		eventually(t, s.Ready)
+	})
 }
 
 func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,23 +43,25 @@ func TestASmallNamespaceIsKeptAsTheAPIServerSentIt(t *testing.T) {
 }
 
 func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
-	object := namespace("shop", "a")
-	object.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
-	i := newInformer(newClient(t, object))
-	live, err := i.Get(t.Context(), "shop", noReads, always)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go i.Run(t.Context())
-	waitFor(t, "ready", func() bool { return i.Ready() == nil })
-	inCache, err := i.Get(t.Context(), "shop", noReads, always)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{"pillion.dev/inject": "a"}
-	if !maps.Equal(live.Annotations, want) || !maps.Equal(inCache.Annotations, want) {
-		t.Errorf("live %v, in the cache %v, want %v", live.Annotations, inCache.Annotations, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		object := namespace("shop", "a")
+		object.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "{}"
+		i := newInformer(newClient(t, object))
+		live, err := i.Get(t.Context(), "shop", noReads, always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go i.Run(t.Context())
+		waitFor(t, "ready", func() bool { return i.Ready() == nil })
+		inCache, err := i.Get(t.Context(), "shop", noReads, always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"pillion.dev/inject": "a"}
+		if !maps.Equal(live.Annotations, want) || !maps.Equal(inCache.Annotations, want) {
+			t.Errorf("live %v, in the cache %v, want %v", live.Annotations, inCache.Annotations, want)
+		}
+	})
 }
 
 func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {

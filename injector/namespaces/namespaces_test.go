@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,39 +73,43 @@ func waitFor(t *testing.T, event string, done func() bool) {
 }
 
 func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testing.T) {
-	client := newClient(t, namespace("shop", "a"))
-	i := newInformer(client)
-	// The empty cache holds no namespace, so Get reads live.
-	ns, err := i.Get(t.Context(), "shop", noReads, always)
-	if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
-		t.Fatalf("%+v, %v", ns, err)
-	}
-	if err := i.Ready(); err == nil {
-		t.Error("ready before the namespaces have been listed")
-	}
-	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
-		t.Errorf("a namespace that does not exist: %v", err)
-	}
-	go i.Run(t.Context())
-	waitFor(t, "ready", func() bool { return i.Ready() == nil })
-	if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace("shop", "b"), ""); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "the change", func() bool {
-		ns, err := i.Get(context.Background(), "shop", noReads, always)
-		return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t, namespace("shop", "a"))
+		i := newInformer(client)
+		// The empty cache holds no namespace, so Get reads live.
+		ns, err := i.Get(t.Context(), "shop", noReads, always)
+		if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
+			t.Fatalf("%+v, %v", ns, err)
+		}
+		if err := i.Ready(); err == nil {
+			t.Error("ready before the namespaces have been listed")
+		}
+		if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
+			t.Errorf("a namespace that does not exist: %v", err)
+		}
+		go i.Run(t.Context())
+		waitFor(t, "ready", func() bool { return i.Ready() == nil })
+		if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace("shop", "b"), ""); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the change", func() bool {
+			ns, err := i.Get(context.Background(), "shop", noReads, always)
+			return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
+		})
 	})
 }
 
 func TestAMissingPermissionIsNamed(t *testing.T) {
-	client := newClient(t)
-	client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
-	})
-	i := newInformer(client)
-	go i.Run(t.Context())
-	waitFor(t, "the permission named", func() bool {
-		err := i.Ready()
-		return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(t)
+		client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
+		})
+		i := newInformer(client)
+		go i.Run(t.Context())
+		waitFor(t, "the permission named", func() bool {
+			err := i.Ready()
+			return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
+		})
 	})
 }

@@ -63,13 +63,6 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if _, err := os.Stat(checkout.Pillion()); err != nil {
 		return 1, fmt.Errorf("%w; `make build` makes it", err)
 	}
-	// Nothing that these tests need is built beside them: some are about how soon something happens.
-	if err := ground.BuildPrograms(ctx, checkout, ground.FromEnvironment(), os.Stderr); err != nil {
-		return 1, err
-	}
-	if _, _, err := checkout.At(ctx, versionBefore); err != nil {
-		return 1, err
-	}
 	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stderr)
 	if err != nil {
 		return 1, err

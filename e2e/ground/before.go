@@ -3,39 +3,53 @@ package ground
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 )
 
-// At returns this repository as it was at a commit, with the binary built. It keeps it in the
-// cache. ok is false if the clone does not have the commit: its history may be cut short.
-func (c Checkout) At(ctx context.Context, commit string) (at Checkout, ok bool, err error) {
-	if exec.CommandContext(ctx, "git", "-C", string(c), "cat-file", "-e", commit+"^{commit}").Run() != nil {
-		return "", false, nil
+// versionBefore is the version that upgrades come from, and that rollbacks go back to: the last
+// one that landed.
+const versionBefore = "8d621d8d4e36125c2fe58eb4ce86c1bd3b2d4a0b"
+
+// Before is this repository as it was at the version before, if [Checkout.BuildBefore] has built it
+// here.
+func (c Checkout) Before() (before Checkout, ok bool) {
+	before = Checkout(c.cache("at", versionBefore))
+	return before, present(before.Path("bin", "pillion"))
+}
+
+// BuildBefore builds the version before, and keeps it in the cache. A clone without its commit goes
+// without it, which out tells.
+func (c Checkout) BuildBefore(ctx context.Context, out io.Writer) error {
+	at, ok := c.Before()
+	if ok {
+		return nil
 	}
-	at = Checkout(c.cache("at", commit))
-	if _, err := os.Stat(at.Path("bin", "pillion")); err == nil {
-		return at, true, nil
+	if exec.CommandContext(ctx, "git", "-C", string(c), "cat-file", "-e", versionBefore+"^{commit}").Run() != nil {
+		fmt.Fprintf(out, "this clone does not have the version before, %.7s (git fetch --unshallow brings it): upgrades are tried from this version to itself\n", versionBefore)
+		return nil
 	}
+	fmt.Fprintf(out, "building the version before, %.7s\n", versionBefore)
 	scratch := string(at) + ".new"
 	if err := os.RemoveAll(scratch); err != nil {
-		return "", true, err
+		return err
 	}
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return "", true, err
+		return err
 	}
 	tree := filepath.Join(scratch, "tree.tar")
 	for _, step := range [][]string{
-		{"git", "-C", string(c), "archive", "-o", tree, commit},
+		{"git", "-C", string(c), "archive", "-o", tree, versionBefore},
 		{"tar", "-xf", tree, "-C", scratch},
-		{"go", "build", "-C", scratch, "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "bin/pillion", "./cmd/pillion"},
+		{"go", "build", "-C", scratch, "-ldflags=-s -w", "-o", "bin/pillion", "./cmd/pillion"},
 	} {
 		cmd := exec.CommandContext(ctx, step[0], step[1:]...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+buildFlags)
 		if said, err := cmd.CombinedOutput(); err != nil {
-			return "", true, fmt.Errorf("building the version of %s: %s: %w\n%s", commit, step[0], err, said)
+			return fmt.Errorf("building the version before: %s: %w\n%s", step[0], err, said)
 		}
 	}
-	return at, true, os.Rename(scratch, string(at))
+	return os.Rename(scratch, string(at))
 }

@@ -6,18 +6,23 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
+	"golang.org/x/sync/errgroup"
 )
 
 // programs are what one module of this checkout is there to build.
@@ -30,7 +35,6 @@ type programs struct {
 	// variables are what the project's own build links in, from the versions that go.mod
 	// requires: a build from modules has none of it, and charts ask for a cluster's version.
 	variables func(required map[string]string) []string
-	cold      string // roughly how long it takes with an empty build cache
 }
 
 // module is the module of a version below a folder of e2e, such as "kubernetes/v1.37".
@@ -44,7 +48,6 @@ func etcdPrograms() programs {
 		versions:  "go.etcd.io/etcd/server/v3",
 		packages:  []string{"."},
 		variables: func(map[string]string) []string { return nil },
-		cold:      "1 minute",
 	}
 }
 
@@ -64,7 +67,7 @@ func kubernetesModule(version string) programs {
 // controlPlanePrograms are those that every ground runs.
 func controlPlanePrograms(version string) programs {
 	p := kubernetesModule(version)
-	p.title, p.cold = "Kubernetes", "10 minutes"
+	p.title = "Kubernetes"
 	p.packages = []string{
 		"k8s.io/kubernetes/cmd/kube-apiserver",
 		"k8s.io/kubernetes/cmd/kube-controller-manager",
@@ -76,7 +79,7 @@ func controlPlanePrograms(version string) programs {
 // nodePrograms are those that only a cluster with nodes needs.
 func nodePrograms(version string) programs {
 	p := kubernetesModule(version)
-	p.title, p.cold = "Kubernetes-node", "2 minutes"
+	p.title = "Kubernetes-node"
 	p.packages = []string{
 		"k8s.io/kubernetes/cmd/kube-scheduler",
 		"k8s.io/kubernetes/cmd/kubelet",
@@ -104,51 +107,124 @@ func helmPrograms(major string) programs {
 			}
 			return variables
 		},
-		cold: "3 minutes",
 	}
 }
 
-// progressEvery is how often a long build says that it is still at work.
-const progressEvery = 30 * time.Second
+// buildFlags are those that the Makefile exports to all that is built and tested here, so that
+// product, tests and programs share each package that they compile. Nothing here is debugged by
+// line: without DWARF, compiling takes a fifth less.
+const buildFlags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
 
-// BuildPrograms builds what the end-to-end tests run on a ground with the options, unless it is
-// built: the ground's programs, and of a control plane cert-manager and Prometheus, which it is
-// tested with.
-func BuildPrograms(ctx context.Context, c Checkout, o Options, out io.Writer) error {
-	kind := cmp.Or(o.Kind, Kinds()[0])
-	programs := o.controlPlane
-	if kind == KindNode {
-		programs = o.node
+// progressEvery is how often a long build says how far it is.
+const progressEvery = 10 * time.Second
+
+// keptFor is how long programs stay in the user's cache that nobody has used.
+const keptFor = 30 * 24 * time.Hour
+
+// BuildPrograms builds what grounds with the options run, unless it is built, and of
+// others, such as "cert-manager" and "prometheus", what tests on them run.
+func BuildPrograms(ctx context.Context, c Checkout, grounds []Options, others []string, out io.Writer) error {
+	var builds []programs
+	for _, o := range grounds {
+		kind := cmp.Or(o.Kind, Kinds()[0])
+		choose := o.controlPlane
+		if kind == KindNode {
+			choose = o.node
+		}
+		chosen, err := choose()
+		if err != nil {
+			return err
+		}
+		for _, p := range chosen {
+			if !slices.ContainsFunc(builds, func(o programs) bool { return o.title == p.title && o.dir == p.dir }) {
+				builds = append(builds, p)
+			}
+		}
 	}
-	builds, err := programs()
-	if err != nil {
-		return err
+	for _, name := range others {
+		other, ok := otherPrograms[name]
+		if !ok {
+			return fmt.Errorf("no programs are called %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(otherPrograms)), ", "))
+		}
+		builds = append(builds, other)
 	}
-	if kind != KindNode {
-		builds = append(builds, certManagerPrograms, prometheusPrograms)
-	}
-	_, err = build(ctx, c, builds, out)
+	_, err := build(ctx, c, builds, out)
 	return err
 }
+
+// otherPrograms are those that only some tests run.
+var otherPrograms = map[string]programs{"cert-manager": certManagerPrograms, "prometheus": prometheusPrograms}
 
 // build makes programs from this checkout's modules, unless an earlier call has made them
 // from the same sources, and returns the folder of each.
 //
-// They appear whole or not at all, and several callers may build at the same time.
-// What is done, and for how long, is written to out.
+// They appear whole or not at all, and several callers may build at the same time. Two of them
+// are made at once, since linking keeps one core busy only.
+// What is done, and how far it is, is written to out.
 func build(ctx context.Context, c Checkout, builds []programs, out io.Writer) ([]string, error) {
-	var dirs []string
-	for _, p := range builds {
-		dir, err := p.build(ctx, c, out)
-		if err != nil {
-			return nil, fmt.Errorf("building %s: %w", p.title, err)
-		}
-		dirs = append(dirs, dir)
+	out = &lines{out: out}
+	bin, err := c.programs()
+	if err != nil {
+		return nil, err
 	}
-	return dirs, nil
+	dirs := make([]string, len(builds))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
+	for i, p := range builds {
+		group.Go(func() (err error) {
+			if dirs[i], err = p.build(ctx, c, bin, out); err != nil {
+				return fmt.Errorf("building %s: %w", p.title, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return dirs, removeUnused(bin, time.Now().Add(-keptFor))
 }
 
-func (p programs) build(ctx context.Context, c Checkout, out io.Writer) (string, error) {
+// lines has several writers write whole lines.
+type lines struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// programs is the folder of what is built: in the user's cache, so that another clone has it
+// too, or in this checkout where a user has no cache.
+func (c Checkout) programs() (string, error) {
+	dir := c.cache("programs")
+	if user, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(user, "pillion", "programs")
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}
+
+// removeUnused removes the programs that nobody has used since then.
+func removeUnused(bin string, then time.Time) error {
+	entries, err := os.ReadDir(bin)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) || err == nil && (!e.IsDir() || info.ModTime().After(then)) {
+			continue
+		}
+		if err = errors.Join(err, os.RemoveAll(filepath.Join(bin, e.Name()))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p programs) build(ctx context.Context, c Checkout, bin string, out io.Writer) (string, error) {
 	source := c.Path("e2e", filepath.FromSlash(p.dir))
 	required, err := requirements(source)
 	if err != nil {
@@ -159,42 +235,56 @@ func (p programs) build(ctx context.Context, c Checkout, out io.Writer) (string,
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(c.cache("bin"), 0o755); err != nil {
-		return "", err
-	}
-	dir := c.cache("bin", strings.ToLower(p.title)+"-"+version+"-"+key)
-	if present(dir) {
+	name := strings.ToLower(p.title) + "-" + version + "-" + key
+	dir := filepath.Join(bin, name)
+	if used(dir) {
 		return dir, nil
 	}
-	unlock, err := lock(ctx, c.cache("bin", ".lock"), func() {
-		fmt.Fprintf(out, "waiting for another build in %s\n", c.cache("bin"))
+	unlock, err := lock(ctx, filepath.Join(bin, "."+name+".lock"), func() {
+		fmt.Fprintf(out, "waiting for another build of %s %s\n", p.title, version)
 	})
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if present(dir) {
+	if used(dir) {
 		return dir, nil
 	}
-	return dir, p.compile(ctx, source, dir, version, args, out)
+	return dir, p.compile(ctx, source, dir, p.title+" "+version, args, out)
+}
+
+// used tells whether programs are there, and notes that somebody wants them.
+func used(dir string) bool {
+	now := time.Now()
+	return os.Chtimes(dir, now, now) == nil
 }
 
 // compile builds into a folder beside dir, and renames it to dir when all is there.
-func (p programs) compile(ctx context.Context, source, dir, version string, args []string, out io.Writer) error {
+func (p programs) compile(ctx context.Context, source, dir, what string, args []string, out io.Writer) error {
 	partial, err := os.MkdirTemp(filepath.Dir(dir), ".partial-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(partial)
-	fmt.Fprintf(out, "building %s %s (about %s on two cores when the build cache is empty)\n", p.title, version, p.cold)
 	began := time.Now()
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-v"}, args...), append([]string{"-o", partial + "/"}, p.packages...)...)...)
-	cmd.Dir = source
-	// With more garbage than usual, up to a bound, compiling takes a tenth less.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOGC=400", "GOMEMLIMIT=2GiB")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := runWithProgress(cmd, began, out); err != nil {
+	command := func(verb string, more ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{verb}, args, more, p.packages)...)
+		cmd.Dir = source
+		// With more garbage than usual, up to a bound, compiling takes a tenth less.
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+buildFlags, "GOGC=400", "GOMEMLIMIT=2GiB")
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay = 10 * time.Second
+		return cmd
+	}
+	fmt.Fprintf(out, "%s: looking what is to be compiled, downloading what is not there\n", what)
+	stale := command("list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}")
+	var complaints strings.Builder
+	stale.Stderr = &complaints
+	packages, err := stale.Output()
+	if err != nil {
+		return fmt.Errorf("go list in %s: %w\n%s", source, err, &complaints)
+	}
+	if err := compiling(command("build", "-v", "-o", partial+"/"), what, len(strings.Fields(string(packages))), out); err != nil {
 		return err
 	}
 	if err := os.Chmod(partial, 0o755); err != nil {
@@ -203,13 +293,13 @@ func (p programs) compile(ctx context.Context, source, dir, version string, args
 	if err := os.Rename(partial, dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "built %s %s in %s\n", p.title, version, time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "%s: built in %s\n", what, time.Since(began).Round(time.Second))
 	return nil
 }
 
-// runWithProgress runs a `go build -v`, which names each package that it compiles, and
-// keeps what else it says for the error.
-func runWithProgress(cmd *exec.Cmd, began time.Time, out io.Writer) error {
+// compiling runs a `go build -v`, which names each package that it compiles, says how far it is,
+// and keeps what else it says for the error.
+func compiling(cmd *exec.Cmd, what string, packages int, out io.Writer) error {
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -217,21 +307,19 @@ func runWithProgress(cmd *exec.Cmd, began time.Time, out io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	var downloaded, compiled atomic.Int64
+	began := time.Now()
+	var compiled atomic.Int64
 	var said []string
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		lines := bufio.NewScanner(pipe)
 		for lines.Scan() {
-			switch line := lines.Text(); {
-			case strings.HasPrefix(line, "go: downloading "):
-				downloaded.Add(1)
-			case !strings.ContainsAny(line, " :"):
-				compiled.Add(1)
-			default:
+			if line := lines.Text(); strings.ContainsAny(line, " :") {
 				said = append(said, line)
+				continue
 			}
+			compiled.Add(1)
 		}
 	}()
 	ticker := time.NewTicker(progressEvery)
@@ -239,8 +327,7 @@ func runWithProgress(cmd *exec.Cmd, began time.Time, out io.Writer) error {
 	for {
 		select {
 		case <-ticker.C:
-			fmt.Fprintf(out, "  %s: %d modules downloaded, %d packages compiled\n",
-				time.Since(began).Round(time.Second), downloaded.Load(), compiled.Load())
+			fmt.Fprintf(out, "%s: %s\n", what, progress(int(compiled.Load()), packages, time.Since(began)))
 			continue
 		case <-read:
 		}
@@ -250,6 +337,18 @@ func runWithProgress(cmd *exec.Cmd, began time.Time, out io.Writer) error {
 		return fmt.Errorf("go build in %s: %w\n%s", cmd.Dir, err, strings.Join(said[max(0, len(said)-30):], "\n"))
 	}
 	return nil
+}
+
+// progress says how much of a build is done, and how long the rest takes if it goes on like this.
+func progress(compiled, packages int, took time.Duration) string {
+	if compiled >= packages {
+		return fmt.Sprintf("all of %d packages compiled, linking", packages)
+	}
+	text := fmt.Sprintf("%d of %d packages compiled (%d %%)", compiled, packages, 100*compiled/packages)
+	if compiled == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(", about %s left", (took*time.Duration(packages-compiled)/time.Duration(compiled)).Round(10*time.Second))
 }
 
 // requirements are the versions that the module in source requires, by module path.
@@ -276,7 +375,7 @@ func (p programs) arguments(required map[string]string) []string {
 	for _, variable := range p.variables(required) {
 		ldflags += " -X " + variable
 	}
-	args := []string{"-trimpath", "-ldflags=" + ldflags}
+	args := []string{"-ldflags=" + ldflags}
 	if p.tags != "" {
 		args = append(args, "-tags="+p.tags)
 	}
@@ -286,7 +385,7 @@ func (p programs) arguments(required map[string]string) []string {
 // key tells builds from different sources, flags or toolchains apart.
 func (p programs) key(source string, args []string) (string, error) {
 	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, args, p.packages)
+	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildFlags, args, p.packages)
 	err := filepath.WalkDir(source, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

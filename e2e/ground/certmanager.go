@@ -18,7 +18,6 @@ var certManagerPrograms = programs{
 	versions:  certManagerModule,
 	packages:  []string{"./cert-manager"},
 	variables: func(map[string]string) []string { return nil },
-	cold:      "6 minutes",
 }
 
 const certManagerModule = "github.com/cert-manager/cert-manager"
@@ -32,9 +31,9 @@ const certManagerLimit = 60 * time.Second
 func (g *ControlPlane) StartCertManager(ctx context.Context) error {
 	ctx, done := g.untilClosed(ctx)
 	defer done()
-	dir, err := certManagerPrograms.build(ctx, g.checkout, g.out)
+	dirs, err := build(ctx, g.checkout, []programs{certManagerPrograms}, g.out)
 	if err != nil {
-		return fmt.Errorf("building cert-manager: %w", err)
+		return err
 	}
 	source, err := moduleFolder(ctx, g.checkout.Path("e2e", filepath.FromSlash(certManagerPrograms.dir)), certManagerModule)
 	if err != nil {
@@ -56,7 +55,7 @@ func (g *ControlPlane) StartCertManager(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p, err := startProcess(g.fork, "cert-manager", filepath.Join(dir, "cert-manager"), []string{g.Kubeconfig()}, g.Env(), g.Log("cert-manager"))
+	p, err := startProcess(g.fork, "cert-manager", filepath.Join(dirs[0], "cert-manager"), []string{g.Kubeconfig()}, g.Env(), g.Log("cert-manager"))
 	if err == nil {
 		g.programs = append(g.programs, p)
 	}

@@ -14,7 +14,6 @@ var prometheusPrograms = programs{
 	packages:  []string{"github.com/prometheus/prometheus/cmd/promtool", "./evaluate"},
 	tags:      "remove_all_sd",
 	variables: func(map[string]string) []string { return nil },
-	cold:      "3 minutes",
 }
 
 // Prometheus builds promtool and evaluate, if they are not built yet, and returns the folder that

@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… | image FILE | kinds"
+const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… [cert-manager] [prometheus] [before] | image FILE | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -60,26 +60,32 @@ func run(ctx context.Context, command string, args []string) error {
 	return fmt.Errorf("unknown command; %s", usage)
 }
 
-// programs builds what the tests on each of the grounds run; without any, on that of the
-// environment.
-func programs(ctx context.Context, checkout ground.Checkout, grounds []string) error {
-	all := []ground.Options{ground.FromEnvironment()}
-	if len(grounds) > 0 {
-		all = nil
-	}
-	for _, settings := range grounds {
-		o, err := ground.ParseOptions(settings)
+// programs builds what the tests on each of the grounds run, and what else they name; without a
+// ground, on that of the environment.
+func programs(ctx context.Context, checkout ground.Checkout, args []string) error {
+	var grounds []ground.Options
+	var others []string
+	for _, arg := range args {
+		if arg == "before" {
+			if err := checkout.BuildBefore(ctx, os.Stdout); err != nil {
+				return err
+			}
+			continue
+		}
+		if !strings.Contains(arg, "=") {
+			others = append(others, arg)
+			continue
+		}
+		o, err := ground.ParseOptions(arg)
 		if err != nil {
 			return err
 		}
-		all = append(all, o)
+		grounds = append(grounds, o)
 	}
-	for _, o := range all {
-		if err := ground.BuildPrograms(ctx, checkout, o, os.Stdout); err != nil {
-			return err
-		}
+	if len(grounds) == 0 {
+		grounds = append(grounds, ground.FromEnvironment())
 	}
-	return nil
+	return ground.BuildPrograms(ctx, checkout, grounds, others, os.Stdout)
 }
 
 // image builds Pillion's image into an OCI archive.

@@ -8,28 +8,26 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"gotest.tools/gotestsum/testjson"
 )
 
 func main() {
 	runs := split(os.Args[1:])
 	if len(runs) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: tally [NAME=VALUE]... DIR [ARGUMENT of go test]... [-- [NAME=VALUE]... DIR [ARGUMENT]...]...")
+		fmt.Fprintln(os.Stderr, "usage: tally TITLE [NAME=VALUE]... DIR [ARGUMENT of go test]... [-- TITLE [NAME=VALUE]... DIR [ARGUMENT]...]...")
 		os.Exit(2)
 	}
 	// A Ctrl-C reaches the tests too; what they still have to say is waited for.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	var total counts
-	for _, r := range runs {
-		if len(r.env) > 0 {
-			fmt.Println("==", strings.Join(r.env, " "))
-		}
+	for i, r := range runs {
+		fmt.Printf("== %d of %d: %s\n", i+1, len(runs), r.title)
 		c, err := r.test(interrupted, os.Stdout)
 		if err != nil {
-			fmt.Fprintf(os.Stdout, "go test in %s: %v\n", r.dir, err)
-			if c.failed == 0 {
-				c.failed++
-			}
+			fmt.Printf("%s: %v\n", r.title, err)
+			c.failed = max(c.failed, 1)
 		}
 		total.add(c)
 	}
@@ -39,43 +37,69 @@ func main() {
 	}
 }
 
-// A run is one `go test`.
-type run struct {
-	env  []string // NAME=VALUE, beside this program's environment
-	dir  string
-	args []string
+// counts are the outcomes of tests and subtests.
+type counts struct{ passed, failed, skipped int }
+
+func (c *counts) add(o counts) {
+	c.passed += o.passed
+	c.failed += o.failed
+	c.skipped += o.skipped
 }
 
-// split cuts the arguments at each "--". Runs without a folder are left out.
-func split(args []string) []run {
+func (c counts) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}
+
+// A run is one `go test`.
+type run struct {
+	title string
+	env   []string
+	dir   string
+	args  []string
+}
+
+func split(words []string) []run {
 	var runs []run
-	var words []string
-	for _, arg := range append(args, "--") {
-		if arg != "--" {
-			words = append(words, arg)
+	var r []string
+	for _, word := range append(words, "--") {
+		if word != "--" {
+			r = append(r, word)
 			continue
 		}
-		var r run
-		for len(words) > 0 && strings.Contains(words[0], "=") {
-			r.env, words = append(r.env, words[0]), words[1:]
+		if len(r) > 1 {
+			one := run{title: r[0]}
+			r = r[1:]
+			for len(r) > 1 && strings.Contains(r[0], "=") {
+				one.env, r = append(one.env, r[0]), r[1:]
+			}
+			one.dir, one.args = r[0], r[1:]
+			runs = append(runs, one)
 		}
-		if len(words) > 0 {
-			r.dir, r.args = words[0], words[1:]
-			runs = append(runs, r)
-		}
-		words = nil
+		r = nil
 	}
 	return runs
+}
+
+// command is a go command of the run.
+func (r run) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
+	return cmd
 }
 
 // test runs go test, passing signals on to it, and counts. The error says that go test
 // itself failed, which failing tests make it do too.
 func (r run) test(signals <-chan os.Signal, out io.Writer) (counts, error) {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, r.args...)...)
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), r.env...)
-	cmd.Stderr = out
+	s, err := r.scope()
+	if err != nil {
+		return counts{}, err
+	}
+	cmd := r.command(append([]string{"test", "-json"}, r.args...)...)
 	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return counts{}, err
+	}
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return counts{}, err
 	}
@@ -83,21 +107,28 @@ func (r run) test(signals <-chan os.Signal, out io.Writer) (counts, error) {
 		return counts{}, err
 	}
 	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
 		for {
 			select {
-			case s := <-signals:
-				_ = cmd.Process.Signal(s) // an error means that it has ended
+			case signal := <-signals:
+				_ = cmd.Process.Signal(signal) // an error means that it has ended
 			case <-ended:
 				return
 			}
 		}
 	}()
-	c, readErr := count(stdout, out)
-	err = cmd.Wait()
-	close(ended)
-	if readErr != nil {
-		return c, readErr
+	report := newReport(out, s)
+	all, err := testjson.ScanTestOutput(testjson.ScanConfig{Stdout: stdout, Stderr: stderr, Handler: report, IgnoreNonJSONOutputLines: true})
+	report.end()
+	waitErr := cmd.Wait()
+	if err != nil {
+		return counts{}, fmt.Errorf("reading from go test: %w", err)
 	}
-	return c, err
+	testjson.PrintSummary(out, all, testjson.SummarizeFailed|testjson.SummarizeSkipped|testjson.SummarizeErrors|testjson.SummarizeOutput)
+	c := counts{failed: len(all.Failed()), skipped: len(all.Skipped())}
+	for _, name := range all.Packages() {
+		c.passed += len(all.Package(name).Passed)
+	}
+	return c, waitErr
 }

@@ -1,13 +1,16 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build check static vulnerabilities test older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build format static vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 FUZZPARALLEL ?= 0
 E2E := cd e2e &&
-# With the flags of the programs that are built here, packages are compiled once for all of them.
-SHARED := CGO_ENABLED=0 GOFLAGS=-trimpath
+# All that is built and tested here has the same flags, so that product, tests and the programs that
+# they run share each package that they compile. Nothing is debugged by line: without DWARF,
+# compiling takes a fifth less. e2e/ground/build.go says the same.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GROUND_COMMAND := .cache/ground-command
 # For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37 or 1.36,
 # HELM=3 or 4. The first is the default.
@@ -17,68 +20,83 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/pillion, a static binary, with the links that make it a plugin of kubectl, and bin/licenses, the licences of all that is linked into it
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
+	@.ci/compile Pillion -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
 	@ln -sf pillion bin/kubectl-pillion && ln -sf pillion bin/kubectl_complete-pillion
 	@echo "bin/pillion: $$(( $$(wc -c < bin/pillion) / 1024 )) KiB"
 	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
 
-static:
+format:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
-	$(SHARED) go vet ./...
-	$(SHARED) go tool staticcheck ./...
-	$(E2E) $(SHARED) go vet ./...
-	staticcheck=$$($(SHARED) go tool -n staticcheck) && $(E2E) $(SHARED) "$$staticcheck" ./...
+
+static: format
+	go vet ./...
+	$(E2E) go vet ./...
+	go tool staticcheck ./...
+	staticcheck=$$(go tool -n staticcheck) && $(E2E) "$$staticcheck" ./...
 
 vulnerabilities:
 	$(E2E) go build -o ../.cache/vulnerabilities ./cmd/vulnerabilities
 	.cache/vulnerabilities ./...
 
-check: static vulnerabilities ## format, vet, staticcheck, govulncheck (where its database is reached), unit and property tests: no Kubernetes
-	$(E2E) go run ./cmd/tally .. -race ./...
+# The modules of what is built later are fetched while the first packages are compiled.
+modules:
+	@for m in kubernetes/v1.37 kubernetes/etcd helm/v3; do (cd e2e/$$m && GOWORK=off go list -deps ./...); done >/dev/null 2>&1 </dev/null &
 
-# What is the same on a control plane and on a node is tested on the control plane only. That is
-# what pods become through an API server, the tests that start clusters of their own, and those
-# about processes and their memory.
-ONCE := apirules_test beside_test bounds_test calls_test causes_test certs_test chain_test check_test created_test cutoff_test defaults_test demo_test deny_test evade_test examples_test explain_test fields_test files_test flood_test forged_test guard_test hostile_test \
-  inject_test injection_test label_test large_test library_test \
-  merge_test metrics_test mirror_test missing_test mistakes_test named_test owners_test preview_test reinvocation_test remedies_test required_test requiredpolicy_test rights_test schema_test security_test stolen_test system_test template_test templatechange_test upgrade_test used_test version_test
-ONCE_TESTS = $(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(ONCE:%=%.go) | sort | paste -sd '|')
-ONCE_OF_OTHERS := TestARollout.*|TestReplicasWriteOneStatusForEachChange|TestADeletedConfigurationCostsNoPodThatAnotherOneBrings|TestAReviewInFlightIsAnsweredWhileAReplicaStops|TestReplicasStartedTogetherAgreeOnOneCA|TestASecondInstallWithAnotherPrefixLivesBesideTheFirst|TestAStolenTokenCanRunNoPodInTheProofNamespace|TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem|TestARightTakenAwayLaterShowsInMetricsAndStatus
+tally:
+	@$(E2E) ../.ci/compile 'the reporter of tests' -o ../.cache/tally ./cmd/tally
+
+# Fifteen stories, a file each: what would be missed first if it broke. They are told on one control
+# plane, and all other end-to-end tests by make verify.
+STORIES := inject reinvocation required forged guard label install upgrade uninstall rotation rights preview explain rollout readme
+STORY_TESTS = ^($(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ {print $$2}' $(STORIES:%=%_test.go) | sort | paste -sd '|'))$$
 CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3
-# What is about Helm is tested with the other one, too, where the node's ground does not do it.
 HELM4 := GROUND=controlplane K8S=1.37 HELM=4
-HELM4_TESTS := TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt
+OLDER := GROUND=controlplane K8S=1.36 HELM=3
 NODE := GROUND=node K8S=1.37 HELM=4
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
-OLDER := GROUND=controlplane K8S=1.36 HELM=3
-E2E_TESTS := . -count=1 -timeout=30m
+# On other versions: a pod gets its sidecar, and what is about the version itself.
+SMOKE := ^(TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar|TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
+HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt)$$
+NODE_TESTS := ^TestOnANode
 settings = $(subst $(subst ,, ),$(comma),$(1))
 comma := ,
-# Kubernetes and what else the end-to-end tests run is built before the tests: go test would count it
-# as their time, and some are about how soon something happens.
-test: ground static ## check, chart and end-to-end tests on every ground that can run here; the last line counts
-	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(if $(HAS_NODE),$(call settings,$(NODE)))
-	@$(E2E) go run ./cmd/tally .. -race ./... -- $(SHARED) . -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
-	  -- $(SHARED) $(CONTROLPLANE) $(E2E_TESTS) -parallel=3 . \
-	  -- $(SHARED) $(HELM4) $(E2E_TESTS) -run '^($(HELM4_TESTS))$$' . \
-	  $(if $(HAS_NODE),-- $(SHARED) $(NODE) $(E2E_TESTS) -skip '^($(ONCE_TESTS)|$(ONCE_OF_OTHERS))$$' .)
+E2E_TESTS := . -count=1 -timeout=30m
 
-older: ground ## the end-to-end tests on the oldest Kubernetes that is tested, 1.36
-	@$(OLDER) $(GROUND_COMMAND) programs
-	$(E2E) go run ./cmd/tally $(OLDER) $(E2E_TESTS) .
+# Programs that the tests run are built before them: go test would count it as their time, and some
+# are about how soon something happens.
+test: modules format ground tally ## unit and property tests, and fifteen stories on a Kubernetes of its own; the last line counts
+	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
+	@.cache/tally 'unit and property tests' . ./... \
+	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
+
+verify: ground tally static vulnerabilities ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
+	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
+	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
+	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
+	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
+	  -- 'with Helm 4' $(HELM4) e2e $(E2E_TESTS) -run='$(HELM4_TESTS)' \
+	  -- 'on Kubernetes 1.36' $(OLDER) e2e $(E2E_TESTS) -run='$(SMOKE)' \
+	  $(if $(HAS_NODE),-- 'on a node' $(NODE) e2e $(E2E_TESTS) -run='$(NODE_TESTS)')
+
+check: static ## format, vet, staticcheck and unit tests: no Kubernetes
+	go test ./...
+
+older: ground tally ## all end-to-end tests on the oldest Kubernetes that is tested, 1.36
+	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
+	.cache/tally 'on Kubernetes 1.36' $(OLDER) e2e $(E2E_TESTS)
 
 # Fields that API servers serve by themselves, and that no default of the API stands in.
 CUT ?= clusterTrustBundle podCertificate restartPolicyRules hostnameOverride
-newer: ground ## a Pillion that does not know CUT, fields of a pod, on a Kubernetes that serves them: they survive
+newer: ground tally ## a Pillion that does not know CUT, fields of a pod, on a Kubernetes that serves them: they survive
 	@$(E2E) go run ./cmd/cut ../.cache/cut $(CUT)
-	CGO_ENABLED=0 go build -trimpath -overlay .cache/cut/overlay.json -o .cache/cut/pillion ./cmd/pillion
-	$(E2E) PILLION=$(CURDIR)/.cache/cut/pillion go run ./cmd/tally GROUND=controlplane HELM=3 $(E2E_TESTS) -run '^TestFieldsOfEachVersionPassThroughUntouched$$' .
+	go build -overlay .cache/cut/overlay.json -o .cache/cut/pillion ./cmd/pillion
+	PILLION=$(CURDIR)/.cache/cut/pillion .cache/tally 'without these fields' GROUND=controlplane HELM=3 e2e $(E2E_TESTS) -run='^TestFieldsOfEachVersionPassThroughUntouched$$'
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar
 
 ground: build
-	@$(E2E) $(SHARED) go build -o ../$(GROUND_COMMAND) ./cmd/ground
+	@$(E2E) ../.ci/compile 'the ground of the tests' -o ../$(GROUND_COMMAND) ./cmd/ground
 
 up: ground ## a real Kubernetes with Pillion installed, left running; prints how to use it
 	@$(GROUND_COMMAND) up
@@ -87,8 +105,8 @@ down: ## remove what `make up` left running, without a trace
 	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
 	@$(GROUND_COMMAND) down
 
-demo: ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
-	@$(GROUND_COMMAND) demo
+demo: modules ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
+	@GROUND=$(or $(GROUND),controlplane) $(GROUND_COMMAND) demo
 
 walk: ground ## the README's commands as they stand there, on a control plane of its own; then remove it
 	@$(GROUND_COMMAND) walk

@@ -149,5 +149,7 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 	@$(E2E) go build -o ../.cache/load ./cmd/load
 	@.cache/load -for $(LOAD)
 
-clean: down ## remove bin and .cache, with the Kubernetes that was built
+# Kubernetes and the other programs stay in the user's cache folder, for other clones, until nobody has
+# used them for a month.
+clean: down ## remove bin and .cache
 	rm -rf bin .cache

@@ -1,12 +1,20 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -137,4 +145,282 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 	says(t, as, "The API server's answer to a dry run", "refused: ", `has the value "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
 	says(t, []string{"-n", n.name, "deploy/good", "--kubeconfig", team}, "admitted, with "+name+" (version ")
 	says(t, []string{"ns/" + n.name, "--kubeconfig", team}, "yes: the namespace has the label", injectAnnotation+`: "`+name+`"`)
+}
+
+// called has the names of the webhooks that an API server called, in the order of the calls.
+type called struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (c *called) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = append(c.names, name)
+}
+
+func (c *called) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := c.names
+	c.names = nil
+	return names
+}
+
+// The order of calls and who meets the pod are those of a real API server: webhooks before and
+// after Pillion's, with selectors, conditions and rules of all kinds, and policies.
+func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
+	t.Parallel()
+	template := newTemplate(t)
+	n := newNamespace(t, asking(template), open())
+	var calls called
+	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.add(path.Base(r.URL.Path))
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
+	}))
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
+	effects, fail, ignore := registrationv1.SideEffectClassNone, registrationv1.Fail, registrationv1.Ignore
+	pods := []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}}
+	webhook := func(name string, change func(*registrationv1.MutatingWebhook)) registrationv1.MutatingWebhook {
+		url := server.URL + "/" + name
+		w := registrationv1.MutatingWebhook{
+			Name: name + ".example.com", ClientConfig: registrationv1.WebhookClientConfig{URL: &url, CABundle: ca}, Rules: pods, NamespaceSelector: here,
+			FailurePolicy: &fail, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
+		}
+		if change != nil {
+			change(&w)
+		}
+		return w
+	}
+	condition := func(expression string, policy *registrationv1.FailurePolicyType) func(*registrationv1.MutatingWebhook) {
+		return func(w *registrationv1.MutatingWebhook) {
+			w.MatchConditions, w.FailurePolicy = []registrationv1.MatchCondition{{Name: "c", Expression: expression}}, policy
+		}
+	}
+	before, after := unique("aa-chain"), unique("zz-chain")
+	api := client.AdmissionregistrationV1()
+	for name, webhooks := range map[string][]registrationv1.MutatingWebhook{
+		before: {
+			webhook("second", nil), webhook("first", nil),
+			webhook("other-label", func(w *registrationv1.MutatingWebhook) {
+				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
+			}),
+			webhook("no-sidecar-yet", condition("!has(object.spec.initContainers)", &fail)),
+			webhook("condition-fails", condition("object.spec.hostname == 'x'", &ignore)),
+		},
+		after: {
+			webhook("sees-sidecar", condition("object.spec.initContainers.exists(c, c.name == '"+template+"')", &fail)),
+			webhook("updates", func(w *registrationv1.MutatingWebhook) {
+				w.Rules = slices.Clone(pods)
+				w.Rules[0].Operations = []registrationv1.OperationType{registrationv1.Update}
+			}),
+			webhook("everything", func(w *registrationv1.MutatingWebhook) {
+				w.Rules = []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{"*"}, Rule: registrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
+				w.MatchConditions = []registrationv1.MatchCondition{{Name: "pods", Expression: "request.resource.resource == 'pods'"}}
+			}),
+		},
+	} {
+		if _, err := api.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+	policies := map[string]bool{} // by name: whether the pod meets it
+	for kind, constraints := range map[string]registrationv1.MatchResources{
+		"meets":     {NamespaceSelector: here},
+		"elsewhere": {NamespaceSelector: here, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
+		"excluded":  {NamespaceSelector: here, ExcludeResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}},
+	} {
+		name := unique("chain-" + kind)
+		policies[name] = kind == "meets"
+		constraints.ResourceRules = []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}
+		_, err := api.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       registrationv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail, MatchConstraints: &constraints, Validations: []registrationv1.Validation{{Expression: "false", Message: "met " + name}}},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			_, err = api.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []registrationv1.ValidationAction{registrationv1.Warn}},
+			}, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = api.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+
+	// What the API server does, once it knows all of them.
+	want := []string{"second", "first", "no-sidecar-yet", "sees-sidecar", "everything"}
+	eventually(t, soon, func() error {
+		calls.take()
+		n.warnings.take()
+		if _, err := n.preview(t, newPod("probe", nil)); err != nil {
+			return err
+		}
+		warned, got := n.warnings.take(), calls.take()
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("the API server called %q, want %q", got, want)
+		}
+		for name, meets := range policies {
+			if strings.Contains(warned, "met "+name) != meets {
+				return fmt.Errorf("the policy %s: %s", name, warned)
+			}
+		}
+		return nil
+	})
+
+	// What the chain says.
+	out, links := n.chain(t)
+	var got []string
+	own := -1
+	for _, l := range links {
+		_, name, _ := strings.Cut(l.Configuration, "/")
+		switch {
+		case l.Own && l.Phase == "mutating webhooks" && l.Meets == "yes":
+			own = len(got)
+		case name == before || name == after:
+			if l.Meets == "yes" {
+				got = append(got, strings.TrimSuffix(l.Name, ".example.com"))
+			}
+		case l.Phase == "validating policies":
+			if meets, mine := policies[name]; mine && meets != (l.Meets == "yes") {
+				t.Errorf("the policy %s: %s, %s", name, l.Meets, l.Why)
+			}
+		}
+	}
+	if !slices.Equal(got, want) || own != 3 {
+		t.Errorf("the chain says %q with Pillion after %d of them, want %q with Pillion after 3\n%s", got, own, want, out)
+	}
+}
+
+// Mutating policies come before all webhooks, see a pod with the API's defaults, and are asked
+// again after Pillion as their reinvocationPolicy says. Each writes down on the pod whether it
+// saw the sidecar.
+func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
+	t.Parallel()
+	template := newTemplate(t)
+	n := newNamespace(t, asking(template), open())
+	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
+	rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
+		Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}}
+	const mark = "chain.example.com/"
+	api := client.AdmissionregistrationV1()
+	type policy struct {
+		meets     string // what the chain is to say
+		saw       string // what the policy is to write; "" for nothing
+		again     registrationv1.ReinvocationPolicyType
+		condition string
+		objects   *metav1.LabelSelector
+		params    *registrationv1.ParamKind
+		unbound   bool
+	}
+	policies := map[string]policy{}
+	for kind, p := range map[string]policy{
+		"once":      {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy},
+		"again":     {meets: "yes", saw: "sidecar", again: registrationv1.IfNeededReinvocationPolicy},
+		"defaults":  {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy, condition: "object.spec.restartPolicy == 'Always' && object.spec.serviceAccountName == 'default' && object.spec.containers[0].imagePullPolicy == 'IfNotPresent'"},
+		"too-early": {meets: "no", again: registrationv1.IfNeededReinvocationPolicy, condition: "has(object.spec.initContainers)"},
+		"elsewhere": {meets: "no", again: registrationv1.NeverReinvocationPolicy, objects: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
+		"unbound":   {meets: "no", again: registrationv1.NeverReinvocationPolicy, unbound: true},
+		"params":    {meets: "depends", again: registrationv1.NeverReinvocationPolicy, params: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}},
+	} {
+		name := unique("chain-" + kind)
+		policies[name] = p
+		fail, allow := registrationv1.Fail, registrationv1.AllowAction
+		object := &registrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy: &fail, ReinvocationPolicy: p.again, ParamKind: p.params, MatchConstraints: &registrationv1.MatchResources{NamespaceSelector: here, ObjectSelector: p.objects, ResourceRules: rules},
+			Mutations: []registrationv1.Mutation{{PatchType: registrationv1.PatchTypeApplyConfiguration, ApplyConfiguration: &registrationv1.ApplyConfiguration{
+				Expression: `Object{metadata: Object.metadata{annotations: {"` + mark + name + `": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`,
+			}}},
+		}}
+		if p.condition != "" {
+			object.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "c", Expression: p.condition}}
+		}
+		_, err := api.MutatingAdmissionPolicies().Create(t.Context(), object, metav1.CreateOptions{})
+		if err == nil && !p.unbound {
+			binding := &registrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
+			if p.params != nil {
+				binding.Spec.ParamRef = &registrationv1.ParamRef{Name: "none-such", Namespace: n.name, ParameterNotFoundAction: &allow}
+			}
+			_, err = api.MutatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = api.MutatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+			_ = api.MutatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+	}
+
+	// What the API server does, once it knows all of them.
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("probe", nil))
+		if err != nil {
+			return err
+		}
+		if sidecar(pod, template) == nil {
+			return fmt.Errorf("no sidecar: %v", pod.Annotations)
+		}
+		for name, p := range policies {
+			if got := pod.Annotations[mark+name]; got != p.saw {
+				return fmt.Errorf("the policy %s wrote %q, want %q", name, got, p.saw)
+			}
+		}
+		return nil
+	})
+
+	// What the chain says.
+	out, links := n.chain(t)
+	found, webhooks := 0, false
+	for _, l := range links {
+		_, name, _ := strings.Cut(l.Configuration, "/")
+		webhooks = webhooks || l.Phase == "mutating webhooks"
+		p, mine := policies[name]
+		if !mine {
+			continue
+		}
+		found++
+		sees := map[registrationv1.ReinvocationPolicyType]string{registrationv1.NeverReinvocationPolicy: "never sees the sidecars", registrationv1.IfNeededReinvocationPolicy: "sees the sidecars only if it is called again"}[p.again]
+		if l.Meets != p.meets || l.CalledAgain != (p.again == registrationv1.IfNeededReinvocationPolicy) || webhooks || !strings.Contains(l.Sees, sees) {
+			t.Errorf("%s, after a webhook: %t: %+v", name, webhooks, l)
+		}
+	}
+	if found != len(policies) {
+		t.Errorf("%d of %d policies are in the chain\n%s", found, len(policies), out)
+	}
+}
+
+// A chainLink is a webhook or a policy of a chain, as explain writes it.
+type chainLink struct {
+	Phase, Configuration, Name, Meets, Why, Sees string
+	Own, CalledAgain                             bool
+}
+
+// chain is what explain says of the chain of a pod in the namespace: the text, and its links.
+func (n *namespace) chain(t *testing.T) (out string, links []chainLink) {
+	t.Helper()
+	out = must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
+		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
+	var report struct {
+		Pods []struct{ Chain struct{ Links []chainLink } }
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return out, report.Pods[0].Chain.Links
 }

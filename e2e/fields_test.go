@@ -282,7 +282,7 @@ func TestAPodOfALaterKubernetesKeepsFieldsThatNobodyKnows(t *testing.T) {
 	review := func(pod []byte) []byte {
 		body := strings.Replace(strings.Replace(goodReview, `"namespace":"default"`, `"namespace":"`+n.name+`"`, 1),
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`, string(pod), 1)
-		status, answer := r.post(t, "", "", strings.NewReader(body))
+		status, answer := r.post(t, "", strings.NewReader(body))
 		var got struct {
 			Response struct {
 				Allowed bool

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -35,19 +36,6 @@ func TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar(t *testing.T) {
 	}
 }
 
-func TestALibraryParameterIsOverriddenByThePod(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), nil)
-	plain := n.mustCreate(t, newPod("plain", nil))
-	loud := n.mustCreate(t, newPod("loud", map[string]string{"fluent-bit.pillion.dev/log-level": "debug"}))
-	if text := pretty(sidecar(plain, "fluent-bit")); strings.Contains(text, `"debug"`) {
-		t.Errorf("the plain pod's sidecar logs at debug:\n%s", text)
-	}
-	if text := pretty(sidecar(loud, "fluent-bit")); !strings.Contains(text, `"debug"`) {
-		t.Errorf("the overriding pod's sidecar does not log at debug:\n%s", text)
-	}
-}
-
 func TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
@@ -72,25 +60,17 @@ func TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder(t *testin
 	}
 }
 
-func TestAPodOptsOut(t *testing.T) {
+// A pod that nothing asks about stays as it is, and so does one that opts out.
+func TestAPodWithoutATemplateIsNotChanged(t *testing.T) {
 	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	pod := n.mustCreate(t, newPod("alone", asking("false")))
-	if got := containerNames(pod); got != "app" {
-		t.Errorf("containers %s, want only app", got)
-	}
-	if status, ok := pod.Annotations[statusAnnotation]; ok {
-		t.Errorf("a pod that was not injected carries the status %s", status)
-	}
-}
-
-func TestAPodThatAskedForNothingIsNotChanged(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, nil, nil)
-	pod := n.mustCreate(t, newPod("plain", nil))
-	if got := containerNames(pod); got != "app" || len(pod.Annotations) != 0 {
-		t.Errorf("containers %s, annotations %v, want only app and none", got, pod.Annotations)
+	for n, pod := range map[*namespace]*corev1.Pod{
+		newNamespace(t, nil, nil):                  newPod("plain", nil),
+		newNamespace(t, asking("fluent-bit"), nil): newPod("alone", asking("false")),
+	} {
+		stored := n.mustCreate(t, pod)
+		if _, ok := stored.Annotations[statusAnnotation]; ok || containerNames(stored) != "app" || len(stored.Annotations) != len(pod.Annotations) {
+			t.Errorf("the pod %s has the containers %s and the annotations %v, want only app and %v", pod.Name, containerNames(stored), stored.Annotations, pod.Annotations)
+		}
 	}
 }
 
@@ -159,6 +139,23 @@ func TestExcludedNamespacesAreLeftAlone(t *testing.T) {
 			t.Errorf("a pod in %s: %v", name, err)
 		} else if got := containerNames(pod); got != "app" {
 			t.Errorf("a pod in %s has the containers %s, want only app", name, got)
+		}
+	}
+}
+
+func TestARefusedPodsMessageCanBeActedOn(t *testing.T) {
+	t.Parallel()
+	name := newTemplate(t)
+	for _, labels := range []map[string]string{nil, enforced()} {
+		n := newNamespace(t, asking(name), labels)
+		_, err := n.create(t, newPod("refused", map[string]string{name + ".pillion.dev/log-levle": "debug"}))
+		if !apierrors.IsForbidden(err) {
+			t.Fatalf("the error is %v, want the pod forbidden", err)
+		}
+		for _, text := range []string{name + ".pillion.dev/log-levle", "did you mean log-level?", "pillion params " + name, "BadParameter"} {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("the message lacks %q:\n%v", text, err)
+			}
 		}
 	}
 }

@@ -341,3 +341,20 @@ func resetPeak(t *testing.T, pid int) {
 
 // peakMiB is a process's peak of resident memory since the last resetPeak.
 func peakMiB(t *testing.T, pid int) int { return statusMiB(t, pid, "VmHWM") }
+
+// statusMiB is one line of what the kernel says of a process's memory.
+func statusMiB(t *testing.T, pid int, line string) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range strings.Lines(string(status)) {
+		var kib int
+		if _, err := fmt.Sscanf(text, line+": %d kB", &kib); err == nil {
+			return kib >> 10
+		}
+	}
+	t.Fatalf("no %s in\n%s", line, status)
+	return 0
+}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -70,28 +68,6 @@ func TestATemplateWhosePodsTheAPIServerRefusesIsRefusedAtKubectlApply(t *testing
 	if _, stderr, err = run(t, asked.yaml(), "kubectl", "apply", "--dry-run=server", "-f", "-"); err != nil || strings.Contains(stderr, "Not found") {
 		t.Errorf("%v\n%s", err, stderr)
 	}
-}
-
-func TestLintSaysWhatALoweredMaximumWouldBreak(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, asking(m.name), nil)
-	must(t, strings.NewReplacer("KEY", m.name+".pillion.dev/memory").Replace(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}, annotations: {KEY: 128Mi}}, spec: {containers: [{name: app, image: "a:1"}]}}}}`),
-		"kubectl", "-n", n.name, "apply", "-f", "-")
-	file := filepath.Join(t.TempDir(), "lowered.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(m.yaml(), "maximum: 128Mi", "maximum: 64Mi", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, soon, func() error {
-		out, stderr, err := run(t, "", "pillion", "lint", file, "--cluster", "--pillion-namespace", ground.Namespace)
-		want := `annotation ` + m.name + `.pillion.dev/memory on the pod has the value "128Mi": want a quantity such as 64Mi or 100m, at most 64Mi (BadParameter): ` + n.name + "/deployment/web (1 running)"
-		if err == nil || !strings.Contains(out, want) {
-			return fmt.Errorf("%w\n%s%s\nwant %s", err, out, stderr, want)
-		}
-		return nil
-	})
 }
 
 func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
@@ -165,118 +141,4 @@ func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 		t.Errorf("kubectl get shows\n%s", table)
 	}
 	t.Attr("kubectl-apply-of-a-template-to-served", served.Round(time.Millisecond).String())
-}
-
-func TestExplainTellsAnAuthorAboutParameters(t *testing.T) {
-	t.Parallel()
-	text := strings.Join(strings.Fields(must(t, "", "kubectl", "explain", "sidecartemplate.spec.parameters")), " ")
-	for _, want := range []string{"What teams may set by annotation", "params.NAME", "name <string> -required-", "type <string> -required-", "setBy <[]string>", "lowerCamelCase", "comma separated"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("kubectl explain lacks %q:\n%s", want, text)
-		}
-	}
-}
-
-// Not in parallel: it starts more replicas.
-func TestReplicasWriteOneStatusForEachChange(t *testing.T) {
-	backToOne(t)
-	scale(t, 3)
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	reported := func() error {
-		if o := m.object(t); o.Status.ObservedGeneration != o.Generation {
-			return fmt.Errorf("generation %d, and the status is of %d", o.Generation, o.Status.ObservedGeneration)
-		}
-		return nil
-	}
-	eventually(t, soon, reported)
-	const changes = 5
-	for i := range changes {
-		must(t, fmt.Sprintf(`{"spec": {"order": %d}}`, i+1), "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "--patch-file=/dev/stdin")
-		eventually(t, soon, reported)
-	}
-	time.Sleep(time.Second)
-	writes, refused := statusWrites(t, m.name)
-	if writes != changes+1 {
-		t.Errorf("%d writes of the status (%d more were too late) by 3 replicas, for %d versions", writes, refused, changes+1)
-	}
-	t.Attr("status-writes", fmt.Sprintf("%d for %d versions, by 3 replicas; %d too late", writes, changes+1, refused))
-}
-
-// Not in parallel: it takes the guard away from the others.
-func TestABadTemplateNeverReplacesAGoodOne(t *testing.T) {
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	var good string
-	eventually(t, soon, func() error {
-		if good = m.object(t).Status.Hash; good == "" {
-			return errors.New("the status has no hash yet")
-		}
-		return nil
-	})
-	withoutGuard(t, func() {
-		must(t, strings.Replace(m.yaml(), "${params.logLevel}", "${params.nosuch}", 1), "kubectl", "apply", "-f", "-")
-	})
-	eventually(t, soon, func() error {
-		return metric(shared.Replicas(ground.Namespace)[0], `pillion_template_info{good="false",`, `template="`+m.name+`"`)
-	})
-	n := newNamespace(t, asking(m.name), nil)
-	if got := containerNames(n.mustCreate(t, newPod("web", nil))); got != m.name+" app" {
-		t.Errorf("containers %s, want the good version's sidecar", got)
-	}
-	eventually(t, soon, func() error {
-		o := m.object(t)
-		ready := meta.FindStatusCondition(o.Status.Conditions, "Ready")
-		if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != "CompileFailed" || !strings.Contains(ready.Message, "params.>>>nosuch") || o.Status.Hash != good {
-			return fmt.Errorf("the status is %s; want the mistake, and the hash %s of the version in force", pretty(o.Status), good)
-		}
-		return nil
-	})
-}
-
-// Not in parallel: it takes the guard away from the others.
-func TestATemplateOfUnknownShapeIsBrokenAndAffectsNothingElse(t *testing.T) {
-	good := newTemplate(t)
-	n := newNamespace(t, nil, nil)
-	bad := manifest{name: unique("bad"), spec: misspelt}
-	withoutGuard(t, func() { bad.apply(t) })
-	eventually(t, soon, func() error {
-		_, err := n.preview(t, newPod("web", asking(bad.name)))
-		if err == nil || !strings.Contains(err.Error(), "TemplateBroken") || !strings.Contains(err.Error(), "restartPolice") {
-			return fmt.Errorf("a pod that asks for a broken template gets: %v", err)
-		}
-		return nil
-	})
-	pod, err := n.preview(t, newPod("web", asking(good)))
-	if err != nil || sidecar(pod, good) == nil {
-		t.Errorf("beside a broken template, a good one gives: %v", err)
-	}
-}
-
-// withoutGuard does something while API servers do not ask the guard, as when Pillion
-// was down.
-func withoutGuard(t *testing.T, do func()) {
-	t.Helper()
-	set := func(resources string) {
-		must(t, `[{"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["`+resources+`"]}]`,
-			"kubectl", "patch", "validatingwebhookconfiguration", configuration, "--type=json", "--patch-file=/dev/stdin")
-	}
-	probe := manifest{name: unique("probe"), spec: misspelt}
-	asked := func(want bool) {
-		eventually(t, soon, func() error {
-			_, _, err := run(t, probe.yaml(), "kubectl", "apply", "--dry-run=server", "-f", "-")
-			if (err != nil) != want {
-				return fmt.Errorf("whether the guard is asked is %t: %v", !want, err)
-			}
-			return nil
-		})
-	}
-	set("nothing")
-	defer func() {
-		set("sidecartemplates")
-		asked(true)
-	}()
-	asked(false)
-	do()
 }

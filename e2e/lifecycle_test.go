@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -92,37 +89,6 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 	scale(t, 1)
 	injects(t, plain, "fluent-bit")
 	strict.mustCreate(t, newPod("closed", nil))
-}
-
-func TestAnEmptiedOrForeignBundleIsRestored(t *testing.T) {
-	strict := newNamespace(t, asking("fluent-bit"), enforced())
-	injects(t, strict, "fluent-bit")
-	other := httptest.NewUnstartedServer(nil)
-	other.StartTLS()
-	foreign := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate().Raw})
-	other.Close()
-	before, err := publishedBundle(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": foreign} {
-		c := webhookConfiguration(t)
-		for i := range c.Webhooks {
-			c.Webhooks[i].ClientConfig.CABundle = bundle
-		}
-		if _, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		took := eventually(t, 3*time.Second, func() error {
-			now, err := publishedBundle(t)
-			if err == nil && !bytes.Contains(now, bytes.TrimSpace(before)) {
-				err = fmt.Errorf("the bundle is\n%s\nwant\n%s", now, before)
-			}
-			return err
-		})
-		t.Attr(what+"-caBundle-restored", took.Round(time.Millisecond).String())
-		injects(t, strict, "fluent-bit")
-	}
 }
 
 func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
@@ -436,54 +402,6 @@ func clean(objects string) string {
 	return strings.Join(kept, "")
 }
 
-func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
-	strict := newNamespace(t, asking("fluent-bit"), enforced())
-	injects(t, strict, "fluent-bit")
-	labels := newLabelled(t)
-	began := time.Now()
-	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
-	t.Attr("helm-uninstall", time.Since(began).Round(10*time.Millisecond).String())
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
-	if err := labels.left(t, false); err != nil {
-		t.Errorf("after the uninstall: %v", err)
-	}
-	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("looking for the webhook configuration: %v, want that it is gone", err)
-	}
-	left := must(t, "", "kubectl", "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,clusterroles,clusterrolebindings,roles,rolebindings,deployments,services,serviceaccounts,configmaps,poddisruptionbudgets",
-		"-A", "-l", "app.kubernetes.io/instance="+ground.Release, "-o", "name")
-	if left != "" {
-		t.Errorf("helm uninstall leaves\n%s", left)
-	}
-	// The garbage collector takes them with the policy that owns them. It looks for new kinds every
-	// half a minute.
-	eventually(t, time.Minute, func() error {
-		if rows := mirrors(t, "sidecartemplates.pillion.dev"); len(rows) > 0 {
-			return fmt.Errorf("helm uninstall leaves %d mirrors of templates", len(rows))
-		}
-		return nil
-	})
-	eventually(t, soon, func() error {
-		_, err := strict.preview(t, newPod("free", nil))
-		return err
-	})
-	if got := containerNames(strict.mustCreate(t, newPod("free", nil))); got != "app" {
-		t.Errorf("containers %s without Pillion", got)
-	}
-
-	does(t, "kubectl delete namespace pillion-system-proof")
-	began = time.Now()
-	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
-		t.Fatal(err)
-	}
-	injects(t, strict, "fluent-bit")
-	t.Attr("helm-install-to-injected-pod", time.Since(began).Round(10*time.Millisecond).String())
-	eventually(t, soon, func() error { return proven("1") })
-}
-
 // Nobody takes the labels off then. That harms nobody, and it can be done by hand.
 func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	labels := newLabelled(t)
@@ -511,6 +429,14 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	if err := labels.left(t, false); err != nil {
 		t.Errorf("after pillion unlabel: %v", err)
 	}
+	// The garbage collector takes them with the policy that owns them. It looks for new kinds every
+	// half a minute.
+	eventually(t, time.Minute, func() error {
+		if rows := mirrors(t, "sidecartemplates.pillion.dev"); len(rows) > 0 {
+			return fmt.Errorf("helm uninstall leaves %d mirrors of templates", len(rows))
+		}
+		return nil
+	})
 	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
 		t.Fatal(err)
 	}
@@ -642,78 +568,6 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	eventually(t, soon, func() error { return proven("1") })
 }
 
-// labelled are namespaces with labels of each origin.
-type labelled struct{ set, byHand, required *namespace }
-
-func newLabelled(t *testing.T) labelled {
-	t.Helper()
-	_, required := newRequired(t, nil)
-	l := labelled{newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, asking("fluent-bit"), enforced()), required}
-	eventually(t, soon, func() error { return l.set.hasInjection(t, "enforced") })
-	eventually(t, soon, func() error { return required.hasLabel(t, true) })
-	return l
-}
-
-// left looks whether the labels that Pillion set are there. One that was set by hand is.
-func (l labelled) left(t *testing.T, want bool) error {
-	t.Helper()
-	if got := l.byHand.labels(t)[injectionLabel]; got != "enforced" {
-		return fmt.Errorf("the label that was set by hand is %q", got)
-	}
-	if got := l.set.labels(t)[injectionLabel]; (got != "") != want {
-		return fmt.Errorf("the label that Pillion set is %q, want that it is there: %t", got, want)
-	}
-	return l.required.hasLabel(t, want)
-}
-
-func TestPillionStartsFastAndStaysSmall(t *testing.T) {
-	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
-	took := scale(t, 1)
-	replica := shared.Replicas(ground.Namespace)[0]
-	idle := residentMiB(t, replica.PID)
-	n := newNamespace(t, asking("fluent-bit"), nil)
-	injects(t, n, "fluent-bit")
-	for range 200 {
-		if _, err := n.preview(t, newPod("load", nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	busy := residentMiB(t, replica.PID)
-	t.Attr("start-to-ready", took.Round(time.Millisecond).String())
-	t.Attr("resident-memory", fmt.Sprintf("%d MiB after the start, %d MiB after 200 injections", idle, busy))
-	info, err := os.Stat(checkout.Pillion())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Attr("size-of-the-binary", fmt.Sprintf("%d MiB", info.Size()>>20))
-	if took > 10*time.Second || busy > 128 {
-		t.Errorf("start to ready %s, %d MiB; want at most 10 s and 128 MiB", took, busy)
-	}
-}
-
-// residentMiB is a process's resident memory.
-func residentMiB(t *testing.T, pid int) int { return statusMiB(t, pid, "VmRSS") }
-
-// statusMiB is one line of what the kernel says of a process's memory.
-func statusMiB(t *testing.T, pid int, line string) int {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text := range strings.Lines(string(status)) {
-		var kib int
-		if _, err := fmt.Sscanf(text, line+": %d kB", &kib); err == nil {
-			return kib >> 10
-		}
-	}
-	t.Fatalf("no %s in\n%s", line, status)
-	return 0
-}
-
 // A helm that is killed leaves its release in the middle of an operation: Helm then refuses every
 // other one. check says so, and its command frees the release. Not in parallel: it installs a second
 // Pillion, which no node runs.
@@ -772,4 +626,58 @@ func TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt(t *testing.T) {
 	mended("revision 1 of the Helm release stuck is pending-install for ")
 	broken("upgrade", "pending-upgrade")
 	mended("revision 4 of the Helm release stuck is pending-upgrade for ")
+}
+
+// Not in parallel: it takes Pillion away from the others.
+func TestWhatTheWebhookForNamespacesMissesIsMadeUpFor(t *testing.T) {
+	team := unique("team")
+	m := requiredFor(team)
+	m.apply(t)
+	stripped := newNamespace(t, nil, map[string]string{"team": team})
+	eventually(t, soon, func() error { return stripped.hasLabel(t, true) })
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	missed := newNamespace(t, nil, map[string]string{"team": team})
+	must(t, "", "kubectl", "label", "namespace", stripped.name, requiredLabel+"-")
+	for _, n := range []*namespace{stripped, missed} {
+		if err := n.hasLabel(t, false); err != nil {
+			t.Fatalf("%v, or else this shows nothing", err)
+		}
+	}
+	scale(t, 1)
+	took := eventually(t, soon, func() error {
+		if err := stripped.hasLabel(t, true); err != nil {
+			return err
+		}
+		return missed.hasLabel(t, true)
+	})
+	t.Attr("labels-made-up-for", took.String())
+}
+
+// Not in parallel: it starts more replicas.
+func TestReplicasWriteOneStatusForEachChange(t *testing.T) {
+	backToOne(t)
+	scale(t, 3)
+	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m.apply(t)
+	reported := func() error {
+		if o := m.object(t); o.Status.ObservedGeneration != o.Generation {
+			return fmt.Errorf("generation %d, and the status is of %d", o.Generation, o.Status.ObservedGeneration)
+		}
+		return nil
+	}
+	eventually(t, soon, reported)
+	const changes = 5
+	for i := range changes {
+		must(t, fmt.Sprintf(`{"spec": {"order": %d}}`, i+1), "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "--patch-file=/dev/stdin")
+		eventually(t, soon, reported)
+	}
+	time.Sleep(time.Second)
+	writes, refused := statusWrites(t, m.name)
+	if writes != changes+1 {
+		t.Errorf("%d writes of the status (%d more were too late) by 3 replicas, for %d versions", writes, refused, changes+1)
+	}
+	t.Attr("status-writes", fmt.Sprintf("%d for %d versions, by 3 replicas; %d too late", writes, changes+1, refused))
 }

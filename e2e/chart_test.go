@@ -8,14 +8,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,10 +31,16 @@ import (
 // rendered are the objects of a chart.
 type rendered []unstructured.Unstructured
 
+// renderings are what Helm printed, by the values. A rendering is made once.
+var renderings sync.Map
+
 // render is helm template with values as --set has them.
 func render(t *testing.T, sets ...string) rendered {
 	t.Helper()
-	out := must(t, "", "helm", append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace}, flags(sets)...)...)
+	out, err := rendering(sets)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var objects rendered
 	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096); ; {
 		var object unstructured.Unstructured
@@ -46,6 +55,13 @@ func render(t *testing.T, sets ...string) rendered {
 			objects = append(objects, object)
 		}
 	}
+}
+
+func rendering(sets []string) (string, error) {
+	made, _ := renderings.LoadOrStore(strings.Join(sets, "\x00"), sync.OnceValues(func() (string, error) {
+		return ground.Run(context.Background(), shared, "helm", append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace}, flags(sets)...)...)
+	}))
+	return made.(func() (string, error))()
 }
 
 func flags(sets []string) []string {
@@ -96,17 +112,49 @@ func TestTheChartLints(t *testing.T) {
 	}
 }
 
-func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
+// Each of these is refused with a message that names it.
+func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, set := range []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "replicas=-1", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1", "webhook.clientCA=file.crt", "networkPolicy.enabled=yes"} {
-		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set)
-		if err == nil {
-			t.Errorf("--set %s is accepted", set)
-			continue
-		}
-		key, _, _ := strings.Cut(set, "=")
-		if last := key[strings.LastIndex(key, ".")+1:]; !strings.Contains(stderr, last) {
-			t.Errorf("the error for --set %s does not name it:\n%s", set, stderr)
+	hardenedNeeds := []string{"rbac.hardened=true", "certs.provider=files", "certs.files.secretName", "certs.provider=cert-manager", "certs.certManager.cainjector=true", "certs.certManager.publish=false"}
+	for _, c := range []struct {
+		sets, says []string
+	}{
+		// What the schema finds comes at once.
+		{[]string{"replicas=-1", "certs.keyAlgorithm=DSA", "certs.webhookConfigurations[0].kind=Pod", "certs.webhookConfigurations[0].name=x", "certs.files.secretName=Bad_Name", "networkPolicy.apiServers[0].ipblock.cidr=10.0.0.0/28"},
+			[]string{"replicas", "keyAlgorithm", "kind", "Bad_Name", "ipblock"}},
+		{[]string{"extraArgs={--log-level=loud}"}, []string{"the chart gives --l"}},
+		{[]string{"extraArgs={--config=more.yaml,--log-level,debug}"}, []string{"the chart gives --l"}},
+		{[]string{"extraArgs={--library=fluent-bit}", "library={environment}"}, []string{"the chart gives --l"}},
+		{[]string{"webhook.clientNames={a}"}, []string{"webhook.clientCA"}},
+		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, []string{"one of them at most"}},
+		{[]string{"certs.provider=files"}, []string{"certs.files.secretName is required"}},
+		{[]string{"certs.leafDuration=9000h"}, []string{"certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"}},
+		{[]string{"certs.leafDuration=8760h"}, []string{"less than certs.caDuration"}},
+		{[]string{"certs.leafDuration=2.9s"}, []string{"allowed is from 3s"}},
+		{[]string{"certs.caDuration=0s"}, []string{"certs.caDuration, which is 0s"}},
+		{[]string{"certs.settle=3000h"}, []string{"certs.settle is 3000h: allowed is at most a quarter of certs.caDuration, which is 8760h"}},
+		{[]string{"certs.caDuration=12s", "certs.leafDuration=3s", "certs.settle=3.1s"}, []string{"certs.settle is 3.1s"}},
+		{[]string{"certs.provider=cert-manager", "certs.leafDuration=59m"}, []string{"cert-manager issues certificates of at least 1h"}},
+		{append(slices.Clone(hardened["files"]), "rbac.admissionPolicy=false"), []string{"rbac.admissionPolicy=true", "with which a stolen token can"}},
+		{[]string{"rbac.hardened=true"}, hardenedNeeds},
+		{[]string{"rbac.hardened=true", "rbac.createSecrets=false"}, hardenedNeeds},
+		{[]string{"rbac.hardened=true", "certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, hardenedNeeds},
+	} {
+		refuses(t, c.sets, c.says)
+	}
+	// A Secret in kube-system can be a bootstrap token.
+	refuses(t, nil, []string{"rbac.createSecrets"}, "-n", "kube-system")
+	must(t, "", "helm", "template", "x", checkout.Chart(), "-n", "kube-system", "--set", "rbac.createSecrets=false")
+}
+
+// refuses fails the test unless the chart with these values, and more arguments of Helm, is refused
+// with each of the texts.
+func refuses(t *testing.T, sets, says []string, more ...string) {
+	t.Helper()
+	_, stderr, err := run(t, "", "helm", slices.Concat([]string{"template", "x", checkout.Chart()}, flags(sets), more)...)
+	for _, text := range says {
+		if err == nil || !strings.Contains(stderr, text) {
+			t.Errorf("%q: %v, want an error with %q", sets, err, text)
 		}
 	}
 }
@@ -143,12 +191,6 @@ func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 	container := only[appsv1.Deployment](t, render(t, "extraArgs={--config=more.yaml,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]
 	if n := len(container.Args); !slices.Equal(container.Args[n-2:], []string{"--config=more.yaml", "--templates=/more"}) {
 		t.Errorf("the arguments are %q", container.Args)
-	}
-	for _, set := range []string{"extraArgs={--log-level=loud}", "extraArgs={--config=more.yaml,--log-level,debug}", "extraArgs={--library=fluent-bit}"} {
-		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", set, "--set", "library={environment}")
-		if err == nil || !strings.Contains(stderr, "the chart gives --l") {
-			t.Errorf("--set %s: %v", set, err)
-		}
 	}
 }
 
@@ -311,13 +353,6 @@ func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testin
 	}
 }
 
-func TestTheChartRendersTheSameEachTime(t *testing.T) {
-	t.Parallel()
-	if first, second := pretty(render(t)), pretty(render(t)); first != second {
-		t.Errorf("rendered twice:\n%s\nand\n%s", first, second)
-	}
-}
-
 func TestValuesReachTheObjects(t *testing.T) {
 	t.Parallel()
 	objects := render(t, "library={fluent-bit,environment}", "replicas=3", "values.cluster=blue", "templates.own.inject.spec.hostNetwork=true",
@@ -438,65 +473,308 @@ func TestPillionsOwnPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	}
 }
 
-// Not in parallel: it installs a second Pillion that sees every pod.
-func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
-	const prefix = "side.example.com"
-	own := manifest{name: "own", spec: sidecarSpec}
-	file := filepath.Join(t.TempDir(), "own.yaml")
-	text := strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	home := newNamespace(t, nil, nil).name
-	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file,
-		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", "second", "-n", home)
-		err = errors.Join(err, shared.Rollout(ctx, home))
-		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix)
-		if err = errors.Join(err, crd); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := shared.Rollout(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
-	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit", prefix + "/inject": own.name, own.name + "." + prefix + "/log-level": "debug"}, nil)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && (sidecar(pod, own.name) == nil || sidecar(pod, "fluent-bit") == nil) {
-			err = fmt.Errorf("containers %s, want a sidecar of each install", containerNames(pod))
-		}
-		if err == nil && environment(sidecar(pod, own.name), "LOG_LEVEL") != "debug" {
-			err = fmt.Errorf("a parameter under the other prefix has no effect:\n%s", pretty(sidecar(pod, own.name)))
-		}
-		return err
-	})
-	// Each keeps its own label, and neither takes the other's off.
-	for range 2 {
-		eventually(t, soon, func() error {
-			if labels := n.labels(t); labels[injectionLabel] != "enforced" || labels[prefix+"/injection"] != "enforced" {
-				return fmt.Errorf("the labels of a namespace that asks both are %v", labels)
+// about are the rules on certificates of the chart's roles, one "resource/name: verbs" each.
+func about(t *testing.T, objects rendered) []string {
+	t.Helper()
+	var rules []string
+	add := func(list []rbacv1.PolicyRule) {
+		for _, rule := range list {
+			if resource := rule.Resources[0]; resource == "secrets" || strings.HasSuffix(resource, "webhookconfigurations") {
+				rules = append(rules, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
 			}
-			return nil
-		})
-		must(t, "", "kubectl", "label", "namespace", n.name, "touched="+unique("x"), "--overwrite") // both look at it again
-	}
-	// The second one's leaves the first one's namespaces alone.
-	audited := newNamespace(t, nil, map[string]string{"team": home})
-	_, required := newRequired(t, nil)
-	eventually(t, soon, func() error {
-		labels, others := audited.labels(t), required.labels(t)
-		if labels[prefix+"/required"] != "true" || labels[requiredLabel] != "" || others[requiredLabel] != "true" || others[prefix+"/required"] != "" {
-			return fmt.Errorf("the namespaces have the labels %v and %v", labels, others)
 		}
-		return nil
-	})
-	for _, name := range []string{configuration, "second"} {
-		c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil || len(c.Webhooks) == 0 || bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, nil) {
-			t.Errorf("configuration %s: %v", name, err)
+	}
+	for _, object := range objects {
+		if kind := object.GetKind(); kind == "Role" || kind == "ClusterRole" {
+			add(only[rbacv1.ClusterRole](t, rendered{object}, kind).Rules)
+		}
+	}
+	slices.Sort(rules)
+	return rules
+}
+
+func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{nil, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
+			"validatingwebhookconfigurations[pillion]: list watch patch",
+		}},
+		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
+			"validatingwebhookconfigurations[pillion final]: list watch patch",
+		}},
+		{[]string{"certs.provider=cert-manager"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch", "secrets[pillion-serving]: list watch",
+			"validatingwebhookconfigurations[pillion]: list watch",
+		}},
+		{[]string{"certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[pillion-serving]: get list watch update",
+			"validatingwebhookconfigurations[pillion]: list watch patch",
+		}},
+		{[]string{"certs.provider=files", "certs.files.secretName=mine"}, []string{
+			"mutatingwebhookconfigurations[pillion]: list watch", "validatingwebhookconfigurations[pillion]: list watch",
+		}},
+	} {
+		if got := about(t, render(t, c.sets...)); !slices.Equal(got, c.want) {
+			t.Errorf("with %q the rules are\n%s\nwant\n%s", c.sets, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+func TestCertificateValuesReachPillion(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sets []string
+		want []string
+	}{
+		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.keyAlgorithm=RSA", "certs.secretName=own"},
+			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--key-algorithm=RSA", "--ca-secret=own"}},
+		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"},
+			[]string{"--webhook-configuration=pillion", "--validating-webhook-configuration=final"}},
+		{[]string{"certs.provider=cert-manager", "certs.certManager.secretName=own"}, []string{"--serving-secret=own", "--publish-ca=false"}},
+		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
+	} {
+		objects := render(t, c.sets...)
+		args := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0].Args
+		for _, want := range c.want {
+			if !slices.Contains(args, want) {
+				t.Errorf("with %q the arguments %q lack %s", c.sets, args, want)
+			}
+		}
+	}
+	annotated := func(sets ...string) string {
+		c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, sets...), "MutatingWebhookConfiguration")
+		return c.Annotations["cert-manager.io/inject-ca-from"]
+	}
+	if got := annotated("certs.provider=cert-manager"); got != ground.Namespace+"/pillion" {
+		t.Errorf("cainjector takes the CA from %q", got)
+	}
+	if got := annotated() + annotated("certs.provider=cert-manager", "certs.certManager.cainjector=false"); got != "" {
+		t.Errorf("cainjector is asked for by %q where nobody wants it", got)
+	}
+	for value, want := range map[string]int{"true": 1, "false": 0} {
+		constrained := 0
+		for _, object := range render(t, "certs.provider=cert-manager", "certs.certManager.nameConstraints="+value) {
+			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "nameConstraints", "permitted", "dnsDomains")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(names, "pillion."+ground.Namespace+".svc") {
+				constrained++
+			}
+		}
+		if constrained != want {
+			t.Errorf("with nameConstraints=%s the chart constrains %d CAs, want %d", value, constrained, want)
+		}
+	}
+	own := render(t, "certs.provider=cert-manager", "certs.certManager.issuerRef.name=corporate", "certs.certManager.issuerRef.kind=ClusterIssuer")
+	if own.has("Issuer") {
+		t.Error("with an issuer of one's own the chart makes others")
+	}
+}
+
+// The arguments that the chart renders at the limits are accepted by Pillion itself, and
+// those beyond them are not: otherwise the chart would refuse what works.
+func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ca, leaf, settle string
+		ok               bool
+	}{
+		{"12s", "3s", "3s", true},
+		{"1.5h30m", "1h59m59s", "30m", true},
+		{"3600s", "59m59s", "0s", true},
+		{"1h", "2.9s", "5m", false},
+		{"1h", "3600s", "5m", false},
+		{"12s", "3s", "3001ms", false},
+	} {
+		about := []string{"--ca-duration=" + c.ca, "--leaf-duration=" + c.leaf, "--ca-settle=" + c.settle}
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		// It ends at the next step: there is no such kubeconfig.
+		out, err := exec.CommandContext(ctx, checkout.Pillion(), append([]string{"serve", "--namespace=x", "--kubeconfig=" + filepath.Join(t.TempDir(), "none")}, about...)...).CombinedOutput()
+		if said := strings.Contains(string(out), "finding the API server"); err == nil || said != c.ok {
+			t.Errorf("pillion serve %q: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
+		}
+		if strings.HasSuffix(c.settle, "ms") {
+			continue // the schema knows no milliseconds
+		}
+		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", "certs.caDuration="+c.ca, "--set", "certs.leafDuration="+c.leaf, "--set", "certs.settle="+c.settle)
+		if (err == nil) != c.ok {
+			t.Errorf("the chart with %q: %v, want them accepted: %t", about, stderr, c.ok)
+		}
+	}
+}
+
+// hardened are the ways to install with rbac.hardened.
+var hardened = map[string][]string{
+	"files":        {"rbac.hardened=true", "certs.provider=files", "certs.files.secretName=mine"},
+	"cert-manager": {"rbac.hardened=true", "certs.provider=cert-manager"},
+}
+
+// harms are the verbs of a rule that a hardened installation must not have, with the reason.
+func harms(rule rbacv1.PolicyRule, clusterWide bool) []string {
+	var harms []string
+	say := func(wrong bool, text string) {
+		if wrong {
+			harms = append(harms, text)
+		}
+	}
+	any := func(list []string, wanted ...string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(wanted, s) })
+	}
+	writes := any(rule.Verbs, "create", "update", "patch", "delete", "deletecollection", "*")
+	say(any(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*"), "a wildcard")
+	say(any(rule.APIGroups, registrationGroup) && writes, "a webhook configuration can be written")
+	say(any(rule.APIGroups, registrationGroup) && len(rule.ResourceNames) == 0, "every webhook configuration can be read")
+	say(any(rule.Resources, "secrets") && writes, "a Secret can be written")
+	say(any(rule.Resources, "secrets") && clusterWide, "Secrets of the whole cluster")
+	say(any(rule.Resources, "secrets") && len(rule.ResourceNames) == 0, "Secrets of any name")
+	say(any(rule.APIGroups, "rbac.authorization.k8s.io", "certificates.k8s.io"), "roles or certificates")
+	say(any(rule.Verbs, "escalate", "bind", "impersonate", "approve", "sign"), "a verb that gives rights")
+	say(any(rule.Resources, "serviceaccounts/token", "pods/exec", "pods/ephemeralcontainers", "nodes/proxy"), "a way into another account")
+	say(any(rule.Resources, "pods") && clusterWide, "pods of the whole cluster")
+	say(any(rule.APIGroups, "", "apps", "batch") && clusterWide && !slices.Equal(rule.Resources, []string{"namespaces"}), "objects of tenants")
+	say(any(rule.Resources, "pods") && writes, "a pod can be written")
+	say(any(rule.APIGroups, "") && any(rule.Resources, "events"), "core events")
+	say(any(rule.Resources, "namespaces") && writes, "a namespace can be written")
+	return harms
+}
+
+// roles are the rules of all Roles and ClusterRoles, with the name of their role.
+func roles(t *testing.T, objects rendered) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	all := map[string][]rbacv1.PolicyRule{}
+	for _, object := range objects {
+		if kind := object.GetKind(); kind == "Role" || kind == "ClusterRole" {
+			all[kind+" "+object.GetName()] = only[rbacv1.ClusterRole](t, rendered{object}, kind).Rules
+		}
+	}
+	return all
+}
+
+func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) {
+	t.Parallel()
+	for provider, sets := range hardened {
+		for _, more := range [][]string{nil, {"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, {"clusterTemplates=false"}, {"rbac.everyoneReadsTemplates=true"}} {
+			objects := render(t, append(slices.Clone(sets), more...)...)
+			seen := 0
+			for role, rules := range roles(t, objects) {
+				for _, rule := range rules {
+					seen++
+					// The test's Role is for the namespace of the pod that `helm test` tries.
+					ofTest := role == "Role pillion-test" && slices.Equal(rule.Resources, []string{"pods"}) && slices.Equal(rule.Verbs, []string{"create"})
+					// A policy holds the right to patch namespaces to one label.
+					ofLabel := slices.Equal(rule.Resources, []string{"namespaces"}) && slices.Equal(rule.Verbs, []string{"patch"}) && holdsNamespaces(t, objects)
+					// Another one holds the right to create pods to dry runs.
+					_, dryRuns := policies(t, objects)["proof"]
+					ofProof := role == "Role pillion-proof" && slices.Equal(rule.Resources, []string{"pods"}) && slices.Equal(rule.Verbs, []string{"create"}) && dryRuns
+					for _, harm := range harms(rule, strings.HasPrefix(role, "ClusterRole ")) {
+						if !ofTest && !ofLabel && !ofProof {
+							t.Errorf("%s with %q: %s: %s: %+v", provider, more, role, harm, rule)
+						}
+					}
+					if len(rule.NonResourceURLs) > 0 {
+						t.Errorf("%s with %q: %s: %+v", provider, more, role, rule)
+					}
+				}
+			}
+			if seen < 4 {
+				t.Errorf("%s with %q: %d rules were looked at", provider, more, seen)
+			}
+			for policy := range policies(t, objects) {
+				if !slices.Contains([]string{"namespaces", "labels", "proof", "selectors", "hints"}, policy) {
+					t.Errorf("%s with %q: a policy that nothing needs: %s", provider, more, policy)
+				}
+			}
+			if objects.has("Secret") {
+				t.Errorf("%s with %q: a Secret that nothing needs", provider, more)
+			}
+		}
+	}
+	// What is looked for is found in the default installation.
+	found := ""
+	for role, rules := range roles(t, render(t)) {
+		for _, rule := range rules {
+			found += strings.Join(harms(rule, strings.HasPrefix(role, "ClusterRole ")), ", ") + "\n"
+		}
+	}
+	for _, harm := range []string{"a webhook configuration can be written", "a Secret can be written", "Secrets of any name", "objects of tenants"} {
+		if !strings.Contains(found, harm) {
+			t.Errorf("in the default installation this is not found: %s", harm)
+		}
+	}
+}
+
+// policies are the ValidatingAdmissionPolicies that are bound, by what their names end in.
+func policies(t *testing.T, objects rendered) map[string]admissionregistrationv1.ValidatingAdmissionPolicy {
+	t.Helper()
+	bound, all := map[string]bool{}, map[string]admissionregistrationv1.ValidatingAdmissionPolicy{}
+	for _, object := range objects {
+		if object.GetKind() == "ValidatingAdmissionPolicyBinding" {
+			binding := only[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, rendered{object}, object.GetKind())
+			bound[binding.Spec.PolicyName] = slices.Equal(binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny})
+		}
+	}
+	for _, object := range objects {
+		if name := object.GetName(); object.GetKind() == "ValidatingAdmissionPolicy" && bound[name] {
+			all[name[strings.LastIndex(name, "-")+1:]] = only[admissionregistrationv1.ValidatingAdmissionPolicy](t, rendered{object}, object.GetKind())
+		}
+	}
+	return all
+}
+
+// holdsNamespaces reports whether a policy holds Pillion's account to its label on namespaces.
+// TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel tries the policy.
+func holdsNamespaces(t *testing.T, objects rendered) bool {
+	t.Helper()
+	_, ok := policies(t, objects)["namespaces"]
+	return ok
+}
+
+func TestTheCAOfClientsReachesPillion(t *testing.T) {
+	t.Parallel()
+	args := only[appsv1.Deployment](t, render(t, "webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"), "Deployment").Spec.Template.Spec.Containers[0].Args
+	for _, want := range []string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"} {
+		if !slices.Contains(args, want) {
+			t.Errorf("the arguments %q lack %s", args, want)
+		}
+	}
+	checksum := func(ca string) string {
+		return only[appsv1.Deployment](t, render(t, "webhook.clientCA="+ca), "Deployment").Spec.Template.Annotations["checksum/files"]
+	}
+	if one := checksum("-----BEGIN CERTIFICATE-----a"); one == "" || one == checksum("-----BEGIN CERTIFICATE-----b") {
+		t.Error("another CA does not replace the pods")
+	}
+}
+
+func TestTheNetworkPolicyLetsInWhomTheValuesName(t *testing.T) {
+	t.Parallel()
+	if render(t).has("NetworkPolicy") {
+		t.Error("there is a NetworkPolicy by default")
+	}
+	const servers, monitoring = "networkPolicy.apiServers[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metrics[0].namespaceSelector.matchLabels.team=monitoring"
+	for _, c := range []struct {
+		sets []string
+		want string // for each rule the port, and how many peers; 0 is everybody
+	}{
+		{nil, "webhook:0"},
+		{[]string{servers}, "webhook:1 admin:1"},
+		{[]string{monitoring}, "webhook:0 admin:1"},
+		{[]string{servers, monitoring}, "webhook:1 admin:2"},
+		{[]string{"networkPolicy.apiServers=null", "networkPolicy.metrics=null"}, "webhook:0"},
+	} {
+		policy := only[networkingv1.NetworkPolicy](t, render(t, append([]string{"networkPolicy.enabled=true"}, c.sets...)...), "NetworkPolicy")
+		var got []string
+		for _, rule := range policy.Spec.Ingress {
+			got = append(got, fmt.Sprintf("%s:%d", rule.Ports[0].Port, len(rule.From)))
+		}
+		if text := strings.Join(got, " "); text != c.want || !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+			t.Errorf("with %q the rules are %s, want %s", c.sets, text, c.want)
 		}
 	}
 }

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// Not in parallel: it installs a second Pillion that sees every pod.
+func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
+	const prefix = "side.example.com"
+	own := manifest{name: "own", spec: sidecarSpec}
+	file := filepath.Join(t.TempDir(), "own.yaml")
+	text := strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := newNamespace(t, nil, nil).name
+	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file,
+		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, shared, "helm", "uninstall", "second", "-n", home)
+		err = errors.Join(err, shared.Rollout(ctx, home))
+		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix)
+		if err = errors.Join(err, crd); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := shared.Rollout(t.Context(), home); err != nil {
+		t.Fatal(err)
+	}
+	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit", prefix + "/inject": own.name, own.name + "." + prefix + "/log-level": "debug"}, nil)
+	eventually(t, soon, func() error {
+		pod, err := n.preview(t, newPod("web", nil))
+		if err == nil && (sidecar(pod, own.name) == nil || sidecar(pod, "fluent-bit") == nil) {
+			err = fmt.Errorf("containers %s, want a sidecar of each install", containerNames(pod))
+		}
+		if err == nil && environment(sidecar(pod, own.name), "LOG_LEVEL") != "debug" {
+			err = fmt.Errorf("a parameter under the other prefix has no effect:\n%s", pretty(sidecar(pod, own.name)))
+		}
+		return err
+	})
+	// Each keeps its own label, and neither takes the other's off.
+	for range 2 {
+		eventually(t, soon, func() error {
+			if labels := n.labels(t); labels[injectionLabel] != "enforced" || labels[prefix+"/injection"] != "enforced" {
+				return fmt.Errorf("the labels of a namespace that asks both are %v", labels)
+			}
+			return nil
+		})
+		must(t, "", "kubectl", "label", "namespace", n.name, "touched="+unique("x"), "--overwrite") // both look at it again
+	}
+	// The second one's leaves the first one's namespaces alone.
+	audited := newNamespace(t, nil, map[string]string{"team": home})
+	_, required := newRequired(t, nil)
+	eventually(t, soon, func() error {
+		labels, others := audited.labels(t), required.labels(t)
+		if labels[prefix+"/required"] != "true" || labels[requiredLabel] != "" || others[requiredLabel] != "true" || others[prefix+"/required"] != "" {
+			return fmt.Errorf("the namespaces have the labels %v and %v", labels, others)
+		}
+		return nil
+	})
+	for _, name := range []string{configuration, "second"} {
+		c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || len(c.Webhooks) == 0 || bytes.Equal(c.Webhooks[0].ClientConfig.CABundle, nil) {
+			t.Errorf("configuration %s: %v", name, err)
+		}
+	}
+}
+
+// What `make up` does for as long as its ground stands is done here for the time of a test.
+func TestOnAControlPlaneHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
+	plane, ok := shared.(*ground.ControlPlane)
+	if !ok {
+		t.Skip("a node runs the test's pod itself")
+	}
+	ctx, end := context.WithCancel(t.Context())
+	var runner sync.WaitGroup
+	runner.Go(func() {
+		for ctx.Err() == nil {
+			if err := plane.RunTests(ctx, ground.Namespace); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	t.Cleanup(runner.Wait)
+	t.Cleanup(end)
+
+	must(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=30s")
+	if left := must(t, "", "kubectl", "-n", ground.Namespace, "get", "pods", "-o", "name"); strings.Contains(left, "pillion-test") {
+		t.Errorf("helm test leaves\n%s", left)
+	}
+
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, err := run(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=30s")
+	if err == nil || !strings.Contains(stderr, "failed") || strings.Contains(stderr, "timed out") {
+		t.Errorf("helm test without Pillion says %q (%v), want that it failed", stderr, err)
+	}
+	if message := must(t, "", "kubectl", "-n", ground.Namespace, "get", "pod", "pillion-test", "-o", "jsonpath={.status.message}"); !strings.Contains(message, "calls Pillion and gets no answer") {
+		t.Errorf("the failed test's message:\n%s", message)
+	}
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pod", "pillion-test")
+}
+
+// One run of Helm names all mistakes that the schema of the values finds.
+func TestMistypedAndWrongValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	wrong := []string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1", "webhook.clientCA=file.crt", "networkPolicy.enabled=yes"}
+	_, stderr, err := run(t, "", "helm", append([]string{"template", "x", checkout.Chart()}, flags(wrong)...)...)
+	if err == nil {
+		t.Fatal("they are accepted")
+	}
+	for _, set := range wrong {
+		key, _, _ := strings.Cut(set, "=")
+		if last := key[strings.LastIndex(key, ".")+1:]; !strings.Contains(stderr, last) {
+			t.Errorf("the error does not name %s:\n%s", set, stderr)
+		}
+	}
+}

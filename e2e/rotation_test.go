@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// rotating is a Pillion of its own whose certificates live for seconds.
+type rotating struct {
+	home, webhooks, server string // namespace, configurations, and the name in its certificates
+	leaves, cas            map[string]bool
+}
+
+// bundle is the caBundle of all entries of the mutating configuration.
+func (r *rotating) bundle(ctx context.Context) ([]byte, error) {
+	c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, r.webhooks, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Webhooks {
+		if !bytes.Equal(w.ClientConfig.CABundle, c.Webhooks[0].ClientConfig.CABundle) {
+			return nil, fmt.Errorf("the entry %s has another caBundle than the first one", w.Name)
+		}
+	}
+	return c.Webhooks[0].ClientConfig.CABundle, nil
+}
+
+// verified is nil if the caBundle verifies what each replica serves. It notes the certificates.
+func (r *rotating) verified(ctx context.Context) error {
+	bundle, err := r.bundle(ctx)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		return errors.New("the caBundle has no certificate")
+	}
+	for _, replica := range shared.Replicas(r.home) {
+		leaf, err := presented(ctx, replica, func(c *tls.Config) {
+			c.InsecureSkipVerify, c.RootCAs, c.ServerName = false, roots, r.server
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", replica.Name, err)
+		}
+		r.leaves[leaf.SerialNumber.String()] = true
+		r.cas[string(leaf.AuthorityKeyId)] = true
+	}
+	return nil
+}
+
+// It is a second Pillion, so that no other test meets the damage.
+func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *testing.T) {
+	t.Parallel()
+	const prefix, release = "rotation.example.com", "rotation"
+	home := newNamespace(t, nil, nil).name
+	r := &rotating{home: home, webhooks: release, server: release + "-pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
+	must(t, "", "helm", append([]string{"install", release, checkout.Chart(), "-n", home}, flags([]string{
+		"annotationPrefix=" + prefix, "webhook.name=" + r.webhooks, "clusterTemplates=false", "crds.install=false", "preview.enabled=false", "library={fluent-bit}",
+		"shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
+	})...)...)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, shared, "helm", "uninstall", release, "-n", home)
+		if err = errors.Join(err, shared.Rollout(ctx, home)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := shared.Scale(t.Context(), home, 3); err != nil {
+		t.Fatal(err)
+	}
+	// Replicas that started together agree on one CA.
+	if err := r.verified(t.Context()); err != nil || len(r.leaves) != 3 || len(r.cas) != 1 {
+		t.Errorf("three replicas serve %d certificates of %d CAs (%v), want 3 of one", len(r.leaves), len(r.cas), err)
+	}
+	n := newNamespace(t, map[string]string{prefix + "/inject": "fluent-bit"}, map[string]string{prefix + "/injection": "enforced"})
+	injects(t, n, "fluent-bit")
+	load := underLoad(t, n, "fluent-bit")
+	if err := client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	took := eventually(t, 2*soon, func() error {
+		if err := r.verified(t.Context()); err != nil {
+			t.Errorf("while certificates are replaced: %v", err)
+		}
+		if len(r.cas) < 2 || len(r.leaves) < 9 {
+			return fmt.Errorf("%d certificates of %d CAs were served, want 9 of 2", len(r.leaves), len(r.cas))
+		}
+		return nil
+	})
+	if c := load.counts(); c[refused]+c[bare] > 0 || c[injected] < 20 {
+		t.Errorf("pods while certificates are replaced: %s, want many, and all injected", load)
+	}
+	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
+
+	for what, bundle := range map[string][]byte{"an emptied caBundle": nil, "a foreign caBundle": newIssuer(t).pem()} {
+		publishTo(t, r.webhooks, bundle)
+		took := eventually(t, healBound, func() error { return r.verified(t.Context()) })
+		t.Attr(what, "restored in "+took.String())
+		injects(t, n, "fluent-bit")
+	}
+}

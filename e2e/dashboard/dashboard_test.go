@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -145,34 +144,6 @@ func read(t *testing.T) contents {
 	return d
 }
 
-// A link that points to a section that was renamed opens the page at its top.
-func TestEachPanelLeadsToASectionOfTheDocumentation(t *testing.T) {
-	const docs = "https://github.com/pillion-dev/pillion/blob/main/docs/"
-	sections := map[string]map[string]bool{}
-	for _, p := range read(t).Panels {
-		if p.Type == "row" {
-			continue
-		}
-		if len(p.Links) == 0 {
-			t.Errorf("panel %q has no link", p.Title)
-		}
-		for _, l := range p.Links {
-			page, section, _ := strings.Cut(strings.TrimPrefix(l.URL, docs), "#")
-			if sections[page] == nil {
-				text, err := os.ReadFile("../../docs/" + page)
-				if err != nil {
-					t.Errorf("panel %q: %s: %v", p.Title, l.URL, err)
-					continue
-				}
-				sections[page] = anchors(string(text))
-			}
-			if !strings.HasPrefix(l.URL, docs) || !sections[page][section] {
-				t.Errorf("panel %q: there is no section %q in %s%s", p.Title, section, docs, page)
-			}
-		}
-	}
-}
-
 var (
 	heading    = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	unanchored = regexp.MustCompile(`[^\pL\pN _-]`)
@@ -220,18 +191,5 @@ func TestEachQueryKeepsToTheChosenInstallations(t *testing.T) {
 	}
 	if queries == 0 {
 		t.Error("there is no query")
-	}
-}
-
-// Two panels with one title cannot be told apart in an alert's screenshot or in a conversation.
-func TestNoTwoPanelsHaveTheSameTitle(t *testing.T) {
-	titles := map[string]int{}
-	for _, p := range read(t).Panels {
-		titles[p.Title]++
-	}
-	for _, title := range slices.Sorted(maps.Keys(titles)) {
-		if titles[title] > 1 {
-			t.Errorf("%d panels are called %q", titles[title], title)
-		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package dashboard tests the chart's Grafana dashboard without a Grafana: every field is one that
-// Grafana's own types have, and every panel says where to read on.
+// Grafana's own types have.
 //
 // In: charts/pillion/files/dashboard.json. Out: nothing, it has tests alone. It imports Grafana's
 // Foundation SDK. That the panels' queries have answers is tested by TestNoPanelOfTheDashboardIsEmpty,

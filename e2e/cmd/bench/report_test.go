@@ -40,16 +40,6 @@ func TestARatioIsOfWhatIsAddedToNothing(t *testing.T) {
 	}
 }
 
-func TestBlocksShowHowFarNoiseGoes(t *testing.T) {
-	r := measured(map[string]float64{nothing: 2, fixedWithMount: 3, policyCase: 3, fluentBit: 3})
-	for i := range 3 { // the first block was disturbed
-		r.times[fluentBit][i] = 6 * time.Millisecond
-	}
-	if got, want := r.inBlocks(policyCase), []float64{4, 1, 1, 1, 1}; !slices.Equal(got, want) {
-		t.Errorf("the ratios of the blocks are %v, want %v", got, want)
-	}
-}
-
 func TestEveryTargetIsAboutCasesThatAreMeasured(t *testing.T) {
 	var names []string
 	for _, c := range cases {

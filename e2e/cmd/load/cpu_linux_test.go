@@ -58,14 +58,3 @@ func TestAProcessIsFoundPinnedAndMeasured(t *testing.T) {
 		t.Errorf("this process has had %d bytes (%v)", peak, err)
 	}
 }
-
-func TestSleepIsNotShorterThanAsked(t *testing.T) {
-	for range 20 {
-		due := time.Now().Add(time.Millisecond)
-		sleepUntil(due)
-		if now := time.Now(); now.Before(due) {
-			t.Errorf("it ended %s early", due.Sub(now))
-		}
-	}
-	sleepUntil(time.Now().Add(-time.Hour))
-}

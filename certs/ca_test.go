@@ -89,11 +89,11 @@ func TestACASignsForTheNamesOfItsServiceOnly(t *testing.T) {
 		}
 		roots := x509.NewCertPool()
 		roots.AddCert(issuer.cert)
+		key, err := algorithm.generate()
+		if err != nil {
+			t.Fatal(err)
+		}
 		verify := func(change func(*x509.Certificate), options x509.VerifyOptions) error {
-			key, err := algorithm.generate()
-			if err != nil {
-				t.Fatal(err)
-			}
 			template := &x509.Certificate{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
 			change(template)
 			_, cert, err := pki.SignCertificate(template, issuer.cert, key.Public(), issuer.key)

@@ -335,7 +335,7 @@ func (c *cluster) background(s Source) (stop func()) {
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if err = condition(); err == nil {
 			return
 		}

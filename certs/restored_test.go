@@ -98,7 +98,7 @@ func restoreAll(c *cluster, before map[string][]byte) {
 // verify the leaf of a replica.
 func admitted(t testing.TB, c *cluster, replicas []*source, d time.Duration) {
 	t.Helper()
-	tick := 50 * time.Millisecond
+	tick := 250 * time.Millisecond
 	for began := time.Now(); time.Since(began) < d; time.Sleep(tick) {
 		if time.Since(began) > 5*time.Second {
 			tick = 5 * time.Second

@@ -65,7 +65,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	}
 	out, err := v.pods.Pipeline.Verify(ctx, request)
 	if err == nil && !out.Allowed && r.Operation == "CREATE" {
-		out, err = v.again(ctx, request, out)
+		out = v.again(ctx, request, out)
 	}
 	if err != nil {
 		return Response{}, err
@@ -83,31 +83,36 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 // injected. So the pod passes if it is as what was in force a moment ago makes it. Its record says
 // which templates those were. It can be forged, and so it only chooses among versions that this
 // replica had in force, or has it wait for a newer one.
-func (v verify) again(ctx context.Context, request injector.Request, refused injector.Outcome) (injector.Outcome, error) {
+//
+// Only what allows the pod takes the refusal back: a version that cannot be judged by is passed
+// over, since an error here would let the pod through where the entry's failure policy is Ignore.
+func (v verify) again(ctx context.Context, request injector.Request, refused injector.Outcome) injector.Outcome {
 	hashes := v.pods.Pipeline.Injected(request.Pod)
-	if out, err := v.asBefore(ctx, request, hashes); err != nil || out.Allowed {
-		return out, err
+	if v.asBefore(ctx, request, hashes) {
+		return injector.Outcome{Allowed: true}
 	}
 	if !v.behind.Allow() {
-		return refused, nil
+		return refused
 	}
 	newer := v.caughtUp(ctx, request, hashes)
 	if newer.Templates == request.Templates && maps.Equal(newer.Namespace.Labels, request.Namespace.Labels) && maps.Equal(newer.Namespace.Annotations, request.Namespace.Annotations) {
-		return refused, nil
+		return refused
 	}
 	out, err := v.pods.Pipeline.Verify(ctx, newer)
-	if err != nil || out.Allowed {
-		return out, err
+	switch {
+	case err == nil && out.Allowed:
+		return out
+	case v.asBefore(ctx, newer, hashes):
+		return injector.Outcome{Allowed: true}
+	case err != nil:
+		return refused
 	}
-	if before, err := v.asBefore(ctx, newer, hashes); err != nil || before.Allowed {
-		return before, err
-	}
-	return out, nil
+	return out
 }
 
-// asBefore judges a pod by what was in force a moment ago: sets that have the templates of the
-// hashes, and the versions of the namespace.
-func (v verify) asBefore(ctx context.Context, request injector.Request, hashes map[string]string) (injector.Outcome, error) {
+// asBefore tells whether a pod is as what was in force a moment ago makes it: sets that have the
+// templates of the hashes, and the versions of the namespace.
+func (v verify) asBefore(ctx context.Context, request injector.Request, hashes map[string]string) bool {
 	name, sets := request.Namespace.Name, []*templates.Set{request.Templates}
 	for _, set := range v.pods.TemplatesBefore() {
 		if len(sets) <= mostBefore && set.Has(hashes) && !slices.ContainsFunc(sets, set.SameRequired) {
@@ -128,12 +133,12 @@ func (v verify) asBefore(ctx context.Context, request injector.Request, hashes m
 				continue // that has refused the pod
 			}
 			request.Templates, request.Namespace = set, ns
-			if out, err := v.pods.Pipeline.Verify(ctx, request); err != nil || out.Allowed {
-				return out, err
+			if out, err := v.pods.Pipeline.Verify(ctx, request); err == nil && out.Allowed {
+				return true
 			}
 		}
 	}
-	return injector.Outcome{}, nil
+	return false
 }
 
 // caughtUp returns the request with the namespace as the API server has it, once this replica has

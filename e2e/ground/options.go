@@ -33,6 +33,8 @@ type Options struct {
 	// Helm is the major version, such as "3", of the helm that Tool gives.
 	Helm string
 
+	// Measured has the programs optimised as for everybody. Without it they are built sooner.
+	Measured bool
 	// APIServers is how many kube-apiservers a control plane has on its one etcd, as one
 	// of several machines would (default 1). Each sees a change a moment after the one that
 	// wrote it. A node has one.
@@ -139,7 +141,8 @@ func start[G Ground](g G, err error) (Ground, error) {
 func (o Options) controlPlane() ([]programs, error) {
 	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
 	helm, helmErr := choose("HELM", o.Helm, helmVersions)
-	return []programs{controlPlanePrograms(kubernetes), etcdPrograms(), helmPrograms(helm)}, errors.Join(kubernetesErr, helmErr)
+	builds := []programs{controlPlanePrograms(kubernetes), etcdPrograms(), helmPrograms(helm)}
+	return o.optimised(builds), errors.Join(kubernetesErr, helmErr)
 }
 
 // node are those that a node needs besides.
@@ -149,7 +152,14 @@ func (o Options) node() ([]programs, error) {
 		return nil, err
 	}
 	kubernetes, err := choose("K8S", o.Kubernetes, kubernetesVersions)
-	return append(builds, nodePrograms(kubernetes)), err
+	return o.optimised(append(builds, nodePrograms(kubernetes))), err
+}
+
+func (o Options) optimised(builds []programs) []programs {
+	for i := range builds {
+		builds[i].measured = o.Measured
+	}
+	return builds
 }
 
 func choose(variable, value string, allowed []string) (string, error) {

@@ -40,7 +40,9 @@ func Start(ctx context.Context, out io.Writer, values ...string) (_ *Cluster, er
 	if err != nil {
 		return nil, err
 	}
-	g, err := ground.StartControlPlane(ctx, checkout, ground.FromEnvironment(), out)
+	options := ground.FromEnvironment()
+	options.Measured = true
+	g, err := ground.StartControlPlane(ctx, checkout, options, out)
 	if err != nil {
 		return nil, err
 	}

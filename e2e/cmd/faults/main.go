@@ -46,6 +46,7 @@ func run(ctx context.Context, chosen *regexp.Regexp) (wrong []string, err error)
 		return nil, err
 	}
 	options := ground.FromEnvironment()
+	options.Measured = true
 	options.ProxySync = time.Second // as Kubernetes has it by default
 	g, err := ground.StartNode(ctx, checkout, options, os.Stdout)
 	if err != nil {

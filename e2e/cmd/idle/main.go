@@ -55,7 +55,9 @@ func run(ctx context.Context, p plan) (_ memory, err error) {
 	if err != nil {
 		return memory{}, err
 	}
-	g, err := ground.StartControlPlane(ctx, checkout, ground.FromEnvironment(), os.Stdout)
+	options := ground.FromEnvironment()
+	options.Measured = true
+	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
 	if err != nil {
 		return memory{}, err
 	}

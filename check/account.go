@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // accountAccepted looks at Pillion's ServiceAccount and at the tokens of the replicas. Access
@@ -29,10 +31,10 @@ func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	if len(older) > 0 {
-		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and made again at %s. The replicas %s are older, so their tokens are for the one before, and %s", account, created.UTC().Format(time.RFC3339), some(older), follows), s.restart(f)))
+		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and made again at %s. The replicas %s are older, so their tokens are for the one before, and %s", account, created.UTC().Format(time.RFC3339), show.Some(older, mostNamed), follows), s.restart(f)))
 	}
 	if len(refused) > 0 {
-		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token is for the service account %s with the UID of its time, and ends with that", some(refused), follows, account), s.restart(f), s.logs()))
+		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token is for the service account %s with the UID of its time, and ends with that", show.Some(refused, mostNamed), follows, account), s.restart(f), s.logs()))
 	}
 	return found, f.Replicas.Err
 }

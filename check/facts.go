@@ -380,15 +380,8 @@ func inForce(rules usage.Rules, set *templates.Set, ns kept.Namespace) []string 
 	return slices.DeleteFunc(names, func(name string) bool { return count.In[name] == 0 })
 }
 
-// some joins the first names of a list: "a, b, c and 4 more".
-func some(names []string) string {
-	const most = 3
-	text := strings.Join(names[:min(most, len(names))], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
+// mostNamed bounds how many of a kind a finding names.
+const mostNamed = 3
 
 // selects reports whether a selector selects labels. A selector that cannot be read selects
 // nothing.

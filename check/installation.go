@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // The oldest Kubernetes that the chart installs on, and the oldest with native sidecars.
@@ -270,7 +271,7 @@ func networkOpen(f *Facts, s Settings) ([]Finding, error) {
 	if s.Release != "" {
 		remedy = append([]string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set networkPolicy.enabled=true", s.Namespace, s.Release)}, remedy...)
 	}
-	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port 8443, which API servers call; networkPolicy.enabled=true adds one that does", some(selecting)), remedy...)}, nil
+	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port 8443, which API servers call; networkPolicy.enabled=true adds one that does", show.Some(selecting, mostNamed)), remedy...)}, nil
 }
 
 // opensWebhook reports whether a rule opens the webhook's port to somebody.

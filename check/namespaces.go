@@ -9,6 +9,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // kept returns the judgement of the labels that namespaces are to have.
@@ -70,7 +71,7 @@ func (f *Facts) proven() bool {
 // namespacesNamed is "namespace a" or "namespaces a, b and 3 more", as a subject in the plural.
 func namespacesNamed(names []string) string {
 	slices.Sort(names)
-	return fmt.Sprintf("these namespaces (%s)", some(names))
+	return fmt.Sprintf("these namespaces (%s)", show.Some(names, mostNamed))
 }
 
 func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
@@ -158,12 +159,12 @@ func dependence(f *Facts, s Settings) ([]Finding, error) {
 			continue
 		}
 		slices.Sort(names)
-		found = append(found, fine(fmt.Sprintf("%s: %s (namespaces: %d, pods: %d). While Pillion does not answer, new pods there are %s", c.value, some(names), len(names), pods[c.value], c.then)))
+		found = append(found, fine(fmt.Sprintf("%s: %s (namespaces: %d, pods: %d). While Pillion does not answer, new pods there are %s", c.value, show.Some(names, mostNamed), len(names), pods[c.value], c.then)))
 	}
 	var selecting []Finding
 	for _, template := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[template])
-		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that do not ask: %s (namespaces: %d)", template, some(by[template]), len(by[template]))))
+		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that do not ask: %s (namespaces: %d)", template, show.Some(by[template], mostNamed), len(by[template]))))
 	}
 	found = append(found, capped(selecting, "templates whose match does")...)
 	if len(unasked) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // injector is another program that adds sidecars to pods.
@@ -131,7 +132,7 @@ func autoscalersApart(f *Facts, s Settings) ([]Finding, error) {
 				continue
 			}
 			if names := inForce(s.usage(), set, ns); len(names) > 0 {
-				found = append(found, warning(fmt.Sprintf("VerticalPodAutoscaler %s in namespace %s sets the resources of all containers, those of sidecars (%s) too: give it a policy for each container of the app, and mode Off for \"*\"", a.Name, ns.Name, some(names)),
+				found = append(found, warning(fmt.Sprintf("VerticalPodAutoscaler %s in namespace %s sets the resources of all containers, those of sidecars (%s) too: give it a policy for each container of the app, and mode Off for \"*\"", a.Name, ns.Name, show.Some(names, mostNamed)),
 					fmt.Sprintf("kubectl -n %s edit vpa %s", ns.Name, a.Name), "kubectl explain vpa.spec.resourcePolicy.containerPolicies"))
 			}
 		}
@@ -167,7 +168,7 @@ func lastInOrder(f *Facts, s Settings) ([]Finding, error) {
 			}
 		}
 		if len(same) > 0 {
-			found = append(found, fine(fmt.Sprintf("%s is called after Pillion for the pods of %s: what it changes in a sidecar stays, and a required template refuses the pod for it", w, some(same))))
+			found = append(found, fine(fmt.Sprintf("%s is called after Pillion for the pods of %s: what it changes in a sidecar stays, and a required template refuses the pod for it", w, show.Some(same, mostNamed))))
 		}
 	}
 	return capped(found, "such entries"), nil

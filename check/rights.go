@@ -7,6 +7,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Needs say what a server does, as far as its rights depend on it.
@@ -115,7 +116,7 @@ func serverRights(f *Facts, s Settings) ([]Finding, error) {
 		for _, r := range denied {
 			names = append(names, r.String())
 		}
-		return []Finding{failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s; the chart grants it with rbac.create=true", account, some(names)), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s; the chart grants it with rbac.create=true", account, show.Some(names, mostNamed)), s.restore()...)}, nil
 	}
 	var found []Finding
 	for _, r := range denied {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -75,7 +76,7 @@ func in(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return " (" + some(names) + ")"
+	return " (" + show.Some(names, mostNamed) + ")"
 }
 
 func templatesGood(f *Facts, s Settings) ([]Finding, error) {
@@ -98,7 +99,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	}
 	lost := f.lost()
 	if len(lost) > 0 {
-		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not know them, so restart none before they are back", some(lost)), applyTemplates, s.logs()))
+		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not know them, so restart none before they are back", show.Some(lost, mostNamed)), applyTemplates, s.logs()))
 	}
 	by, old := map[string]map[string]bool{}, map[string]bool{}
 	for name := range f.served() {
@@ -129,7 +130,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if len(differing) > 0 {
-		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", some(differing)), s.command("status"), s.logs()))
+		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, mostNamed)), s.command("status"), s.logs()))
 	}
 	return found, nil
 }
@@ -272,10 +273,10 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 			}
 			wrong = append(wrong, name)
 		}
-		switch says := fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused", ns.Name, some(wrong)); {
+		switch says := fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused", ns.Name, show.Some(wrong, mostNamed)); {
 		case len(wrong) == 0:
 		case len(gone) > 0: // another name would take the sidecar from pods that are made anew
-			found = append(found, failed(fmt.Sprintf("%s; pods of it run with the sidecar of %s. Apply the template again", says, some(gone)), applyTemplates))
+			found = append(found, failed(fmt.Sprintf("%s; pods of it run with the sidecar of %s. Apply the template again", says, show.Some(gone, mostNamed)), applyTemplates))
 		default:
 			found = append(found, failed(says+nearest.Hint(wrong[0], names), s.annotate(ns.Name, instead)))
 		}

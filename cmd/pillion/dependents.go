@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 const (
@@ -120,11 +120,6 @@ func (d dependence) sentence(ctx context.Context, value string, names []string, 
 			counted += fmt.Sprintf(", pods: %s%d", least, n)
 		}
 	}
-	const most = 5
-	text := strings.Join(names[:min(most, len(names))], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
 	return []string{fmt.Sprintf("spec.match: these come to depend on Pillion, by %s=%s: %s (%s). While it does not answer, new pods there are %s",
-		templates.InjectionLabel(d.prefix), value, text, counted, then)}
+		templates.InjectionLabel(d.prefix), value, show.Some(names, 5), counted, then)}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 const (
@@ -417,15 +418,10 @@ func (u *templateUsers) sentence(of [2]string) string {
 		}
 		names = append(names, name)
 	}
-	more := ""
-	if len(names) > mostUsers {
-		more = fmt.Sprintf(" and %d more", len(names)-mostUsers)
-		names = names[:mostUsers]
-	}
 	counted := fmt.Sprintf("%d users", len(users))
 	if len(users) == 1 {
 		counted = "one user"
 	}
-	return fmt.Sprintf("in the cluster it would newly refuse the next pods of %s, %d of which run: %s: %s%s. Change what they ask for before you apply the template, or let it go on allowing that",
-		counted, pods, of[1], strings.Join(names, ", "), more)
+	return fmt.Sprintf("in the cluster it would newly refuse the next pods of %s, %d of which run: %s: %s. Change what they ask for before you apply the template, or let it go on allowing that",
+		counted, pods, of[1], show.Some(names, mostUsers))
 }

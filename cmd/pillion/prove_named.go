@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 const (
@@ -121,12 +122,7 @@ func (p namedProof) run(ctx context.Context, named map[string][]string, out io.W
 }
 
 func (p namedProof) missing(name string, namespaces []string) error {
-	const most = 5
 	slices.Sort(namespaces)
-	text := strings.Join(namespaces[:min(most, len(namespaces))], ", ")
-	if more := len(namespaces) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Errorf("there is no template %s, which these namespaces name, so their pods are refused: %s. Add it (the values library or templates, or a SidecarTemplate), or correct the name; pillion check has the command",
-		name, text)
+		name, show.Some(namespaces, 5))
 }

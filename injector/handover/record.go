@@ -9,6 +9,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // The keys of the ConfigMap.
@@ -65,19 +66,12 @@ func (m missing) Error() string {
 	var listed []string
 	for _, name := range names[:min(mostTemplates, len(names))] {
 		who := m.naming[name]
-		text := strings.Join(who[:min(mostNamespaces, len(who))], ", ")
-		if more := len(who) - mostNamespaces; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
+		text := show.Some(who, mostNamespaces)
 		if e, there := m.set.Get(name); there && e.Err != nil {
 			text += "; its manifest cannot be used"
 		}
 		listed = append(listed, fmt.Sprintf("%s (%s)", name, text))
 	}
-	text := strings.Join(listed, ", ")
-	if more := len(names) - mostTemplates; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Sprintf("templates named by namespaces are missing: %s. The replicas that have them go on. Undo the upgrade (helm rollback, or helm upgrade --reset-then-reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
-		"To do without them: --set allowMissingTemplates={%s}; pods of these namespaces are refused then", text, strings.Join(names[:min(mostTemplates, len(names))], ","))
+		"To do without them: --set allowMissingTemplates={%s}; pods of these namespaces are refused then", show.SomeOf(listed, mostTemplates, len(names)), strings.Join(names[:min(mostTemplates, len(names))], ","))
 }

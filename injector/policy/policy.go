@@ -7,6 +7,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Request is one pod on its way into the cluster.
@@ -500,11 +501,7 @@ func (d *decider) list() string {
 	}
 	slices.Sort(names)
 	d.offered = names
-	const most = 8
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
+	return show.Some(names, 8)
 }
 
 // maxHinted is for how many names of an annotation the nearest template is looked for: it takes

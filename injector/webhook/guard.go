@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -242,7 +243,7 @@ func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 	why := g.usedBy(name, entry)
 	found := g.workloads(ctx, name, entry.InjectByDefault())
 	if found.Total > 0 {
-		why = append(why, fmt.Sprintf("named by %s, so their next pods would not be what they ask for", list(found.Names, found.Total)))
+		why = append(why, fmt.Sprintf("named by %s, so their next pods would not be what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
 	}
 	if len(why) == 0 {
 		if len(found.Unread) > 0 {
@@ -298,22 +299,14 @@ func (g guard) usedBy(name string, entry templates.Entry) []string {
 	return why
 }
 
+// mostListed bounds how many users of a template a message names.
+const mostListed = 10
+
 // inNamespaces lists a few namespaces.
 func inNamespaces(names []string) string {
 	slices.Sort(names)
 	if len(names) == 1 {
 		return "in the namespace " + names[0]
 	}
-	return "in the namespaces " + list(names, len(names))
-}
-
-// list names the first ten of something, and says how many more there are.
-func list(names []string, total int) string {
-	const most = 10
-	names = names[:min(most, len(names))]
-	text := strings.Join(names, ", ")
-	if more := total - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "in the namespaces " + show.Some(names, mostListed)
 }

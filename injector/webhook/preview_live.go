@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 const (
@@ -158,7 +159,7 @@ func (l live) say(t *telling, explain func(namespace, object string) string) {
 		for _, m := range l.met {
 			names = append(names, m.name)
 		}
-		t.say(fmt.Sprintf("%s: of its %d workloads %d cannot get new pods as they are: %s. Running pods stay until they are evicted or replaced", t.about, l.looked, len(names), list(names, len(names))))
+		t.say(fmt.Sprintf("%s: of its %d workloads %d cannot get new pods as they are: %s. Running pods stay until they are evicted or replaced", t.about, l.looked, len(names), show.Some(names, mostListed)))
 		for _, m := range l.met[:min(mostWhy, len(l.met))] {
 			t.say("new pods of " + m.name + " " + m.why)
 		}

@@ -71,6 +71,20 @@ func cut(s string, runes int) string {
 	return string([]rune(s)[:runes]) + "…"
 }
 
+// Some joins the first names of a list, most of them, and says how many more there are:
+// "a, b and 4 more".
+func Some(names []string, most int) string { return SomeOf(names, most, len(names)) }
+
+// SomeOf is [Some] for the names that are known of total.
+func SomeOf(names []string, most, total int) string {
+	names = names[:min(most, len(names))]
+	text := strings.Join(names, ", ")
+	if more := total - len(names); more > 0 {
+		text += " and " + strconv.Itoa(more) + " more"
+	}
+	return text
+}
+
 // Kind names the kind of a JSON value.
 func Kind(v any) string {
 	switch v.(type) {

@@ -101,10 +101,10 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	}
 	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
 
-	for what, bundle := range map[string][]byte{"an emptied caBundle": nil, "a foreign caBundle": newIssuer(t).pem()} {
+	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).pem()} {
 		publishTo(t, r.webhooks, bundle)
 		took := eventually(t, healBound, func() error { return r.verified(t.Context()) })
-		t.Attr(what, "restored in "+took.String())
+		t.Attr(what+"-caBundle-restored", took.String())
 		injects(t, n, "fluent-bit")
 	}
 }

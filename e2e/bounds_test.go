@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -280,28 +279,6 @@ func TestAPodOfAngleBracketsIsInjected(t *testing.T) {
 	if stored := n.mustCreate(t, pod); sidecar(stored, "fluent-bit") == nil {
 		t.Errorf("containers %s, want fluent-bit", containerNames(stored))
 	}
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "brackets"},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "brackets"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "brackets"}}, Spec: pod.Spec},
-		},
-	}
-	if _, err := client.AppsV1().Deployments(n.name).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=brackets"})
-		if err != nil || len(pods.Items) == 0 {
-			return fmt.Errorf("no pod of the Deployment yet (%v)", err)
-		}
-		for i := range pods.Items {
-			if sidecar(&pods.Items[i], "fluent-bit") == nil {
-				t.Errorf("a pod of the Deployment has the containers %s, want fluent-bit", containerNames(&pods.Items[i]))
-			}
-		}
-		return nil
-	})
 }
 
 // In a namespace that fails open, nothing but the answer stands between a tenant and

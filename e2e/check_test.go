@@ -7,20 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httputil"
-	"net/url"
-	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -428,73 +422,4 @@ func TestCheckNamesTheRightsThatItsUserLacks(t *testing.T) {
 	if len(granted) < 20 || last.exit != 0 || last.Counts["ok"] != full.Counts["ok"] {
 		t.Errorf("%d commands ran; exit code %d; %d checks are ok, an admin's %d\n%+v", len(granted), last.exit, last.Counts["ok"], full.Counts["ok"], last.Checks)
 	}
-}
-
-// On a control plane no pod of Pillion runs that could be asked. The commands of the README's row end as
-// it says.
-func TestCommandsThatAskPillionsPodsEndAsTheREADMESays(t *testing.T) {
-	t.Parallel()
-	if shared.Kind() != ground.KindControlPlane {
-		t.Skip("Pillion runs in pods")
-	}
-	readme, err := os.ReadFile(checkout.Path("README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := regexp.MustCompile("(?m)^\\| (`pillion status`.*) \\| everything \\| nothing of the replicas, and exit code (\\d):").FindStringSubmatch(string(readme))
-	if row == nil {
-		t.Fatal("the README has no row about commands that ask the replicas")
-	}
-	for _, command := range regexp.MustCompile("`pillion ([a-z ]+)`").FindAllStringSubmatch(row[1], -1) {
-		out, stderr, err := run(t, "", "pillion", strings.Fields(command[1])...)
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || fmt.Sprint(exit.ExitCode()) != row[2] {
-			t.Errorf("pillion %s: %v, want exit code %s\n%s%s", command[1], err, row[2], out, stderr)
-		}
-	}
-}
-
-// The pod is one of the chart's, and the API server's proxy reaches it at an address of this
-// machine, where the replica's own admin port answers.
-func TestCommandsAskAReplicaOnTheAdminPortOfItsChart(t *testing.T) {
-	t.Parallel()
-	if shared.Kind() != ground.KindControlPlane {
-		t.Skip("a pod's address is its node's affair")
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var listener net.Listener
-	for _, a := range addresses {
-		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() && listener == nil {
-			if listener, err = net.Listen("tcp", net.JoinHostPort(ip.IP.String(), "0")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if listener == nil {
-		t.Skip("API servers ask no pod at a loopback address, and this machine has no other")
-	}
-	server := &http.Server{Handler: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: shared.Replicas(ground.Namespace)[0].Admin.String()})}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
-	address := listener.Addr().(*net.TCPAddr)
-	deployment := only[appsv1.Deployment](t, render(t, fmt.Sprint("adminPort=", address.Port)), "Deployment")
-	n := newNamespace(t, nil, nil)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pillion-0", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
-	pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = "", new(bool)
-	if pod, err = client.CoreV1().Pods(n.name).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address.IP.String(), PodIPs: []corev1.PodIP{{IP: address.IP.String()}}}
-	if _, err := client.CoreV1().Pods(n.name).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, soon, func() error {
-		if out, stderr, err := run(t, "", "pillion", "status", "--pillion-namespace", n.name); !strings.Contains(out, "1 of 1 replicas") {
-			return fmt.Errorf("status on port %d (%v):\n%s%s", address.Port, err, out, stderr)
-		}
-		return nil
-	})
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,11 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // A newField is one that younger versions of Kubernetes serve. Each text is YAML of that
@@ -260,69 +256,4 @@ func TestARequiredTemplateMissesAFieldThatTheAPIServerDoesNotServe(t *testing.T)
 		}
 		return nil
 	})
-}
-
-// nextPod is a pod as an API server of a later version could send it: in each kind of place,
-// a field that nobody knows yet, with a number that no float holds.
-const nextPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","nextMinor":{"n":12345678901234567890}},
-"spec":{"nextMinor":[{"name":"a","n":1.50},null],"containers":[{"name":"app","image":"nginx:1.29","nextMinor":{"rules":[{"n":12345678901234567890}]},
-"env":[{"name":"A","valueFrom":{"nextMinorRef":{"key":"k"}}},{"name":"B","value":"b","nextMinor":1e400}],"ports":[{"containerPort":80,"nextMinor":"x"}],
-"volumeMounts":[{"name":"data","mountPath":"/data","nextMinor":["noexec"]}],"readinessProbe":{"nextMinorProbe":{"port":1}},"resources":{"nextMinor":{"cpu":"1"}}}],
-"initContainers":[{"name":"setup","image":"busybox:1","restartPolicy":"NextMinor"}],
-"volumes":[{"name":"data","nextMinorSource":{"reference":"x","deep":{"n":-0}}}],"tolerations":[{"operator":"NextMinor","nextMinor":true}]},
-"nextMinor":{"whole":"object"}}`
-
-// The review goes to Pillion itself, since an API server leaves out fields that it does not
-// know.
-func TestAPodOfALaterKubernetesKeepsFieldsThatNobodyKnows(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t) // extends the app's container, too
-	n := newNamespace(t, asking(name), nil)
-	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
-	review := func(pod []byte) []byte {
-		body := strings.Replace(strings.Replace(goodReview, `"namespace":"default"`, `"namespace":"`+n.name+`"`, 1),
-			`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`, string(pod), 1)
-		status, answer := r.post(t, "", strings.NewReader(body))
-		var got struct {
-			Response struct {
-				Allowed bool
-				Patch   string
-			}
-		}
-		if err := json.Unmarshal([]byte(answer), &got); err != nil || status != 200 || !got.Response.Allowed {
-			t.Fatalf("the answer is %d %s", status, answer)
-		}
-		patch, err := base64.StdEncoding.DecodeString(got.Response.Patch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return patch
-	}
-	text := review([]byte(nextPod))
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		t.Fatalf("the patch %s: %v", text, err)
-	}
-	injected, err := patch.Apply([]byte(nextPod))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, operation := range patch {
-		if path, err := operation.Path(); err != nil || operation.Kind() != "add" || strings.Contains(path, "extMinor") {
-			t.Errorf("an operation %s at %s (%v)", operation.Kind(), path, err)
-		}
-	}
-	if again := review(injected); len(again) != 0 {
-		t.Errorf("a second call changes the pod: %s", again)
-	}
-	for _, field := range []string{`"nextMinor":{"n":12345678901234567890}`, `"nextMinor":[{"name":"a","n":1.50},null]`, `"nextMinor":{"rules":[{"n":12345678901234567890}]}`, `{"nextMinorRef":{"key":"k"}}`,
-		`"nextMinor":1e400`, `"nextMinor":"x"`, `"nextMinor":["noexec"]`, `{"nextMinorProbe":{"port":1}}`, `"nextMinor":{"cpu":"1"}`, `"restartPolicy":"NextMinor"`, `"nextMinorSource":{"reference":"x","deep":{"n":-0}}`,
-		`"nextMinor":true`, `"nextMinor":{"whole":"object"}`} {
-		if !strings.Contains(nextPod, field) || !bytes.Contains(injected, []byte(field)) {
-			t.Errorf("%s is gone:\n%s", field, injected)
-		}
-	}
-	if !bytes.Contains(injected, []byte(`"name":"`+name+`"`)) {
-		t.Errorf("the pod has no sidecar:\n%s", injected)
-	}
 }

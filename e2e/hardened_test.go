@@ -106,7 +106,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 			harmless := strings.Contains(line, "selfsubject") || strings.HasPrefix(line, "events.events.k8s.io ")
 			// The templates in use, by name.
 			harmless = harmless || strings.HasPrefix(line, "configmaps ") && strings.Contains(line, "-templates-in-use]")
-			if strings.HasPrefix(line, "namespaces ") { // a policy holds it to one label, which the next subtest tries
+			if strings.HasPrefix(line, "namespaces ") { // a policy holds it to one label
 				line = strings.Replace(line, "patch", "", 1)
 			}
 			if verbs := line[strings.LastIndex(line, "[")+1:]; !harmless && (strings.Contains(verbs, "*") || strings.Contains(verbs, "create") || strings.Contains(verbs, "patch") || strings.Contains(verbs, "update") || strings.Contains(verbs, "delete")) {
@@ -121,10 +121,6 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 				t.Errorf("an entry of a thief: %v", err)
 			}
 		}
-	})
-
-	t.Run("its token may change nothing of a namespace but its label", func(t *testing.T) {
-		holdsPillionToItsLabel(t, newHeldNamespace(t), account, prefix+"/required")
 	})
 
 	t.Run("an event is on the namespace", func(t *testing.T) {
@@ -190,21 +186,6 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 		said, err := readyz(shared.Replicas(home)[0].Admin.String())
 		if err != nil || !strings.HasPrefix(said, "ok") {
 			t.Errorf("/readyz: %q, %v", said, err)
-		}
-	})
-
-	t.Run("the NetworkPolicy is applied", func(t *testing.T) {
-		policy, err := client.NetworkingV1().NetworkPolicies(home).Get(t.Context(), release+"-pillion", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, rule := range policy.Spec.Ingress {
-			if len(rule.From) != 1 || rule.From[0].IPBlock == nil || rule.From[0].IPBlock.CIDR != shared.Host().String()+"/32" || len(rule.Ports) != 1 {
-				t.Errorf("a rule is\n%s", pretty(rule))
-			}
-		}
-		if len(policy.Spec.Ingress) != 2 || policy.Spec.PodSelector.MatchLabels["app.kubernetes.io/instance"] != release {
-			t.Errorf("the policy is\n%s", pretty(policy.Spec))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +13,8 @@ import (
 const ReplacedCounts = 5 * time.Second
 
 const (
-	// mostReplaced bounds the versions of one key that are remembered, and mostKeys the keys.
+	// mostReplaced bounds the versions of one key that are remembered where nobody asks for fewer,
+	// and mostKeys the keys.
 	mostReplaced = 16
 	mostKeys     = 1024
 )
@@ -20,6 +22,9 @@ const (
 // Replaced remembers for a moment the versions that others have replaced, by their key. The zero
 // value is ready.
 type Replaced[T any] struct {
+	// Most bounds the versions of one key (default 16).
+	Most int
+
 	mu       sync.Mutex
 	versions map[string][]replaced[T]
 }
@@ -41,7 +46,7 @@ func (r *Replaced[T]) Add(key string, version T) {
 		return
 	}
 	all = append([]replaced[T]{{version, time.Now().Add(ReplacedCounts)}}, all...)
-	r.versions[key] = all[:min(len(all), mostReplaced)]
+	r.versions[key] = all[:min(len(all), cmp.Or(r.Most, mostReplaced))]
 	time.AfterFunc(ReplacedCounts, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()

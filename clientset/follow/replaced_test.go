@@ -46,6 +46,13 @@ func TestReplacedVersionsAreBounded(t *testing.T) {
 		if n := len(r.Of("key-0")); n != 16 || r.Of("key-0")[0] != 1999 {
 			t.Errorf("%d versions of one key", n)
 		}
+		few := follow.Replaced[int]{Most: 3}
+		for n := range 20 {
+			few.Add("key", n)
+		}
+		if got := few.Of("key"); !slices.Equal(got, []int{19, 18, 17}) {
+			t.Errorf("%v, want the last three", got)
+		}
 		if r.Of("key-1023") == nil || r.Of("key-1024") != nil {
 			t.Error("not the first 1024 keys are remembered")
 		}

@@ -353,7 +353,7 @@ func progress(compiled, packages int, took time.Duration) string {
 		return fmt.Sprintf("all of %d packages compiled, linking", packages)
 	}
 	text := fmt.Sprintf("%d of %d packages compiled (%d %%)", compiled, packages, 100*compiled/packages)
-	if compiled == 0 {
+	if compiled == 0 || compiled < packages/20 {
 		return text
 	}
 	return text + fmt.Sprintf(", about %s left", (took*time.Duration(packages-compiled)/time.Duration(compiled)).Round(10*time.Second))

@@ -52,10 +52,15 @@ type Informer struct {
 	changed []func(name string)
 }
 
+// mostBefore bounds the versions of a namespace that are remembered for a moment: one more than a pod
+// is compared with, since of one too little may have been kept.
+const mostBefore = 4
+
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(o Options) *Informer {
 	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
 	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: make(chan struct{}, 1)}
+	i.before.Most = mostBefore
 	i.cache = follow.New(follow.Options{
 		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
 		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.transform, Changed: i.tell, Checked: true, Logger: o.Logger,

@@ -2,10 +2,10 @@ package webhook
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
@@ -35,18 +35,16 @@ const (
 type Forecasts struct {
 	// foretell returns the events about a pod.
 	foretell func(ctx context.Context, p Injection) []effects.Event
-	now      func() time.Time
 	rate     *rate.Limiter
 	slot     chan struct{}
-
-	mu    sync.Mutex
-	known map[string]time.Time // by the controller's UID
+	// known are the controllers whose pods are not looked at again for a while, by their UID.
+	known *cache.LRUExpireCache
 }
 
 // NewForecasts returns forecasts by a function that returns the events about a pod. It ends soon,
 // also where it cannot find out.
 func NewForecasts(foretell func(ctx context.Context, p Injection) []effects.Event) *Forecasts {
-	return &Forecasts{foretell: foretell, now: time.Now, rate: rate.NewLimiter(forecastsPerSecond, forecastsPerSecond), slot: make(chan struct{}, 1), known: map[string]time.Time{}}
+	return &Forecasts{foretell: foretell, rate: rate.NewLimiter(forecastsPerSecond, forecastsPerSecond), slot: make(chan struct{}, 1), known: cache.NewLRUExpireCache(forecastOwners)}
 }
 
 // of returns what is to be done about an injected pod once it is answered, nil for nothing. It
@@ -64,7 +62,7 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 		select {
 		case f.slot <- struct{}{}:
 		default:
-			f.remember(owner, time.Time{})
+			f.known.Remove(owner)
 			return
 		}
 		go func() {
@@ -74,7 +72,7 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 			injection := Injection{Before: p.Pipeline.Base(request.Pod), After: out.Pod, Namespace: request.Namespace, Injected: injectedOf(out, request.Templates)}
 			found := f.foretell(ctx, injection)
 			if len(found) == 0 {
-				f.remember(owner, f.now().Add(forecastAgain-forecastEvery))
+				f.known.Add(owner, nil, forecastAgain)
 			}
 			for _, e := range found {
 				e.Pod, e.Namespace, e.Message, e.Told = request.Pod, namespace, printable(e.Message), true
@@ -86,24 +84,11 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 
 // due reports whether a controller's pods are to be looked at, and remembers that they are.
 func (f *Forecasts) due(owner string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	if last, ok := f.known[owner]; ok && now.Sub(last) < forecastEvery || !f.rate.Allow() {
+	if _, ok := f.known.Get(owner); ok || !f.rate.Allow() {
 		return false
 	}
-	if len(f.known) >= forecastOwners {
-		clear(f.known)
-	}
-	f.known[owner] = now
+	f.known.Add(owner, nil, forecastEvery)
 	return true
-}
-
-// remember notes when a controller's pods were looked at.
-func (f *Forecasts) remember(owner string, at time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.known[owner] = at
 }
 
 // controllerUID returns the UID of the controller that a pod names as its owner, "" for none.

@@ -60,7 +60,7 @@ func TestWhatRefusesAControllersPodsIsForetoldOnceAfterTheAnswer(t *testing.T) {
 			t.Errorf("what is looked at: %+v", seen)
 		}
 		foretold("the same some minutes later", 0, owner("1"))
-		time.Sleep(forecastEvery)
+		time.Sleep(forecastEvery + 1)
 		foretold("the same after long", 1, owner("1"))
 
 		slow = make(chan struct{})
@@ -74,10 +74,10 @@ func TestWhatRefusesAControllersPodsIsForetoldOnceAfterTheAnswer(t *testing.T) {
 		foretold("a pod about which nothing is found", 0, owner("4"))
 		nothing = false
 		foretold("the same at once", 0, owner("4"))
-		time.Sleep(forecastAgain)
+		time.Sleep(forecastAgain + 1)
 		foretold("the same later", 1, owner("4"))
 
-		time.Sleep(forecastEvery)
+		time.Sleep(forecastEvery + 1)
 		var many []string
 		for i := range 10 * forecastsPerSecond {
 			many = append(many, owner(fmt.Sprint("many-", i)))

@@ -69,7 +69,7 @@ const (
 type preview struct {
 	options PreviewOptions
 	through Entry
-	looked  *looked
+	looked  looked
 }
 
 // NewPreview returns the webhooks that say, to whoever writes a workload, a pod or a namespace,
@@ -79,7 +79,7 @@ func NewPreview(o PreviewOptions, entries []Entry) []Webhook {
 	if o.Rate == nil {
 		o.Rate = rate.NewLimiter(previewsPerSecond, previewBurst)
 	}
-	all, once := make([]Webhook, len(entries)), &looked{at: map[string]time.Time{}}
+	all, once := make([]Webhook, len(entries)), newLooked()
 	for i, entry := range entries {
 		all[i] = preview{o, entry, once}
 	}

@@ -8,8 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/keys"
@@ -29,39 +30,36 @@ const (
 	liveAgain, mostLooked = 5 * time.Second, 1024
 )
 
-// looked remembers for which writes the workloads were looked at. API servers make a write again, with
-// all its calls, when somebody else wrote in between: one that takes long each time never gets
-// through where others write all the time. The warnings of each call reach the client.
-type looked struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
+// looked are the writes for which the workloads were looked at a moment ago. API servers make a write
+// again, with all its calls, when somebody else wrote in between: one that takes long each time never
+// gets through where others write all the time. The warnings of each call reach the client.
+type looked struct{ *cache.LRUExpireCache }
+
+func newLooked() looked { return looked{cache.NewLRUExpireCache(mostLooked)} }
 
 // first reports whether a write was not looked at a moment ago, and remembers it.
-func (l *looked) first(write string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	if now.Sub(l.at[write]) < liveAgain {
-		return false
+func (l looked) first(write string) bool {
+	_, known := l.Get(write)
+	if !known {
+		l.Add(write, nil, liveAgain)
 	}
-	if len(l.at) >= mostLooked {
-		clear(l.at)
-	}
-	l.at[write] = now
-	return true
+	return !known
 }
 
-// writeOf says which write of a namespace a review is about, by what it asks for.
+// writeOf says which write of a namespace a review is about, by what it asks for; "" if it asks for
+// nothing.
 func writeOf(prefix string, r *Review, ns templates.Namespace) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %t %s", ns.Name, r.DryRun, r.UserInfo)
+	var asks strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(ns.Annotations)) {
 		if _, _, ok := keys.Under(prefix, key); ok {
-			fmt.Fprintf(h, " %q %q", key, ns.Annotations[key])
+			fmt.Fprintf(&asks, " %q %q", key, ns.Annotations[key])
 		}
 	}
-	return string(h.Sum(nil))
+	if asks.Len() == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %t %s%s", ns.Name, r.DryRun, r.UserInfo, &asks))
+	return string(sum[:])
 }
 
 // live is what a namespace's workloads will meet once it is as somebody writes it.
@@ -79,7 +77,10 @@ type met struct{ name, ref, why string }
 // live looks at the workloads that a namespace has. A write that asks for nothing is not about them.
 func (p preview) live(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set) live {
 	var l live
-	if p.options.Workloads == nil || r.Operation != "UPDATE" || !hasKey(p.options.Prefix, ns.Annotations) || !p.looked.first(writeOf(p.options.Prefix, r, ns)) {
+	if p.options.Workloads == nil || r.Operation != "UPDATE" {
+		return l
+	}
+	if write := writeOf(p.options.Prefix, r, ns); write == "" || !p.looked.first(write) {
 		return l
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTime)
@@ -122,16 +123,6 @@ func (p preview) createdOf(ctx context.Context, r *Review, ns templates.Namespac
 		return nil, ""
 	}
 	return created, nameOf(object)
-}
-
-// hasKey reports whether an annotation is under the prefix.
-func hasKey(prefix string, annotations map[string]string) bool {
-	for key := range annotations {
-		if _, _, ok := keys.Under(prefix, key); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // meets returns what keeps a new pod from running, as the end of a sentence; "" if nothing does. It

@@ -3,19 +3,11 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // pillionsEvents are the events of Pillion in the namespace.
@@ -166,69 +158,6 @@ func TestWhatASidecarCostsAWorkloadShowsWhereItIsDescribed(t *testing.T) {
 				return nil
 			})
 		})
-	}
-}
-
-// A thousand pods refused for the same are one event, and few writes: its resourceVersion
-// changes with each.
-func TestAThousandRefusedPodsAreOneEventAndFewWrites(t *testing.T) {
-	t.Parallel()
-	// Through this entry the API server sends what has the label. Otherwise the namespace is read
-	// for each review.
-	n := newNamespace(t, nil, map[string]string{injectionLabel: "enabled"})
-	labels := map[string]string{"app": "web"}
-	set, err := client.AppsV1().ReplicaSets(n.name).Create(t.Context(), &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx"}}}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch, err := client.EventsV1().Events(n.name).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
-	owned := fmt.Sprintf(`"metadata":{"annotations":{"pillion.dev/inject":"a,,b"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":%q,"controller":true}],`, set.UID)
-	review := strings.Replace(strings.Replace(goodReview, `"metadata":{`, owned, 1), `"namespace":"default"`, fmt.Sprintf(`"namespace":%q`, n.name), 1)
-	const pods = 1000
-	var sent sync.WaitGroup
-	for range 4 {
-		sent.Go(func() {
-			for range pods / 4 {
-				response, err := r.client.Post(r.url, "application/json", strings.NewReader(review))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				// A connection goes on only where its answer was read.
-				_, err = io.Copy(io.Discard, response.Body)
-				if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode == http.StatusBadRequest {
-					t.Errorf("the review is answered with %s (%v)", response.Status, err)
-				}
-			}
-		})
-	}
-	sent.Wait()
-	writes, count := 0, int32(0)
-	for end := time.After(2 * soon); count < pods; {
-		select {
-		case e := <-watch.ResultChan():
-			event, ok := e.Object.(*eventsv1.Event)
-			if !ok || event.ReportingController != "pillion" {
-				continue
-			}
-			if writes++; event.Series != nil {
-				count = event.Series.Count
-			}
-		case <-end:
-			t.Fatalf("%d pods are counted in %d writes:\n%s", count, writes, pretty(n.pillionsEvents(t)))
-		}
-	}
-	if all := n.pillionsEvents(t); len(all) != 1 || count != pods || writes > 8 {
-		t.Errorf("%d events, with the count %d after %d writes; want one, %d, and few:\n%s", len(all), count, writes, pods, pretty(all))
 	}
 }
 

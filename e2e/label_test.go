@@ -531,3 +531,36 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		t.Errorf("with the right in another namespace: %v", err)
 	}
 }
+
+// Not in parallel: it takes Pillion away from the others.
+func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testing.T) {
+	plain := newNamespace(t, asking("fluent-bit"), open())
+	strict := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, plain, "fluent-bit")
+	injects(t, strict, "fluent-bit")
+	backToOne(t)
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+
+	pod, err := plain.create(t, newPod("open", nil))
+	if err != nil {
+		t.Errorf("in a plain namespace, without Pillion: %v", err)
+	} else if got := containerNames(pod); got != "app" {
+		t.Errorf("containers %s without Pillion", got)
+	}
+	_, err = strict.create(t, newPod("closed", nil))
+	if err == nil || !strings.Contains(err.Error(), "enforced.pillion.dev") {
+		t.Errorf("in an enforced namespace, without Pillion: %v, want an error that names the webhook", err)
+	}
+	for _, name := range []string{"kube-system", ground.Namespace} {
+		n := &namespace{name: name, client: client}
+		if _, err := n.preview(t, newPod("system", nil)); err != nil {
+			t.Errorf("in %s, without Pillion: %v", name, err)
+		}
+	}
+
+	scale(t, 1)
+	injects(t, plain, "fluent-bit")
+	strict.mustCreate(t, newPod("closed", nil))
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -70,10 +71,7 @@ func foreign(configuration string, policy admissionv1.FailurePolicyType) Webhook
 
 func template(t *testing.T, name string) templates.Entry {
 	t.Helper()
-	compiled, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: `+name+`}, spec: {inject: {spec: {initContainers: [{name: s, restartPolicy: Always, image: i}]}}}}`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: `+name+`}, spec: {inject: {spec: {initContainers: [{name: s, restartPolicy: Always, image: i}]}}}}`)
 	return templates.Entry{Name: name, Template: compiled}
 }
 
@@ -571,10 +569,7 @@ func TestCheckSaysWhatDependsOnPillionAndByWhichTemplate(t *testing.T) {
 // matching is a template that selects all pods.
 func matching(t *testing.T) templates.Entry {
 	t.Helper()
-	compiled, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: everywhere}, spec: {match: {podSelector: {}}, inject: {metadata: {labels: {a: b}}}}}`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: everywhere}, spec: {match: {podSelector: {}}, inject: {metadata: {labels: {a: b}}}}}`)
 	return templates.Entry{Name: "everywhere", Template: compiled}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // guarded is required, and appends to a variable and an annotation.
@@ -38,26 +38,13 @@ spec:
   inject: {spec: {containers: [{$each: App, env: [{name: "${params.to}", $append: " ", value: "-helper"}]}]}}
 `
 
-func setOfAll(t testing.TB, manifests ...string) *templates.Set {
-	t.Helper()
-	var entries []templates.Entry
-	for _, text := range manifests {
-		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: tmpl.Name(), Template: tmpl})
-	}
-	return templates.NewSet(entries)
-}
-
 func podWithEnv(t testing.TB, env, annotations string) map[string]any {
 	return podOf(t, `{"metadata":{"name":"web","annotations":{`+annotations+`}},"spec":{"containers":[{"name":"app","image":"app:1","env":[`+env+`]}]}}`)
 }
 
 func TestARequiredTextIsThereInTheEnd(t *testing.T) {
 	const source = `{"name":"JTO","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}`
-	set := setOfAll(t, guarded, also)
+	set := templatestest.Set(t, guarded, also)
 	for _, c := range []struct{ why, env, change, says string }{
 		{"nothing is there", ``, `[]`, ""},
 		{"a value", `{"name":"JTO","value":"-Xmx1g"}`, `[]`, ""},
@@ -83,7 +70,7 @@ func TestARequiredTextIsThereInTheEnd(t *testing.T) {
 }
 
 func TestWhatARequiredTemplateSetsIsNotAppendedTo(t *testing.T) {
-	set := setOfAll(t, guarded, also)
+	set := templatestest.Set(t, guarded, also)
 	for _, value := range []string{"", "own", "plain"} {
 		env := `{"name":"SET","value":"` + value + `"}`
 		if value == "" {
@@ -102,7 +89,7 @@ func TestWhatARequiredTemplateSetsIsNotAppendedTo(t *testing.T) {
 // Whatever record a tenant writes, and whatever the variables are: a pod that passes has
 // the required text, as a part of the item that counts.
 func TestAForgedRecordDoesNotHideAMissingText(t *testing.T) {
-	set := setOfAll(t, guarded, also)
+	set := templatestest.Set(t, guarded, also)
 	passed := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		items := rapid.SliceOfN(rapid.SampledFrom([]string{`{"name":"JTO","value":"v"}`, `{"name":"JTO","value":"v -helper -agent"}`, `{"name":"JTO","value":"$(JTO) -helper -agent"}`, `{"name":"JTO","value":"-agent"}`,
@@ -164,7 +151,7 @@ func TestAForgedRecordDoesNotHideAMissingText(t *testing.T) {
 // A record may say how many items stand in front of one that the pod does not have. That means
 // nothing: what counts is the pod's last item, and the second call knows it again.
 func TestAForgedRecordAboutAnItemThatIsNotThereChangesNothing(t *testing.T) {
-	set := setOfAll(t, guarded, also)
+	set := templatestest.Set(t, guarded, also)
 	const env = "/spec/containers/name=app/env/name=JTO"
 	for _, behind := range []int{2, 3} {
 		pod := podWithEnv(t, `{"name":"JTO","value":"v -helper -agent"},{"name":"JTO","value":"v"}`, ``)

@@ -6,24 +6,21 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // A pod asks in vain for a template that renders to nothing, and in an excluded namespace.
 // Where the pod has everything already, nothing is missing.
 func TestAPodThatAsksInVainGetsAWarning(t *testing.T) {
-	var entries []templates.Entry
+	var manifests []string
 	for name, spec := range map[string]string{
 		"nothing": `inject: {spec: {containers: [{$each: App, env: [{$if: "false", name: A, value: b}]}, {$if: "false", name: x, image: "x:1"}]}}`,
 		"equal":   `inject: {metadata: {labels: {a: b}}}`,
 		"match":   "match: {podSelector: {}}\n  " + `inject: {metadata: {labels: {$if: "false", a: b}}}`,
 	} {
-		tmpl, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n"), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: name, Template: tmpl})
+		manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n")
 	}
-	set := templates.NewSet(entries)
+	set := templatestest.Set(t, manifests...)
 	for _, c := range []struct{ asks, namespace, warning string }{
 		{"+nothing", "shop", "NothingToInject: without nothing: " + reason.NothingToInject.Sentence()},
 		{"+equal", "shop", ""},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // cachedTemplates have parts of every kind: some depend on parameters alone, some on the pod
@@ -60,21 +61,13 @@ var cachedTemplates = map[string]string{
 
 func cachedSet(t testing.TB) *templates.Set {
 	t.Helper()
-	hostileOnes := hostileSet(t)
-	var entries []templates.Entry
-	for _, name := range slices.Sorted(maps.Keys(hostileTemplates)) {
-		e, _ := hostileOnes.Get(name)
-		entries = append(entries, e)
-	}
-	for _, name := range slices.Sorted(maps.Keys(cachedTemplates)) {
-		text := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + cachedTemplates[name] + "\n"
-		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
+	var manifests []string
+	for _, all := range []map[string]string{hostileTemplates, cachedTemplates} {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:"+all[name]+"\n")
 		}
-		entries = append(entries, templates.Entry{Name: name, Template: tmpl})
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 // cachedRequest draws a request for a pod of a tenant, or of one who is honest. There are few
@@ -222,18 +215,14 @@ func TestConcurrentAnswersFromOneCacheEqualFreshOnes(t *testing.T) {
 // What a tenant can have remembered is bounded: many sets of parameters, each rendered for
 // several workloads into as many small objects as are kept.
 func TestWhatIsRememberedOfTenantsPodsTakesLittleMemory(t *testing.T) {
-	tmpl, _, err := templates.Compile([]byte(`
+	set := templatestest.Set(t, `
 apiVersion: pillion.dev/v1alpha1
 kind: SidecarTemplate
 metadata: {name: t}
 spec:
   parameters: [{name: names, type: list, items: string, default: []}]
   inject: {spec: {initContainers: [{name: t, image: "t:1", env: [{$for: "p in params.names", name: "${p}"}, {name: OF, value: "${pod.metadata.?name.orValue('')}"}]}]}}
-`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := templates.NewSet([]templates.Entry{{Name: "t", Template: tmpl}})
+`)
 	p := NewPipeline(Config{})
 	before := heap()
 	for tenant := range 100 {

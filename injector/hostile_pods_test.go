@@ -17,6 +17,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // hostileTemplates are one template, egress, that extends every container, and others
@@ -56,16 +57,12 @@ var hostileTemplates = map[string]string{
 
 func hostileSet(t testing.TB, edit ...string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for _, name := range slices.Sorted(maps.Keys(hostileTemplates)) {
 		text := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.NewReplacer(edit...).Replace(hostileTemplates[name]) + "\n"
-		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: name, Template: tmpl})
+		manifests = append(manifests, text)
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 // asRendered reports whether a container is as one of the hostileTemplates renders it.

@@ -8,12 +8,13 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // LimitRanger runs again between two calls, sets the resources of the new sidecar, and
 // writes its annotation anew: the annotation then says nothing of the app's container.
 func TestASecondCallKnowsWhatLimitRangerSetBeforeTheFirst(t *testing.T) {
-	template, _, err := templates.Compile([]byte(`
+	set := templatestest.Set(t, `
 apiVersion: pillion.dev/v1alpha1
 kind: SidecarTemplate
 metadata: {name: quota}
@@ -22,11 +23,7 @@ spec:
     spec:
       initContainers: [{name: quota, image: "quota:1", restartPolicy: Always}]
       containers: [{$each: App, resources: {requests: {cpu: 5m}}}]
-`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := templates.NewSet([]templates.Entry{{Name: "quota", Template: template}})
+`)
 	const first, second = "LimitRanger plugin set: cpu request for container app", "LimitRanger plugin set: cpu request for init container quota"
 	pod := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"kubernetes.io/limit-ranger":"`+first+`"}},
 		"spec":{"containers":[{"name":"app","image":"app:1","resources":{"requests":{"cpu":"50m"}}}]}}`)

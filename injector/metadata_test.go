@@ -9,12 +9,13 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // metadataSet has templates of every kind that a decision tells apart.
 func metadataSet(t *testing.T) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for name, spec := range map[string]string{
 		"asked":     "",
 		"default":   "injectByDefault: true, ",
@@ -24,13 +25,9 @@ func metadataSet(t *testing.T) *templates.Set {
 		"elsewhere": "availableTo: {namespaceSelector: {matchLabels: {team: z}}}, ",
 	} {
 		text := fmt.Sprintf("{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {%sinject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: x}]}}}}", name, spec, name)
-		template, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: name, Template: template})
+		manifests = append(manifests, text)
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 // Whatever pod and namespace say, a decision by the metadata is the one for the whole pod,

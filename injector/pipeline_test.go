@@ -9,20 +9,17 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // setOf compiles templates, given as the YAML below spec by their names.
 func setOf(t testing.TB, specs map[string]string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for name, spec := range specs {
-		compiled, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n"), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: name, Template: compiled})
+		manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n")
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 func askingPod(t testing.TB, annotations string) map[string]any {

@@ -7,17 +7,15 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // A controller may put items into another order, replace them and leave fields out. The pod
 // template gets what the plan wants and none of that.
 func TestAPodTemplateGetsThePlanOfItsPodAndNothingOfItsController(t *testing.T) {
-	tmpl, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {injectByDefault: true, inject: {
+	tmpl := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {injectByDefault: true, inject: {
 		metadata: {$onConflict: Overwrite, labels: {hash: mine, saw: "${pod.metadata.?labels[?'hash'].orValue('none')}"}},
-		spec: {volumes: [{name: side, emptyDir: {}}], containers: [{$each: App, env: [{name: A, value: b}]}]}}}}`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		spec: {volumes: [{name: side, emptyDir: {}}], containers: [{$each: App, env: [{name: A, value: b}]}]}}}}`)
 	decode := func(text string) (v map[string]any) {
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const audit = `
@@ -60,15 +61,7 @@ var shop = templates.Namespace{Name: "shop", Labels: map[string]string{"team": "
 // requiredSet has the two templates; edit changes the text of the required one.
 func requiredSet(t testing.TB, edit ...string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
-	for _, text := range []string{strings.NewReplacer(edit...).Replace(audit), helper} {
-		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: tmpl.Name(), Template: tmpl})
-	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, strings.NewReplacer(edit...).Replace(audit), helper)
 }
 
 const plainPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`

@@ -27,6 +27,7 @@ import (
 	"github.com/pillion-dev/pillion/clientset/clientsettest"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const checkedDeployment = `
@@ -207,10 +208,7 @@ func TestCheckComparesThePoliciesOfRequiredTemplates(t *testing.T) {
 	var entries []templates.Entry
 	var p admissionPolicies
 	for name, spec := range map[string]string{"good": "", "none": "", "old": "", "narrow": "", "conditions": "matchConditions: [{name: a, expression: 'true'}],", "suspended": "suspend: true,", "of-helm": ""} {
-		tmpl, _, err := templates.Compile([]byte(strings.NewReplacer("NAME", name, "SPEC", spec).Replace(requiredMesh)), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tmpl := templatestest.Compile(t, strings.NewReplacer("NAME", name, "SPEC", spec).Replace(requiredMesh))
 		entries = append(entries, templates.Entry{Name: name, Template: tmpl, Source: map[bool]string{true: "/etc/pillion/templates/x.yaml", false: templates.ClusterSource + name}[name == "of-helm"]})
 		floor, err := admissionpolicy.Of(t.Context(), tmpl, admissionpolicy.Options{Prefix: "pillion.dev", Excluded: []string{"kube-system", "own"}})
 		if name == "suspended" {

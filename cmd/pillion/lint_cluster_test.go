@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // bounded is a template whose parameter has a maximum.
@@ -40,10 +41,7 @@ func userDeployment(namespace, name, port string) map[string]any {
 // users returns a cluster in which a template with a maximum of 1024 is in force.
 func users(t *testing.T, objects ...map[string]any) *templateUsers {
 	t.Helper()
-	old, _, err := templates.Compile([]byte(bounded(1024)), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := templatestest.Compile(t, bounded(1024))
 	pod := strings.Replace(statusPod("shop", "web", 1, ""), `"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"512"`, 1)
 	bare := strings.NewReplacer(`"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"99"`, `"name":"-5d8c-1"`, `"name":"bare"`).Replace(statusPod("shop", "", 1, ""))
 	namespaces := []templates.Namespace{statusNamespace("shop", "enabled", "proxy"), statusNamespace("quiet", "", ""), statusNamespace("set", "enabled", "proxy")}

@@ -28,6 +28,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 type noEvents struct{}
@@ -504,12 +505,9 @@ func TestLargeLimitsAreReadAndNotKept(t *testing.T) {
 
 // An event tells what is so at every moment, and comes from the sidecar.
 func TestWhatIsForetoldByEventsDoesNotDependOnTheMoment(t *testing.T) {
-	tmpl, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {
+	tmpl := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {
 		parameters: [{name: memory, type: quantity, default: 64Mi}],
-		inject: {spec: {containers: [{name: side, image: s, resources: {limits: {memory: "${params.memory}"}}}]}}}}`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		inject: {spec: {containers: [{name: side, image: s, resources: {limits: {memory: "${params.memory}"}}}]}}}}`)
 	pod := func(kind, restart string, containers ...any) map[string]any {
 		return map[string]any{
 			"metadata": map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "batch/v1", "kind": kind, "name": "x", "uid": "1", "controller": true}}},

@@ -24,19 +24,16 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 func statusSet(t *testing.T, tags map[string]string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for name, tag := range tags {
-		template, _, err := templates.Compile([]byte(fmt.Sprintf(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {inject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: "%s:%s"}]}}}}`, name, name, name, tag)), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: name, Template: template})
+		manifests = append(manifests, fmt.Sprintf(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {inject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: "%s:%s"}]}}}}`, name, name, name, tag))
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 // fakePods are pods by namespace, as JSON.

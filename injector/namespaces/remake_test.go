@@ -18,21 +18,18 @@ import (
 	"github.com/pillion-dev/pillion/clientset/follow/followtest"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // requiredBy returns a set with a template that is required where a namespace has a label.
 func requiredBy(t *testing.T, keys ...string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for _, key := range keys {
 		manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: %[1]s}\nspec: {required: true, match: {namespaceSelector: {matchExpressions: [{key: %[1]s, operator: Exists}]}}, inject: {metadata: {labels: {a: b}}}}", key)
-		template, _, err := templates.Compile([]byte(manifest), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: key, Template: template})
+		manifests = append(manifests, manifest)
 	}
-	return templates.NewSet(entries)
+	return templatestest.Set(t, manifests...)
 }
 
 // large returns labels that make a namespace a large one.

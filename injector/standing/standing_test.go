@@ -19,14 +19,12 @@ import (
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 func compile(t testing.TB, manifest string) templates.Entry {
 	t.Helper()
-	template, _, err := templates.Compile([]byte(manifest), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := templatestest.Compile(t, manifest)
 	return templates.Entry{Name: template.Name(), Template: template}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // cluster is a fake API server: it knows how many pods each namespace has, and makes them as
@@ -177,10 +178,7 @@ func setOf(t testing.TB) *templates.Set { return setWith(t, "side:1") }
 // setWith returns the set of one template, whose sidecar has the image.
 func setWith(t testing.TB, image string) *templates.Set {
 	t.Helper()
-	template, _, err := templates.Compile([]byte(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "`+image+`"}]}}}}`), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "`+image+`"}]}}}}`)
 	return templates.NewSet([]templates.Entry{{Name: "side", Template: template}})
 }
 

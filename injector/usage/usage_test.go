@@ -9,15 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // compile returns an entry of a template with the given lines of a spec.
-func compile(t interface{ Fatal(...any) }, name, spec string) templates.Entry {
+func compile(t testing.TB, name, spec string) templates.Entry {
 	manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: %s}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n%s", name, spec)
-	compiled, _, err := templates.Compile([]byte(manifest), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := templatestest.Compile(t, manifest)
 	return templates.Entry{Name: name, Template: compiled}
 }
 

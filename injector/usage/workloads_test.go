@@ -49,7 +49,7 @@ func (s *apiServer) workloads(t *testing.T, rules Rules) *Workloads {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	w, err := NewWorkloads(&rest.Config{Host: server.URL}, rules, func(name string) (templates.Namespace, bool) {
+	w, err := NewWorkloads(&rest.Config{Host: server.URL, QPS: -1}, rules, func(name string) (templates.Namespace, bool) {
 		if name == "off" {
 			return templates.Namespace{Name: name, Labels: map[string]string{"pillion.dev/injection": "disabled"}}, true
 		}

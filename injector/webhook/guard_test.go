@@ -15,6 +15,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const guarded = `
@@ -61,10 +62,7 @@ func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage
 // judgeBy is judgeTemplate by a guard with options, of which it fills in what is missing.
 func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
-	compiled, _, err := templates.Compile([]byte(strings.Replace(guarded, "ANNOTATIONS", "", 1)), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := templatestest.Compile(t, strings.Replace(guarded, "ANNOTATIONS", "", 1))
 	guard := newFixture(t, nil).Handler(NewGuard(GuardOptions{
 		Mirrors: o.Mirrors, Depending: o.Depending,
 		ExcludedNamespaces: []string{"kube-system"},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // injectedReview is the review of a pod that the fixture's template was injected into, and
@@ -125,15 +126,7 @@ spec: {inject: {spec: {containers: [{name: second, image: example.com/second:1}]
 // setOf returns a set of templates, by their manifests.
 func setOf(t testing.TB, manifests ...string) func() *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
-	for _, text := range manifests {
-		template, _, err := templates.Compile([]byte(text), templates.Options{Source: "t.yaml"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: template.Name(), Template: template})
-	}
-	set := templates.NewSet(entries)
+	set := templatestest.Set(t, manifests...)
 	return func() *templates.Set { return set }
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const logShipper = `
@@ -83,11 +84,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, change func(*parts)) *fixture {
 	t.Helper()
-	template, _, err := templates.Compile([]byte(logShipper), templates.Options{Source: "shipper.yaml"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := templates.NewSet([]templates.Entry{{Name: "shipper", Template: template}})
+	set := templatestest.Set(t, logShipper)
 	f := &fixture{effects: &recorded{}, registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	f.parts = parts{
 		Options: Options{

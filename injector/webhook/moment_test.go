@@ -13,6 +13,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // replica is what one replica knows: the templates and the namespace that it has now, and those
@@ -63,10 +64,7 @@ func version(t testing.TB, n int, change ...string) *templates.Set {
 	manifest = strings.Replace(manifest, "  required: true\n", "  required: true\n  parameters: [{name: level, type: string, default: info, setBy: [Namespace]}]\n", 1)
 	manifest = strings.Replace(manifest, "restartPolicy: Always,", "restartPolicy: Always, env: [{name: LEVEL, value: \"${params.level}\"}],", 1)
 	manifest = strings.NewReplacer(change...).Replace(manifest)
-	template, _, err := templates.Compile([]byte(manifest), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := templatestest.Compile(t, manifest)
 	return templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
 }
 

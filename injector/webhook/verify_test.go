@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const audit = `
@@ -24,11 +25,7 @@ spec:
 // withAudit makes the template audit the only one, and required in the namespace.
 func withAudit(t testing.TB) func(*parts) {
 	t.Helper()
-	template, _, err := templates.Compile([]byte(audit), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
+	set := templatestest.Set(t, audit)
 	return func(o *parts) {
 		o.Templates = func() *templates.Set { return set }
 		o.Namespaces = oneNamespace{namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"team": "shop"}}}

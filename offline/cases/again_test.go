@@ -8,7 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // The real pipeline changes nothing on a second call, so the test uses one that does.
@@ -33,10 +33,7 @@ func TestAPodThatChangesWhenItIsInjectedAgainFailsItsCase(t *testing.T) {
 		pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "web", "labels": map[string]any{"times": times}}}
 		return injector.Outcome{Allowed: true, Pod: pod, Operations: make([]patch.Operation, 1)}, nil
 	}}
-	compiled, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: side}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: side}\nspec: {inject: {metadata: {labels: {a: b}}}}\n")
 	r := Result{}
 	s.run(loaded{compiled: compiled}, &folderCase{root: root, result: &r})
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "-    times: x\n+    times: xx\n") {

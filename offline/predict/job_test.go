@@ -6,6 +6,7 @@ import (
 
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // A Job waits for every ordinary container of its pod, and a sidecar does not end with the work.
@@ -27,10 +28,7 @@ func TestAJobThatASidecarKeepsFromFinishingIsForetold(t *testing.T) {
 		"an owner's list": {`metadata: {ownerReferences: [{apiVersion: example.com/v1, kind: Job, name: report, uid: '1', controller: true}]}, spec: {restartPolicy: Never, ` + app + "]}", `metadata: {ownerReferences: [{apiVersion: example.com/v1, kind: Job, name: report, uid: '1', controller: true}]}, spec: {restartPolicy: Never, ` + app + ", " + proxy + "]}", ""},
 	} {
 		text := strings.Replace(sidecar, "initContainers: [{name: proxy, image: 'p:1', restartPolicy: Always,", "containers: [{name: proxy, image: 'p:1',", 1)
-		tmpl, _, err := templates.Compile([]byte(text), templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tmpl := templatestest.Compile(t, text)
 		var got []string
 		for _, trouble := range predict.Troubles(predict.Input{Before: pod(t, "{"+c.before+"}"), After: pod(t, "{"+c.after+"}"), Injected: []*templates.Template{tmpl}}) {
 			if trouble.Refused || trouble.Source != predict.Job {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const sidecar = `
@@ -34,10 +35,7 @@ func pod(t *testing.T, text string) map[string]any {
 
 // The API server refuses a pod whose containers together ask for more than spec.resources.
 func TestASumAboveThePodsOwnResourcesNamesTheParameter(t *testing.T) {
-	tmpl, _, err := templates.Compile([]byte(sidecar), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tmpl := templatestest.Compile(t, sidecar)
 	const app = `containers: [{name: web, image: 'w:1', resources: {requests: {cpu: 10m}}}]`
 	const proxy = `, initContainers: [{name: proxy, image: 'p:1', restartPolicy: Always, resources: {requests: {cpu: 10m}}}]`
 	for own, want := range map[string]string{
@@ -61,10 +59,7 @@ func TestASumAboveThePodsOwnResourcesNamesTheParameter(t *testing.T) {
 
 // A preview works on the pod of whoever may write a Deployment, in a namespace that has limits.
 func TestAPodWhoseContainersAllBreakALimitIsJudgedSoon(t *testing.T) {
-	tmpl, _, err := templates.Compile([]byte(sidecar), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tmpl := templatestest.Compile(t, sidecar)
 	containers := func(n int) []any {
 		all := make([]any, n)
 		for i := range all {

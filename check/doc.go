@@ -7,6 +7,6 @@
 //
 // A new check is one more value in [All], and a line in the table of its test.
 //
-// May import: the API's types, clientset/rights, injector with its kept, policy and usage,
+// May import: the API's types, clientset/rights, injector with its kept, policy, proof and usage,
 // templates. No net/http and no client. Nothing but cmd imports it.
 package check

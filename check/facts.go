@@ -123,11 +123,16 @@ func (s Settings) restore() []string {
 	if s.Release == "" {
 		return []string{"kubectl apply -f MANIFESTS"}
 	}
-	force := ""
+	return []string{s.rollback(fmt.Sprintf("$(helm -n %s history %s --max 1 | awk 'END {print $1}')", s.Namespace, s.Release))}
+}
+
+// rollback is the command that brings a revision of the release back.
+func (s Settings) rollback(revision string) string {
+	command := fmt.Sprintf("helm -n %s rollback %s %s", s.Namespace, s.Release, revision)
 	if s.ServerSideHelm {
-		force = " --force-conflicts"
+		command += " --force-conflicts"
 	}
-	return []string{fmt.Sprintf("helm -n %[1]s rollback %[2]s $(helm -n %[1]s history %[2]s --max 1 | awk 'END {print $1}')%[3]s", s.Namespace, s.Release, force)}
+	return command
 }
 
 // replace is the command that takes back what somebody changed in the objects by which API servers

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -346,7 +347,7 @@ func proofHolds(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, r := range all {
-		failing := slices.DeleteFunc(slices.Clone(r.ProofFailing), func(outcome string) bool { return outcome == notVerified })
+		failing := slices.DeleteFunc(slices.Clone(r.ProofFailing), func(outcome string) bool { return outcome == string(proof.NotVerified) })
 		if len(failing) < len(r.ProofFailing) {
 			found = append(found, failed(fmt.Sprintf("verification is not in force: replica %s sent a pod without the sidecar of a required template through the API server by dry run, and the pod was not refused for it", r.Name), s.prove(), s.logs()))
 		}
@@ -359,8 +360,5 @@ func proofHolds(f *Facts, s Settings) ([]Finding, error) {
 	}
 	return found, nil
 }
-
-// notVerified is the outcome of a proof whose pod lacked a required sidecar and was not refused.
-const notVerified = "NotVerified"
 
 func (s Settings) prove() string { return "pillion prove" + s.prefixFlag() }

@@ -36,12 +36,8 @@ func releaseSettled(f *Facts, s Settings) ([]Finding, error) {
 			to = r.Number
 		}
 	}
-	force := ""
-	if s.ServerSideHelm {
-		force = " --force-conflicts"
-	}
 	return []Finding{failed(
 		fmt.Sprintf("revision %d of the Helm release %s is %s for %s: if no helm runs any more, it was broken off, and Helm refuses every upgrade (another operation is in progress)",
 			last.Number, s.Release, last.Status, f.Now.Sub(last.Created).Round(time.Second)),
-		fmt.Sprintf("helm -n %s rollback %s %d%s", s.Namespace, s.Release, to, force))}, nil
+		s.rollback(fmt.Sprint(to)))}, nil
 }

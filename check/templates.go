@@ -185,11 +185,7 @@ func (f Floor) judge(s Settings) Finding {
 
 // policyCommand prints the admission policy of a template.
 func (s Settings) policyCommand(template string) string {
-	command := "pillion policy " + template + " --cluster"
-	if s.Namespace != defaultNamespace {
-		command += " --pillion-namespace " + s.Namespace
-	}
-	return command + s.prefixFlag()
+	return s.command("policy "+template+" --cluster") + s.prefixFlag()
 }
 
 // capped leaves out findings beyond the most, and says how many.

@@ -133,7 +133,7 @@ func (r *report) share() string {
 		all, what = r.scope.tests, "tests"
 	}
 	text := fmt.Sprintf("%d of %d %s", r.done, all, what)
-	if r.done == 0 || r.done >= all {
+	if r.done*10 < all || r.done >= all {
 		return text
 	}
 	left := time.Since(r.began) * time.Duration(all-r.done) / time.Duration(r.done)

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,19 +83,32 @@ func openCase(t *testing.T, dir string) *goldenCase {
 	}
 	var entries []templates.Entry
 	for _, file := range files {
-		manifest, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template, _, err := templates.Compile(manifest, templates.Options{Source: file})
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: template.Name(), Template: template})
+		entries = append(entries, goldenTemplate(t, file))
 	}
 	c.set, c.entries = templates.NewSet(entries), entries
 	return c
 }
+
+// goldenTemplate compiles a template once for all cases.
+func goldenTemplate(t *testing.T, file string) templates.Entry {
+	t.Helper()
+	if entry, ok := goldenTemplates.Load(file); ok {
+		return entry.(templates.Entry)
+	}
+	manifest, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, _, err := templates.Compile(manifest, templates.Options{Source: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := templates.Entry{Name: template.Name(), Template: template}
+	goldenTemplates.Store(file, entry)
+	return entry
+}
+
+var goldenTemplates sync.Map
 
 func (c *goldenCase) has(name string) bool {
 	_, err := os.Stat(filepath.Join(c.dir, name))

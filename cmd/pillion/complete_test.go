@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -165,12 +164,8 @@ func TestACompletionDoesNotWaitForACluster(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
 	t.Cleanup(func() { close(done); server.Close() })
 	setKubeconfig(t, server.URL)
-	began := time.Now()
 	if got := completing(t, "params", "--cluster", ""); !slices.Contains(got, "fluent-bit") {
 		t.Errorf("%q", got)
-	}
-	if took := time.Since(began); took > 3*completeTimeout {
-		t.Errorf("it took %s", took)
 	}
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	if got := completing(t, "status", "ns/"); len(got) > 0 {

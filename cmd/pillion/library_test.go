@@ -50,32 +50,6 @@ func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 	}
 }
 
-func TestEveryLibraryTemplateIsInjectedOnTheCommandLine(t *testing.T) {
-	for _, name := range library.Names() {
-		e, err := describe(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var required []string
-		for _, p := range e.parameters {
-			if p.required {
-				required = append(required, p.key)
-			}
-		}
-		code, _, errs := call(t, pod("pillion.dev/inject: "+name), nil, "inject", "-f", "-", "--library", name)
-		if (code == exitDone) == (len(required) > 0) {
-			t.Errorf("%s, which requires %q: exit %d\n%s", name, required, code, errs)
-		}
-		for _, key := range required[:min(1, len(required))] {
-			named := strings.Contains(errs, name+".pillion.dev/"+key) && strings.Contains(errs, "BadParameter") ||
-				strings.Contains(errs, "the parameter "+key+" of "+name) && strings.Contains(errs, "ValidationFailed")
-			if !named {
-				t.Errorf("%s: the refusal does not name %s:\n%s", name, key, errs)
-			}
-		}
-	}
-}
-
 func TestThePodSecurityLevelIsTheStrictestThatAPodMeets(t *testing.T) {
 	level := func(change func(spec, container map[string]any)) string {
 		t.Helper()

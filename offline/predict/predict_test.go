@@ -3,6 +3,7 @@ package predict_test
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,9 +76,20 @@ func TestAPodWhoseContainersAllBreakALimitIsJudgedSoon(t *testing.T) {
 		LimitRanges: []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: one}}}}},
 		Quotas:      []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}}}},
 	}
-	began := time.Now()
+	began := processors(t)
 	predict.Troubles(predict.Input{Before: before, After: after, Namespace: limits, Injected: []*templates.Template{tmpl}})
-	if took := time.Since(began); took > 3*time.Second {
+	if took := processors(t) - began; took > 3*time.Second {
 		t.Errorf("it took %s", took)
 	}
+}
+
+// processors returns the processors' time so far, which others on the machine change less than
+// the clock's.
+func processors(t *testing.T) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

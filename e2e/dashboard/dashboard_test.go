@@ -144,21 +144,6 @@ func read(t *testing.T) contents {
 	return d
 }
 
-var (
-	heading    = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	unanchored = regexp.MustCompile(`[^\pL\pN _-]`)
-)
-
-// anchors are the names that GitHub gives the headings of a page.
-func anchors(text string) map[string]bool {
-	all := map[string]bool{}
-	for _, h := range heading.FindAllStringSubmatch(text, -1) {
-		name := unanchored.ReplaceAllString(strings.ToLower(h[1]), "")
-		all[strings.ReplaceAll(name, " ", "-")] = true
-	}
-	return all
-}
-
 var selector = regexp.MustCompile(`\b(pillion_\w+|process_\w+|go_\w+|up|ALERTS)\b(\{[^}]*\})?`)
 
 // Two installations may have Services of the same name in two namespaces. Whatever is chosen at the

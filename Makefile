@@ -40,7 +40,7 @@ vulnerabilities:
 
 # The modules of what is built later are fetched while the first packages are compiled.
 modules:
-	@for m in kubernetes/v1.37 kubernetes/etcd helm/v3; do (cd e2e/$$m && GOWORK=off go list -deps ./...); done >/dev/null 2>&1 </dev/null &
+	@for m in kubernetes/v1.37 kubernetes/etcd helm/v3; do (cd e2e/$$m && GOWORK=off go list -tags=tools -deps ./...); done >/dev/null 2>&1 </dev/null &
 
 tally:
 	@$(E2E) ../.ci/compile 'the reporter of tests' -o ../.cache/tally ./cmd/tally

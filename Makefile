@@ -40,7 +40,8 @@ vulnerabilities:
 
 # The modules of what is built later are fetched while the first packages are compiled.
 modules:
-	@for m in kubernetes/v1.37 kubernetes/etcd helm/v3; do (cd e2e/$$m && GOWORK=off go list -tags=tools -deps ./...); done >/dev/null 2>&1 </dev/null &
+	@(cd e2e/kubernetes/v1.37 && go list -deps k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kubectl}; \
+	  cd ../etcd && go list -deps .; cd ../../helm/v3 && go list -deps helm.sh/helm/v3/cmd/helm) >/dev/null 2>&1 </dev/null &
 
 tally:
 	@$(E2E) ../.ci/compile 'the reporter of tests' -o ../.cache/tally ./cmd/tally

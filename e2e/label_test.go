@@ -82,13 +82,6 @@ func TestTheLabelFollowsTheRequiredTemplates(t *testing.T) {
 		t.Errorf("where the template selects the namespace again the labels are %v", got)
 	}
 
-	suspend := func(value string) {
-		must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"suspend":`+value+`}}`)
-	}
-	suspend("true")
-	eventually(t, soon, func() error { return there.hasLabel(t, false) })
-	suspend("false")
-	eventually(t, soon, func() error { return there.hasLabel(t, true) })
 	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
 	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
 	// A hand that puts it where nothing wants it.
@@ -458,6 +451,11 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	t.Parallel()
 	strict, asks, quiet := newNamespace(t, asking("fluent-bit"), enforced()), newNamespace(t, asking("fluent-bit"), open()), newNamespace(t, nil, nil)
+	owned := newNamespace(t, asking("fluent-bit"), nil)
+	tenants := map[*namespace]kubernetes.Interface{}
+	for _, n := range []*namespace{strict, asks, quiet, owned} {
+		tenants[n] = asTenant(t, n)
+	}
 	for _, c := range []struct {
 		n              *namespace
 		what, patch    string
@@ -479,9 +477,8 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		{quiet, "the annotation comes", asksNow, true, false},
 		{quiet, "a required label of another value", `{"metadata":{"labels":{"` + requiredLabel + `":"no"}}}`, false, false},
 	} {
-		tenant := asTenant(t, c.n)
 		before := c.n.labels(t)[injectionLabel]
-		_, err := c.n.patch(t, tenant, c.patch)
+		_, err := c.n.patch(t, tenants[c.n], c.patch)
 		if allowed := err == nil; allowed != c.allowed || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection")) {
 			t.Errorf("%s: %v, want it allowed: %t", c.what, err, c.allowed)
 		}
@@ -490,10 +487,9 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		}
 	}
 	// Who applies the value that Pillion set would own it, and nothing would ever be enforced.
-	owned := newNamespace(t, asking("fluent-bit"), nil)
 	eventually(t, soon, func() error { return owned.hasInjection(t, "enforced") })
 	for _, force := range []bool{false, true} {
-		_, err := asTenant(t, owned).CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
+		_, err := tenants[owned].CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
 			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+owned.name+`","labels":{"`+injectionLabel+`":"enforced"}}}`),
 			metav1.PatchOptions{FieldManager: "gitops", Force: &force})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection") {
@@ -509,7 +505,7 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		}
 		delete(object.Labels, injectionLabel)
 		object.ManagedFields = nil
-		got, err := asTenant(t, owned).CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
+		got, err := tenants[owned].CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
 		if err != nil || got.Labels[injectionLabel] != "enforced" {
 			t.Errorf("replaced without the label that Pillion enforced, the namespace has %v (%v)", got.Labels, err)
 		}
@@ -520,14 +516,12 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		t.Errorf("a hand enforced the namespace and takes that off: %q", got)
 	}
 	// The right, for one namespace.
-	tenant := asTenant(t, strict)
 	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-pillion-system-injection", "--group=system:authenticated")
 	eventually(t, soon, func() error {
-		_, err := strict.patch(t, tenant, setInjection("disabled"))
+		_, err := strict.patch(t, tenants[strict], setInjection("disabled"))
 		return err
 	})
-	other := asTenant(t, quiet)
-	if _, err := quiet.patch(t, other, setInjection("disabled")); !apierrors.IsForbidden(err) {
+	if _, err := quiet.patch(t, tenants[quiet], setInjection("disabled")); !apierrors.IsForbidden(err) {
 		t.Errorf("with the right in another namespace: %v", err)
 	}
 }

@@ -130,13 +130,13 @@ func jsonOf(t *rapid.T, v any) string {
 	return string(data)
 }
 
-// at returns the value at the fields. Where the fields end early, it is the value there, and
-// "absent" in an object.
+// at returns the value at the fields. Where the fields end early, it is the value there and how
+// deep that is, and "absent" in an object.
 func at(v any, fields []string) any {
-	for _, f := range fields {
+	for depth, f := range fields {
 		object, ok := v.(map[string]any)
 		if !ok {
-			return []any{"ends at", v}
+			return []any{"ends at", depth, v}
 		}
 		if v, ok = object[f]; !ok {
 			return "absent"

@@ -170,8 +170,10 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 			patched(t, mutating, fmt.Sprintf(`[{"op":"remove","path":"/webhooks/%d"}]`, entry(t, mutating, "enforced")))
 		}, "entries", "has no entry enforced.pillion.dev"},
 		{"both configurations are deleted", away(mutating, validating), "configurations", "validatingwebhookconfiguration"},
-		{"the Service selects by one more label, and has another port", func(t *testing.T) {
+		{"the Service selects by one more label", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=merge", "-p", `{"spec":{"selector":{"color":"blue"}}}`)
+		}, "service", "color=blue"},
+		{"the Service has another port", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=json", "-p", `[{"op":"replace","path":"/spec/ports/0/port","value":444}]`)
 		}, "service", "has no port 443"},
 		{"a policy and a binding are deleted, and what binds another one only warns", func(t *testing.T) {

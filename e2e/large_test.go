@@ -62,7 +62,7 @@ func TestLargeNamespacesTakeTheProcessNotPastItsMemory(t *testing.T) {
 	if shared.Kind() != ground.KindControlPlane {
 		t.Skip("the processes of a node's pods are measured by its kubelet; the binary is the same")
 	}
-	count, settling := 20, time.Second
+	count, settling := 6, time.Second
 	if os.Getenv("ATTACK") != "" {
 		count, settling = 157, 5*time.Second // these once took the process past its limit, made while it ran and met at a start
 	}
@@ -107,7 +107,7 @@ inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:
 	m.apply(t)
 	injects(t, small, m.name)
 	asked := 0
-	for _, name := range names[:20] {
+	for _, name := range names[:min(count, 20)] {
 		ns, err := client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || ns.Labels[injectionLabel] == "" {
 			continue // the API server did not wait for Pillion when it was made, and calls nobody for its pods
@@ -118,8 +118,8 @@ inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:
 			t.Errorf("%s: %v, containers %s, want %s and fluent-bit", name, err, containerNames(pod), m.name)
 		}
 	}
-	if asked < 10 {
-		t.Errorf("only %d of 20 namespaces have their pods sent to Pillion", asked)
+	if asked < min(count, 20)/2 {
+		t.Errorf("only %d of %d namespaces have their pods sent to Pillion", asked, min(count, 20))
 	}
 	time.Sleep(settling)
 	met("read anew for a template", replica.PID, began)

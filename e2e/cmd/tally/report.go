@@ -95,7 +95,7 @@ type report struct {
 	scope   scope
 	began   time.Time
 	done    int
-	running []string // tests of a single package, or packages, that have begun and not ended
+	running []string // tests of a single package, or packages, that are under way
 	said    *time.Timer
 }
 
@@ -150,13 +150,18 @@ func (r *report) Event(e testjson.TestEvent, all *testjson.Execution) error {
 	if !r.single() {
 		name = testjson.RelativePackagePath(e.Package)
 	}
+	if pkg := all.Package(e.Package); pkg != nil && e.Action == testjson.ActionFail && !e.PackageEvent() {
+		fmt.Fprintf(r.out, "FAIL %s\n%s", e.Test, strings.Join(pkg.OutputLines(pkg.LastFailedByName(e.Test)), ""))
+	}
 	switch {
 	case e.PackageEvent() && e.Action == testjson.ActionOutput && !summary(e.Output):
 		fmt.Fprint(r.out, e.Output) // what TestMain says, such as the progress of a build
 		r.said.Reset(silence)
 	case r.single() != !e.PackageEvent() || strings.Contains(e.Test, "/"):
-	case e.Action == testjson.ActionRun || e.Action == "start":
+	case e.Action == testjson.ActionRun || e.Action == testjson.ActionCont || e.Action == "start":
 		r.running = append(r.running, name)
+	case e.Action == testjson.ActionPause: // until tests that are not parallel are over
+		r.running = slices.DeleteFunc(r.running, func(o string) bool { return o == name })
 	case e.Action.IsTerminal():
 		r.running = slices.DeleteFunc(r.running, func(o string) bool { return o == name })
 		if r.single() || slices.Contains(r.scope.packages, e.Package) {

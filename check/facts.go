@@ -155,11 +155,11 @@ func (s Settings) renew() []string { return append([]string{s.replace()}, s.rest
 const defaultNamespace = "pillion-system"
 
 // command returns a command of pillion about this installation.
-func (s Settings) command(name string) string {
+func (s Settings) command(command string) string {
 	if s.Namespace == defaultNamespace {
-		return "pillion " + name
+		return command
 	}
-	return "pillion " + name + " --pillion-namespace " + s.Namespace
+	return command + " --pillion-namespace " + s.Namespace
 }
 
 // prefixFlag is what tells a command of pillion the prefix.

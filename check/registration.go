@@ -250,7 +250,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	}
 	fix := []string{s.logs()}
 	if !s.Publishes {
-		fix = []string{s.command("certs list")}
+		fix = []string{s.command("pillion certs list")}
 		if s.Provider == "cert-manager" {
 			fix = append(fix, "kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=100")
 		}
@@ -287,7 +287,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 	for _, r := range running {
 		for name, verified := range r.Published {
 			if !verified {
-				found = append(found, failed(fmt.Sprintf("the caBundle of %s does not verify the certificate of replica %s", name, r.Name), s.command("certs list"), s.logs()))
+				found = append(found, failed(fmt.Sprintf("the caBundle of %s does not verify the certificate of replica %s", name, r.Name), s.command("pillion certs list"), s.logs()))
 			}
 		}
 	}
@@ -325,9 +325,9 @@ func certificatesLast(f *Facts, s Settings) ([]Finding, error) {
 			left := end.Sub(f.Now).Round(time.Second)
 			switch {
 			case left <= 0:
-				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), s.command("certs list"), s.logs()))
+				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), s.command("pillion certs list"), s.logs()))
 			case left < soon:
-				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), s.command("certs list"), s.logs()))
+				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), s.command("pillion certs list"), s.logs()))
 			}
 		}
 		for _, problem := range r.Problems {

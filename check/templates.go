@@ -130,7 +130,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if len(differing) > 0 {
-		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, mostNamed)), s.command("status"), s.logs()))
+		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, mostNamed)), s.command("pillion status"), s.logs()))
 	}
 	return found, nil
 }
@@ -185,7 +185,8 @@ func (f Floor) judge(s Settings) Finding {
 
 // policyCommand prints the admission policy of a template.
 func (s Settings) policyCommand(template string) string {
-	return s.command("policy "+template+" --cluster") + s.prefixFlag()
+	command := s.command("pillion policy " + template + " --cluster")
+	return command + s.prefixFlag()
 }
 
 // capped leaves out findings beyond the most, and says how many.

@@ -13,6 +13,8 @@ import (
 type Entry struct {
 	// Name is the end of the entry's path.
 	Name string
+	// Closed reports whether the entry's failure policy is Fail.
+	Closed bool
 	// selects reports whether the entry selects a namespace with these labels.
 	selects func(labels map[string]string) bool
 	// settles reports whether a cached namespace with these labels will do where it cannot be
@@ -42,7 +44,7 @@ func MutatingEntries(prefix string, all bool) []Entry {
 	return []Entry{
 		requested,
 		{Name: "pods", selects: not(injectionIn(prefix, templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled))},
-		{Name: "enforced", selects: isEnforced},
+		{Name: "enforced", Closed: true, selects: isEnforced},
 	}
 }
 
@@ -55,7 +57,7 @@ func VerifyingEntries(prefix string) []Entry {
 	}
 	return []Entry{
 		{Name: "requested", selects: and(openEntry(prefix).selects), settles: and(openEntry(prefix).settles)},
-		{Name: "enforced", selects: and(injectionIn(prefix, templates.InjectionEnforced))},
+		{Name: "enforced", Closed: true, selects: and(injectionIn(prefix, templates.InjectionEnforced))},
 	}
 }
 

@@ -182,6 +182,48 @@ func TestAForgedRecordIsWaitedForABoundedTimeAndGivesNothing(t *testing.T) {
 	})
 }
 
+// A replica of an upgrade knows the templates of files in its own version only. Where a pod without
+// an answer is refused, it sends the API server to another replica. Where such a pod is admitted, the
+// refusal stands.
+func TestAVersionThatOnlyAnotherReplicaKnowsIsJudgedByThatOne(t *testing.T) {
+	info := levelled("info")
+	others := made(t, wants(version(t, 1), info))
+	closed := anywhere
+	closed.Closed = true
+	for name, c := range map[string]struct {
+		through Entry
+		pod     string
+		set     *templates.Set
+		want    int // the HTTP status, or that of a refusal
+	}{
+		"fails closed":                            {closed, others, version(t, 2), http.StatusServiceUnavailable},
+		"fails open":                              {anywhere, others, version(t, 2), http.StatusForbidden},
+		"fails closed, and knows the version":     {closed, strings.Replace(others, "audit:1", "evil:1", 1), version(t, 1), http.StatusForbidden},
+		"fails closed, and the pod has no record": {closed, reviewOf(v1Version, "", false), version(t, 2), http.StatusForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, wants(c.set, info).knows)
+				w := postTo(t, f.Handler(NewVerify(f.Pods, c.through)), c.pod)
+				got := w.Code
+				if got == http.StatusOK {
+					r := decodeAnswer(t, w).Response
+					if r.Allowed {
+						t.Fatal("the pod is admitted")
+					}
+					got = int(r.Result.Code)
+				}
+				if got != c.want {
+					t.Errorf("status %d, want %d: %s", got, c.want, w.Body)
+				}
+				if got == http.StatusServiceUnavailable && (w.Header().Get("Retry-After") != "1" || w.Header().Get("Connection") != "close") {
+					t.Errorf("the API server is not sent to another replica: %v", w.Header())
+				}
+			})
+		})
+	}
+}
+
 // An update never counts by what was in force before: a running pod has time.
 func TestAnUpdateIsVerifiedByWhatIsInForceOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,8 +24,8 @@ const (
 	// behindPerSecond how many in each second after that. Others are refused as they are.
 	mostBehind, behindPerSecond = 20, 10
 	// catchUp bounds the wait for templates. A change of them is in force on every replica
-	// within a second.
-	catchUp = time.Second
+	// within a second. Where another replica can be asked instead, askOther bounds it.
+	catchUp, askOther = time.Second, 200 * time.Millisecond
 	// catchUpPause is how often is looked whether they came.
 	catchUpPause = 20 * time.Millisecond
 )
@@ -65,7 +66,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	}
 	out, err := v.pods.Pipeline.Verify(ctx, request)
 	if err == nil && !out.Allowed && r.Operation == "CREATE" {
-		out = v.again(ctx, request, out)
+		out, err = v.again(ctx, request, out)
 	}
 	if err != nil {
 		return Response{}, err
@@ -84,30 +85,52 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 // which templates those were. It can be forged, and so it only chooses among versions that this
 // replica had in force, or has it wait for a newer one.
 //
+// While an upgrade replaces a template of a file, replicas of both versions run, and neither ever
+// has the other's. At an entry that fails closed, a replica that does not know the version asks the
+// API server to try again, which reaches another replica. At others the refusal stands.
+//
 // Only what allows the pod takes the refusal back: a version that cannot be judged by is passed
 // over, since an error here would let the pod through where the entry's failure policy is Ignore.
-func (v verify) again(ctx context.Context, request injector.Request, refused injector.Outcome) injector.Outcome {
+func (v verify) again(ctx context.Context, request injector.Request, refused injector.Outcome) (injector.Outcome, error) {
 	hashes := v.pods.Pipeline.Injected(request.Pod)
 	if v.asBefore(ctx, request, hashes) {
-		return injector.Outcome{Allowed: true}
+		return injector.Outcome{Allowed: true}, nil
 	}
 	if !v.behind.Allow() {
-		return refused
+		return refused, nil
 	}
 	newer := v.caughtUp(ctx, request, hashes)
+	if name := v.unknown(newer.Templates, hashes); name != "" && v.through.Closed {
+		return injector.Outcome{}, &unavailableError{fmt.Errorf("the pod has the template %s as another replica knows it: version %s", name, hashes[name])}
+	}
 	if newer.Templates == request.Templates && maps.Equal(newer.Namespace.Labels, request.Namespace.Labels) && maps.Equal(newer.Namespace.Annotations, request.Namespace.Annotations) {
-		return refused
+		return refused, nil
 	}
 	out, err := v.pods.Pipeline.Verify(ctx, newer)
 	switch {
 	case err == nil && out.Allowed:
-		return out
+		return out, nil
 	case v.asBefore(ctx, newer, hashes):
-		return injector.Outcome{Allowed: true}
+		return injector.Outcome{Allowed: true}, nil
 	case err != nil:
-		return refused
+		return refused, nil
 	}
-	return out
+	return out, nil
+}
+
+// unknown returns the name of a required template of a set that no version known here has the
+// hash of, the first by name. It returns "" if there is none.
+func (v verify) unknown(now *templates.Set, hashes map[string]string) string {
+	sets := append([]*templates.Set{now}, v.pods.TemplatesBefore()...)
+	for _, name := range slices.Sorted(maps.Keys(hashes)) {
+		e, _ := now.Get(name)
+		required := e.Template != nil && e.Required()
+		hash := map[string]string{name: hashes[name]}
+		if required && !slices.ContainsFunc(sets, func(set *templates.Set) bool { return set.Has(hash) }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // asBefore tells whether a pod is as what was in force a moment ago makes it: sets that have the
@@ -142,10 +165,13 @@ func (v verify) asBefore(ctx context.Context, request injector.Request, hashes m
 }
 
 // caughtUp returns the request with the namespace as the API server has it, once this replica has
-// the templates of the hashes. It waits for them no longer than catchUp, and half of the time that
-// is left for the review.
+// the templates of the hashes. It waits for them no longer than catchUp or askOther, and half of the
+// time that is left for the review.
 func (v verify) caughtUp(ctx context.Context, request injector.Request, hashes map[string]string) injector.Request {
 	left := catchUp
+	if v.through.Closed {
+		left = askOther
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline)/2)
 	}

@@ -96,6 +96,8 @@ func TestWhatASidecarCostsAWorkloadShowsWhereItIsDescribed(t *testing.T) {
 			regarding: "Deployment/web", reason: "RefusedByCluster", says: []string{"the LimitRange small refuses the pod", memory}, fails: "maximum memory usage per Container is 32Mi"},
 		"a quota": {template: side, limit: "{apiVersion: v1, kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 48Mi}}}", workload: deployment,
 			regarding: "Deployment/web", reason: "RefusedByCluster", says: []string{"the ResourceQuota team refuses the pod", memory}, fails: "exceeded quota: team"},
+		"a quota that others have used up": {template: side, limit: "{apiVersion: v1, kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 100Mi}}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: other, annotations: {pillion.dev/inject: 'false'}}, spec: {containers: [{name: app, image: nginx, resources: {limits: {memory: 80Mi}}}]}}", workload: deployment,
+			regarding: "Deployment/web", reason: "RefusedByCluster", says: []string{"the ResourceQuota team refuses the pod", memory}, fails: "exceeded quota: team"},
 		"Pod Security": {template: side, labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}, workload: deployment,
 			regarding: "Deployment/web", reason: "RefusedByCluster", says: []string{"Pod Security refuses the pod", "It comes from the template " + side}, fails: "violates PodSecurity"},
 		"a Job": {template: ordinary.name, workload: `{apiVersion: batch/v1, kind: Job, metadata: {name: report}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: nginx}]}}}}`,

@@ -32,6 +32,12 @@ func changing(version int) string {
 			"env":[{"name":"VERSION","value":"%[1]d"},{"name":"LEVEL","value":"${params.level}"},{"name":"SAME","value":"${params.level}"}]}]}}}}`, version)
 }
 
+// ofChart is the chart's value of a required template of its own, in one of its versions.
+func ofChart(version int) []string {
+	return []string{"--set-json", fmt.Sprintf(`templates.of-chart={"required":true,"match":{"namespaceSelector":{"matchLabels":{"team":"chart"}}},
+		"inject":{"spec":{"initContainers":[{"name":"of-chart","restartPolicy":"Always","image":"registry.example.com/of-chart:%d"}]}}}`, version)}
+}
+
 // streams are the namespaces that pods are created in all the time, and what their pods get.
 var streams = map[string]struct {
 	labels      map[string]string
@@ -44,6 +50,7 @@ var streams = map[string]struct {
 	"stream-pods":              {nil, nil, asking("fluent-bit"), "fluent-bit"},
 	"stream-required":          {map[string]string{"pillion.dev/injection": "enabled", "team": "changing"}, nil, nil, "changing"},
 	"stream-required-enforced": {map[string]string{"pillion.dev/injection": "enforced", "team": "changing"}, nil, nil, "changing"},
+	"stream-of-chart":          {map[string]string{"pillion.dev/injection": "enforced", "team": "chart"}, nil, nil, "of-chart"},
 }
 
 // stream creates pods by dry run in each of the streams, one after the other at each API server,
@@ -169,7 +176,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	}
 
 	g.UsePillion(before.Path("bin", "pillion"))
-	helm(append([]string{"install", ground.Release, before.Chart(), "--create-namespace"}, values...)...)
+	helm(slices.Concat([]string{"install", ground.Release, before.Chart(), "--create-namespace"}, values, ofChart(1))...)
 	g.scale(t)
 	sct := g.dynamic.Resource(schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"})
 	apply := func(version int) error {
@@ -202,11 +209,12 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 
 	t.Run("an upgrade", func(t *testing.T) {
 		g.during(t, clients, func() {
-			helm(append([]string{"upgrade", ground.Release, checkout.Chart()}, values...)...)
+			helm(slices.Concat([]string{"upgrade", ground.Release, checkout.Chart()}, values, ofChart(1))...)
 			replace(checkout)
 		})
 	})
-	t.Run("settings that change the paths, while a required template and its parameters change", func(t *testing.T) {
+	// Replicas of both versions of the chart's own template run, and neither has the other's.
+	t.Run("settings that change the paths, while required templates and parameters change", func(t *testing.T) {
 		g.during(t, clients, func() {
 			changed := make(chan struct{})
 			ctx, stop := context.WithCancel(t.Context())
@@ -226,7 +234,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 				}
 			}()
 			defer func() { stop(); <-changed }()
-			helm(append([]string{"upgrade", ground.Release, checkout.Chart(), "--set", "webhook.scope=All"}, values...)...)
+			helm(slices.Concat([]string{"upgrade", ground.Release, checkout.Chart(), "--set", "webhook.scope=All"}, values, ofChart(2))...)
 			replace(checkout)
 		})
 	})
@@ -243,6 +251,10 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 			})
 			time.Sleep(2 * time.Second) // the API server that is late
 		}, "stream-pods")
-		g.during(t, clients, func() { replace(before) })
+		without := []string{}
+		if before != checkout { // which refuses pods of a version that it does not know
+			without = append(without, "stream-of-chart")
+		}
+		g.during(t, clients, func() { replace(before) }, without...)
 	})
 }

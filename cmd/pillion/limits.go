@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -42,10 +45,11 @@ const (
 	limitKept       = 16 << 10
 )
 
-// limitReader reads the LimitRanges and ResourceQuotas of namespaces.
+// limitReader reads the LimitRanges and ResourceQuotas of namespaces, and ReplicaSets that get no
+// pods.
 type limitReader struct {
-	// list answers a list request with JSON.
-	list  func(ctx context.Context, namespace, resource string) (io.ReadCloser, error)
+	// get answers a read of a path with JSON.
+	get   func(ctx context.Context, path ...string) (io.ReadCloser, error)
 	now   func() time.Time
 	log   *slog.Logger
 	slots chan struct{}
@@ -62,20 +66,20 @@ type knownLimits struct {
 	until time.Time
 }
 
-// limits returns what limits pods, nil where the settings do not want it read.
+// limits returns what limits pods, its zero value where the settings do not want it read.
 func (c serveConfig) limits(config *rest.Config, log *slog.Logger) (namespaceLimits, error) {
 	if !c.PreviewLimits {
-		return nil, nil
+		return namespaceLimits{}, nil
 	}
 	reader, err := newLimitReader(config, log)
 	if err != nil {
-		return nil, err
+		return namespaceLimits{}, err
 	}
-	return reader.read, nil
+	return namespaceLimits{read: reader.read, failure: reader.failure}, nil
 }
 
 // newLimitReader returns a reader with a connection and a rate of its own. It needs the verb
-// list on limitranges and resourcequotas.
+// list on limitranges and resourcequotas, and get on replicasets.
 func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
@@ -86,10 +90,10 @@ func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the limits of namespaces: %w", err)
 	}
-	list := func(ctx context.Context, namespace, resource string) (io.ReadCloser, error) {
-		return client.Get().AbsPath("/api/v1/namespaces", namespace, resource).SetHeader("Accept", "application/json").Stream(ctx)
+	get := func(ctx context.Context, path ...string) (io.ReadCloser, error) {
+		return client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Stream(ctx)
 	}
-	return &limitReader{list: list, now: time.Now, log: log, slots: make(chan struct{}, limitReads), known: map[string]knownLimits{}}, nil
+	return &limitReader{get: get, now: time.Now, log: log, slots: make(chan struct{}, limitReads), known: map[string]knownLimits{}}, nil
 }
 
 // read returns what limits the pods of a namespace, and nothing where it is not found out in
@@ -111,8 +115,14 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 	var quotas corev1.ResourceQuotaList
 	var size [2]int
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { size[0], err = l.decode(ctx, namespace, "limitranges", &ranges); return err })
-	group.Go(func() (err error) { size[1], err = l.decode(ctx, namespace, "resourcequotas", &quotas); return err })
+	group.Go(func() (err error) {
+		size[0], err = l.decode(ctx, &ranges, "/api/v1/namespaces", namespace, "limitranges")
+		return err
+	})
+	group.Go(func() (err error) {
+		size[1], err = l.decode(ctx, &quotas, "/api/v1/namespaces", namespace, "resourcequotas")
+		return err
+	})
 	err := group.Wait()
 	if err != nil {
 		l.log.Debug("the limits of a namespace could not be read for a preview", "namespace", namespace, "error", err)
@@ -154,22 +164,44 @@ func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
 	return known.Namespace, ok && now.Before(known.until)
 }
 
-// decode reads one list, and returns how many bytes of JSON it has.
-func (l *limitReader) decode(ctx context.Context, namespace, resource string, into any) (size int, err error) {
-	body, err := l.list(ctx, namespace, resource)
+// failure returns the API server's words about the pods that the ReplicaSet of a pod could not
+// create, "" for none. Other controllers say it nowhere but in events.
+func (l *limitReader) failure(ctx context.Context, namespace string, pod map[string]any) string {
+	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: pod})
+	if owner == nil || owner.APIVersion != appsv1.SchemeGroupVersion.String() || owner.Kind != "ReplicaSet" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, limitTime)
+	defer cancel()
+	var set appsv1.ReplicaSet
+	if _, err := l.decode(ctx, &set, "/apis/apps/v1/namespaces", namespace, "replicasets", owner.Name); err != nil || set.UID != owner.UID {
+		l.log.Debug("the ReplicaSet of a pod could not be read", "namespace", namespace, "name", owner.Name, "error", err)
+		return ""
+	}
+	for _, c := range set.Status.Conditions {
+		if c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// decode reads an object or a list, and returns how many bytes of JSON it has.
+func (l *limitReader) decode(ctx context.Context, into any, path ...string) (size int, err error) {
+	body, err := l.get(ctx, path...)
 	if err != nil {
 		return 0, err
 	}
 	defer body.Close()
 	text, err := io.ReadAll(io.LimitReader(body, limitBytes+1))
 	if err == nil && len(text) > limitBytes {
-		err = fmt.Errorf("they take more than %d bytes", limitBytes)
+		err = fmt.Errorf("the answer takes more than %d bytes", limitBytes)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("reading the %s of namespace %s: %w", resource, namespace, err)
+		return 0, fmt.Errorf("reading %s: %w", strings.Join(path, "/"), err)
 	}
 	return len(text), nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -39,16 +40,22 @@ func created(object map[string]any, namespace string) (template, pod map[string]
 	return template, pod, err
 }
 
-// namespaceLimits returns what limits the pods of a namespace, as far as it can be found out soon. Nil:
-// it is not known.
-type namespaceLimits func(ctx context.Context, namespace string) predict.Namespace
+// namespaceLimits finds out what keeps pods of namespaces from being created. Its zero value finds
+// out nothing.
+type namespaceLimits struct {
+	// read returns what limits the pods of a namespace, as far as it can be found out soon.
+	read func(ctx context.Context, namespace string) predict.Namespace
+	// failure returns the API server's words about the pods that the controller of a pod could not
+	// create, "" for none.
+	failure func(ctx context.Context, namespace string, pod map[string]any) string
+}
 
 // troubles returns what keeps a pod from coming to be, or its Job from finishing, because of its
 // injection. Of a pod that is being created, no limits are read: it would wait for them.
 func (l namespaceLimits) troubles(ctx context.Context, p webhook.Injection) []predict.Trouble {
 	var in predict.Namespace
-	if l != nil && !p.Creates {
-		in = l(ctx, p.Namespace.Name)
+	if l.read != nil && !p.Creates {
+		in = l.read(ctx, p.Namespace.Name)
 	}
 	in.Namespace = p.Namespace
 	return slices.DeleteFunc(predict.Troubles(predict.Input{Before: p.Before, After: p.After, Namespace: in, Injected: p.Injected}), func(t predict.Trouble) bool {
@@ -69,17 +76,24 @@ func (l namespaceLimits) refused(ctx context.Context, p webhook.Injection) []str
 	return said
 }
 
-// foretold returns an event for each trouble of a pod that does not depend on the moment: what
-// is used of a quota may count the very pod.
+// foretold returns an event for each trouble of a pod that does not depend on the moment. What is
+// used of a quota does: it may count the very pod. So a quota that is used up is an event only if
+// the pod's controller could not create pods because of it.
 func (l namespaceLimits) foretold(ctx context.Context, p webhook.Injection) []effects.Event {
 	var events []effects.Event
 	for _, t := range l.troubles(ctx, p) {
 		switch {
-		case t.Refused:
+		case t.Refused, t.Source == predict.ResourceQuota && l.exceeds(ctx, p, t.Object):
 			events = append(events, effects.Event{Code: reason.RefusedByCluster, Message: t.String()})
 		case t.Source == predict.Job:
 			events = append(events, effects.Event{Code: reason.JobNeverFinishes, Message: t.String()})
 		}
 	}
 	return events
+}
+
+// exceeds reports whether the controller of a pod could not create pods because of a quota.
+func (l namespaceLimits) exceeds(ctx context.Context, p webhook.Injection, quota string) bool {
+	// The API server's words: pods "web-1" is forbidden: exceeded quota: NAME, requested: …
+	return l.failure != nil && strings.Contains(l.failure(ctx, p.Namespace.Name, p.Before), "exceeded quota: "+quota+",")
 }

@@ -75,7 +75,7 @@ func newPreview(t testing.TB, annotations map[string]string, limits predict.Name
 	}
 	options := webhook.PreviewOptions{
 		Pods: pods, Prefix: templates.DefaultPrefix, Created: created,
-		Refused: namespaceLimits(func(context.Context, string) predict.Namespace { return limits }).refused, Rate: rate.NewLimiter(rate.Inf, 0),
+		Refused: namespaceLimits{read: func(context.Context, string) predict.Namespace { return limits }}.refused, Rate: rate.NewLimiter(rate.Inf, 0),
 	}
 	for _, c := range change {
 		c(&options)
@@ -444,8 +444,8 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 	text := `{"items":[{"metadata":{"name":"small"}}]}`
 	l := &limitReader{
 		now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
-		list: func(_ context.Context, _, resource string) (io.ReadCloser, error) {
-			if resource == "resourcequotas" {
+		get: func(_ context.Context, path ...string) (io.ReadCloser, error) {
+			if path[2] == "resourcequotas" {
 				return io.NopCloser(strings.NewReader(`{"items":null}`)), nil
 			}
 			reads++
@@ -480,7 +480,7 @@ func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testi
 // A pod that somebody creates is answered at once, whether or not the API server answers Pillion.
 func TestAPodThatIsCreatedWaitsForNoListOfLimits(t *testing.T) {
 	lists := 0
-	limits := namespaceLimits(func(context.Context, string) predict.Namespace { lists++; return predict.Namespace{} })
+	limits := namespaceLimits{read: func(context.Context, string) predict.Namespace { lists++; return predict.Namespace{} }}
 	for creates, want := range map[bool]int{true: 0, false: 1} {
 		lists = 0
 		limits.refused(t.Context(), webhook.Injection{Before: map[string]any{}, After: map[string]any{}, Creates: creates})
@@ -494,7 +494,7 @@ func TestAPodThatIsCreatedWaitsForNoListOfLimits(t *testing.T) {
 func TestLargeLimitsAreReadAndNotKept(t *testing.T) {
 	l := &limitReader{
 		now: time.Now, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
-		list: func(context.Context, string, string) (io.ReadCloser, error) {
+		get: func(context.Context, ...string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(`{"items":[{"metadata":{"name":"` + strings.Repeat("x", limitKept) + `"}}]}`)), nil
 		},
 	}
@@ -518,19 +518,26 @@ func TestWhatIsForetoldByEventsDoesNotDependOnTheMoment(t *testing.T) {
 		return map[string]any{"name": name, "image": "i", "resources": map[string]any{"limits": map[string]any{"memory": memory}}}
 	}
 	const memory = "It comes from the template side: the parameter side.pillion.dev/memory"
-	for name, c := range map[string]struct{ limits, kind, restart, app, code, says string }{
+	const exceeded = `pods "web-1" is forbidden: exceeded quota: team, requested: limits.memory=80Mi, used: limits.memory=80Mi, limited: limits.memory=100Mi`
+	const usedUp = "{kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 100Mi}}, status: {used: {limits.memory: 80Mi}}}"
+	for name, c := range map[string]struct{ limits, failure, kind, restart, app, code, says string }{
 		"nothing":                      {},
 		"a LimitRange":                 {limits: "{kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 32Mi}}]}}", code: "RefusedByCluster", says: memory},
 		"one that the app breaks, too": {limits: "{kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 8Mi}}]}}"},
 		"a quota":                      {limits: "{kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 48Mi}}}", code: "RefusedByCluster", says: memory},
-		"one that is used up":          {limits: "{kind: ResourceQuota, metadata: {name: team}, spec: {hard: {limits.memory: 100Mi}}, status: {used: {limits.memory: 80Mi}}}"},
+		"one that is used up":          {limits: usedUp},
+		"one that pods failed for":     {limits: usedUp, failure: exceeded, code: "RefusedByCluster", says: memory},
+		"another that pods failed for": {limits: usedUp, failure: strings.Replace(exceeded, "team", "teams", 1)},
 		"a Job":                        {kind: "Job", restart: "Never", code: "JobNeverFinishes", says: "It comes from the template side"},
 	} {
 		in, err := limitsOf("[" + c.limits + "]")
 		if err != nil {
 			t.Fatal(err)
 		}
-		limits := namespaceLimits(func(context.Context, string) predict.Namespace { return in })
+		limits := namespaceLimits{
+			read:    func(context.Context, string) predict.Namespace { return in },
+			failure: func(context.Context, string, map[string]any) string { return c.failure },
+		}
 		kind, restart := cmp.Or(c.kind, "ReplicaSet"), cmp.Or(c.restart, "Always")
 		before, after := pod(kind, restart, container("app", "16Mi")), pod(kind, restart, container("app", "16Mi"), container("side", "64Mi"))
 		var got []string

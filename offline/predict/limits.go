@@ -33,7 +33,7 @@ func (p *prediction) limits() {
 		of := &p.Namespace.LimitRanges[i]
 		had := ruled(breaches(of, before))
 		for _, b := range breaches(of, after) {
-			p.breach(LimitRange, "the LimitRange "+of.Name+" refuses the pod: "+b.says, b, had[b.rule()], len(had) > 0)
+			p.breach(LimitRange, of.Name, b, had[b.rule()], len(had) > 0)
 		}
 	}
 }
@@ -55,9 +55,9 @@ func ruled(all []breach) map[rule]bool {
 	return broken
 }
 
-// breach adds a trouble. Same: the pod without the sidecars breaks the same rule, and
-// alsoWithout: it breaks one of the object's.
-func (p *prediction) breach(source, says string, b breach, same, alsoWithout bool) {
+// breach adds a trouble with an object of the namespace. Same: the pod without the sidecars breaks
+// the same rule, and alsoWithout: it breaks one of the object's.
+func (p *prediction) breach(source, object string, b breach, same, alsoWithout bool) {
 	containers := p.sidecars()
 	if b.container != "" {
 		containers = p.named(b.container)
@@ -66,7 +66,11 @@ func (p *prediction) breach(source, says string, b breach, same, alsoWithout boo
 	if same && !p.written(paths) {
 		return // the app's own
 	}
-	p.add(Trouble{Source: source, Refused: b.certain && !alsoWithout, AlsoWithout: alsoWithout, Says: says}, paths...)
+	kind := map[string]string{LimitRange: "LimitRange", ResourceQuota: "ResourceQuota"}[source]
+	p.add(Trouble{
+		Source: source, Object: object, Refused: b.certain && !alsoWithout, AlsoWithout: alsoWithout,
+		Says: fmt.Sprintf("the %s %s refuses the pod: %s", kind, object, b.says),
+	}, paths...)
 }
 
 // written reports whether a template writes one of the places.
@@ -190,7 +194,7 @@ func (p *prediction) quotas() {
 		}
 		had := ruled(exceeded(of, before))
 		for _, b := range exceeded(of, after) {
-			p.breach(ResourceQuota, "the ResourceQuota "+of.Name+" refuses the pod: "+b.says, b, had[b.rule()] && b.container != "", len(had) > 0)
+			p.breach(ResourceQuota, of.Name, b, had[b.rule()] && b.container != "", len(had) > 0)
 		}
 	}
 }

@@ -42,6 +42,8 @@ type Trouble struct {
 	Source string `json:"source"`
 	// Refused: the pod is refused. Otherwise it may be, or somebody is warned.
 	Refused bool `json:"refused"`
+	// Object is the name of the LimitRange or ResourceQuota that refuses the pod.
+	Object string `json:"-"`
 	// Says is who refuses what, and why.
 	Says string `json:"says"`
 	// Templates are those that the trouble comes from, and Parameters the annotations that

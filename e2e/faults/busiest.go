@@ -1,17 +1,14 @@
 package faults
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // busiest are the replicas that run, those that answer most reviews at present first: an API
@@ -42,36 +39,5 @@ func (r *run) busiest(ctx context.Context) ([]ground.Replica, error) {
 
 // answers is how many reviews the replica has answered.
 func answers(ctx context.Context, replica ground.Replica) (float64, error) {
-	return metric(ctx, replica, "pillion_admission_requests_total{")
-}
-
-// metric adds the values of the replica's metrics whose lines begin with name.
-func metric(ctx context.Context, replica ground.Replica, name string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Admin.String()+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	return sum(response.Body, name)
-}
-
-// sum adds the values of the lines of metrics that begin with name.
-func sum(metrics io.Reader, name string) (total float64, err error) {
-	lines := bufio.NewScanner(metrics)
-	for lines.Scan() {
-		rest, ok := strings.CutPrefix(lines.Text(), name)
-		if !ok {
-			continue
-		}
-		var value float64
-		if _, err := fmt.Sscan(rest[strings.LastIndex(rest, " ")+1:], &value); err != nil {
-			return 0, fmt.Errorf("%q: %w", lines.Text(), err)
-		}
-		total += value
-	}
-	return total, lines.Err()
+	return measure.Metric(ctx, replica, "pillion_admission_requests_total")
 }

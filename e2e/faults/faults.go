@@ -181,7 +181,7 @@ func cutOffOne(ctx context.Context, r *run) error {
 // reconnect lets the replica reach kube-apiserver again. It is an error if the replica reached it
 // meanwhile, or does not learn what it missed.
 func reconnect(ctx context.Context, r *run) error {
-	age, err := metric(ctx, r.cut, `pillion_cache_age_seconds{cache="namespaces"}`)
+	age, err := measure.Metric(ctx, r.cut, "pillion_cache_age_seconds", "cache", "namespaces")
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (r *run) cutCounts(ctx context.Context) (answered, unavailable float64, err
 	if answered, err = answers(ctx, r.cut); err != nil {
 		return 0, 0, err
 	}
-	unavailable, err = metric(ctx, r.cut, "pillion_admission_unavailable_total{")
+	unavailable, err = measure.Metric(ctx, r.cut, "pillion_admission_unavailable_total")
 	return answered, unavailable, err
 }
 

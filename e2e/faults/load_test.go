@@ -107,11 +107,3 @@ half
 		t.Errorf("ready at %s, want %s", got, want)
 	}
 }
-
-func TestMetricsAreAdded(t *testing.T) {
-	t.Parallel()
-	const metrics = "# HELP a_total x\na_total{b=\"x y\"} 3\na_total{b=\"z\"} 4.5\nab_total{} 9\n"
-	if got, err := sum(strings.NewReader(metrics), "a_total{"); got != 7.5 || err != nil {
-		t.Errorf("%v (%v), want 7.5", got, err)
-	}
-}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
@@ -76,27 +78,21 @@ func readyIn(lines *bufio.Scanner) time.Time {
 
 // processStart is when a process of this machine started, to 20 ms.
 func processStart(pid int) (time.Time, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return time.Time{}, err
 	}
+	stat, err := process.Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	// The kernel's own time of the boot is to a second only.
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
 		return time.Time{}, err
 	}
 	var up float64
-	if _, err := fmt.Sscan(string(uptime), &up); err != nil {
-		return time.Time{}, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name may hold spaces
-	fields := strings.Fields(rest)
-	const startTime, ticks = 19, 100 // the 22nd field, in hundredths of a second since the boot
-	if len(fields) <= startTime {
-		return time.Time{}, fmt.Errorf("process %d has a strange stat", pid)
-	}
-	var start float64
-	if _, err := fmt.Sscan(fields[startTime], &start); err != nil {
-		return time.Time{}, err
-	}
-	return time.Now().Add(-time.Duration((up - start/ticks) * float64(time.Second))), nil
+	_, err = fmt.Sscan(string(uptime), &up)
+	const ticks = 100 // in a second
+	return time.Now().Add(-time.Duration((up - float64(stat.Starttime)/ticks) * float64(time.Second))), err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // plan is what is measured.
@@ -38,57 +39,65 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	m, err := run(ctx, p)
+	resident, heap, err := run(ctx, p)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "idle:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, m.resident, m.heap, p.target)
-	if m.resident > p.target {
+	fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, resident, heap, p.target)
+	if resident > p.target {
 		os.Exit(1)
 	}
 }
 
-// run fills a cluster while no Pillion runs, starts one, and measures it.
-func run(ctx context.Context, p plan) (_ memory, err error) {
+// run fills a cluster while no Pillion runs, starts one, and measures it. It returns what is
+// resident and what the program has on its heap, garbage included, in MiB.
+func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	checkout, err := ground.FindCheckout(".")
 	if err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	options := ground.FromEnvironment()
 	options.Measured = true
 	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
 	if err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
 	if err := ground.Install(ctx, g, checkout); err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	if err := g.Scale(ctx, ground.Namespace, 0); err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	if err := fill(ctx, g.Kubeconfig(), p, os.Stdout); err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	began := time.Now()
 	if err := g.Scale(ctx, ground.Namespace, 1); err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
 	replica := g.Replicas(ground.Namespace)[0]
 	fmt.Printf("ready %.1f s after its start\n", time.Since(began).Seconds())
-	if err := p.checkInForce(ctx, replica); err != nil {
-		return memory{}, err
+	// A template that is not in force takes no memory.
+	if got, err := measure.Metric(ctx, replica, "pillion_template_info"); err != nil || int(got) != p.templates {
+		return 0, 0, fmt.Errorf("%v templates are in force (%w), want %d; the replica's log is %s", got, err, p.templates, replica.Log)
 	}
 	select {
 	case <-ctx.Done():
-		return memory{}, ctx.Err()
+		return 0, 0, ctx.Err()
 	case <-time.After(p.settle):
 	}
-	m, err := measure(ctx, replica)
+	heap, err = measure.Metric(ctx, replica, "go_memstats_heap_alloc_bytes")
 	if err != nil {
-		return memory{}, err
+		return 0, 0, err
 	}
-	fmt.Printf("%s later: resident %.1f MiB (of it %.1f of the binary's file), at its peak %.1f, %.1f s of CPU\n", p.settle, m.resident, m.file, m.peak, m.cpu)
-	return m, nil
+	u, err := measure.UsageOf(replica.PID)
+	if err != nil {
+		return 0, 0, err
+	}
+	const mib = 1 << 20
+	fmt.Printf("%s later: resident %.1f MiB (of it %.1f of the binary's file), at its peak %.1f, %.1f s of CPU\n",
+		p.settle, float64(u.Resident)/mib, float64(u.File)/mib, float64(u.Peak)/mib, u.CPU)
+	return float64(u.Resident) / mib, heap / mib, nil
 }

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
+	"io"
 	"net/http"
 	"time"
 
@@ -14,10 +13,6 @@ import (
 
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
-
-// connections is how many a kube-apiserver keeps to a webhook. Here there are never more, so a
-// review may have to wait for one, which counts.
-const connections = 25
 
 // timeout is how long an API server waits for an answer.
 const timeout = 10 * time.Second
@@ -32,128 +27,76 @@ type client struct {
 	exchanges []exchange
 }
 
-// post sends a review, and reads the answer into into.
-func (c *client) post(ctx context.Context, body []byte, into *bytes.Buffer) error {
+// post sends a review, and returns the answer.
+func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Accept", "application/json, */*")
 	response, err := c.http.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	into.Reset()
-	_, err = into.ReadFrom(response.Body)
-	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return err
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %.200s", response.Status, answer)
 	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %.200s", response.Status, into)
-	}
-	return nil
+	return answer, err
 }
 
-// learn sends every review once, checks that the answer is as it has to be, and keeps it. It
-// makes the second calls from the answers to the first ones.
-func (c *client) learn(ctx context.Context, reviews []review) error {
-	least, most, total := largest, 0, 0
-	for _, r := range reviews {
-		body := r.body
-		answer, err := c.first(ctx, r)
-		if err == nil && r.again {
-			if body, err = r.secondCall(answer.response); err == nil {
-				answer, err = c.ask(ctx, body)
-			}
-			if err == nil && len(answer.response.Patch) > 0 {
-				err = fmt.Errorf("the second call changes the pod: %s", answer.response.Patch)
-			}
-		}
-		if err == nil && (len(body) < smallest || len(body) > largest) {
-			err = fmt.Errorf("it has %d bytes", len(body))
-		}
+// learn sends every review once, checks that the answer is as it has to be, and keeps it.
+func (c *client) learn(ctx context.Context, cluster *measure.Cluster) error {
+	all, err := reviews(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	least, most, total := len(all[0].body), 0, 0
+	seen := map[string]int{} // reviews of each namespace
+	for _, r := range all {
+		patched := r.group.injected && seen[r.group.namespace] >= r.group.again
+		seen[r.group.namespace]++
+		var answer []byte
+		// Pillion may need a moment to learn of a namespace.
+		err := measure.Within(ctx, 20*time.Second, func() (err error) {
+			answer, err = c.first(ctx, r.body, patched)
+			return err
+		})
 		if err != nil {
-			return fmt.Errorf("review %s in namespace %s: %w", r.uid, r.group.namespace, err)
+			return fmt.Errorf("a review in namespace %s: %w", r.group.namespace, err)
 		}
-		c.exchanges = append(c.exchanges, exchange{body, answer.text})
-		least, most, total = min(least, len(body)), max(most, len(body)), total+len(body)
+		c.exchanges = append(c.exchanges, exchange{r.body, answer})
+		least, most, total = min(least, len(r.body)), max(most, len(r.body)), total+len(r.body)
 	}
-	fmt.Printf("%d reviews of %.1f to %.1f KB, %.1f KB on average\n", len(reviews), float64(least)/1e3, float64(most)/1e3, float64(total)/float64(len(reviews))/1e3)
+	fmt.Printf("%d reviews of %.1f to %.1f KB, %.1f KB on average\n", len(all), float64(least)/1e3, float64(most)/1e3, float64(total)/float64(len(all))/1e3)
 	return nil
 }
 
-// An answer is one that allows the pod.
-type answer struct {
-	text     []byte
-	response *admissionv1.AdmissionResponse
-}
-
-// first is the answer to a first call. Pillion may need a moment to learn of a namespace.
-func (c *client) first(ctx context.Context, r review) (answer, error) {
-	var a answer
-	err := measure.Within(ctx, 20*time.Second, func() (err error) {
-		if a, err = c.ask(ctx, r.body); err == nil && (len(a.response.Patch) > 0) != r.group.injected {
-			err = fmt.Errorf("the patch is %q; injected should be %t", a.response.Patch, r.group.injected)
-		}
-		return err
-	})
-	return a, err
-}
-
-func (c *client) ask(ctx context.Context, body []byte) (answer, error) {
-	var text bytes.Buffer
-	if err := c.post(ctx, body, &text); err != nil {
-		return answer{}, err
+// first is the answer to a review, which has to have a patch or none.
+func (c *client) first(ctx context.Context, body []byte, patched bool) ([]byte, error) {
+	answer, err := c.post(ctx, body)
+	if err != nil {
+		return nil, err
 	}
 	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(text.Bytes(), &review); err != nil {
-		return answer{}, err
+	if err := json.Unmarshal(answer, &review); err != nil {
+		return nil, err
 	}
-	if review.Response == nil || !review.Response.Allowed {
-		return answer{}, fmt.Errorf("the answer is %.400s", &text)
+	if review.Response == nil || !review.Response.Allowed || (len(review.Response.Patch) > 0) != patched {
+		return nil, fmt.Errorf("the answer is %.400s; want a patch: %t", answer, patched)
 	}
-	return answer{text.Bytes(), review.Response}, nil
+	return answer, nil
 }
 
-// load sends the reviews, and returns what was measured.
-func (c *client) load(ctx context.Context, pid, rate int, lasting time.Duration) (*report, error) {
-	// Each pass over the corpus has another order, the same in every run.
-	var order []int
-	random := rand.New(rand.NewPCG(3, 4))
-	for len(order) < int(lasting.Seconds()*float64(rate)) {
-		order = append(order, random.Perm(len(c.exchanges))...)
+// repeat sends the review of a number once more, and wants the same answer.
+func (c *client) repeat(ctx context.Context, number int) error {
+	// A step that shares no divisor with the number of reviews mixes them.
+	e := c.exchanges[number*37%len(c.exchanges)]
+	answer, err := c.post(ctx, e.body)
+	if err == nil && !bytes.Equal(answer, e.answer) {
+		err = fmt.Errorf("the answer is %.400s, and was %.400s", answer, e.answer)
 	}
-	buffers := make([]bytes.Buffer, connections)
-	before, err := usageOf(pid)
-	if err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	results := fire(ctx, rate, lasting, timeout, connections, func(ctx context.Context, client, number int) error {
-		e := c.exchanges[order[number]]
-		if err := c.post(ctx, e.body, &buffers[client]); err != nil {
-			return err
-		}
-		if !bytes.Equal(buffers[client].Bytes(), e.answer) {
-			return fmt.Errorf("the answer is %.400s, and was %.400s", &buffers[client], e.answer)
-		}
-		return nil
-	})
-	took := time.Since(began)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	after, err := usageOf(pid)
-	if err != nil {
-		return nil, err
-	}
-	peak, err := peakMemory(pid)
-	if err != nil {
-		return nil, err
-	}
-	return &report{
-		rate: rate, results: results, peak: peak,
-		cpu: (after.ran - before.ran).Seconds() / took.Seconds(), waited: (after.waited - before.waited).Seconds() / took.Seconds(),
-	}, nil
+	return err
 }

@@ -5,11 +5,9 @@
 //
 // Pillion is the binary that `make build` makes, as the chart runs it, on one CPU with
 // GOMAXPROCS=1. This process and the control plane run on the others, if there are any. The
-// reviews are 200, of 2 to 60 KB, the same every time, and sent over TLS on a few connections
-// that are kept. When a review is due does not depend on the answers before it, and its latency
-// counts from then. An answer that is not the same as the first one to that review has failed.
-// Before Pillion, a webhook that decodes the typed pod with encoding/json and has the same
-// patches ready gets the same load, and a line YARDSTICK like the last one, which is
+// reviews are 200, of 4 to 60 KB, and sent over TLS on a few connections that are kept. When a
+// review is due does not depend on the answers before it, and its latency counts from then. An
+// answer that is not the same as the first one to that review has failed. The last line is
 //
 //	LOAD rate=<n> tried=<n> failed=<n> p50_ms=<x> p99_ms=<x> max_ms=<x> rss_mb=<peak resident> cpu=<share of a core>
 //
@@ -24,8 +22,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,14 +34,17 @@ import (
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
+// The targets.
+const (
+	mostP99    = 5 * time.Millisecond
+	mostMemory = 128 << 20
+)
+
+// connections is how many a kube-apiserver keeps to a webhook. Here there are never more, so a
+// review may have to wait for one, which counts.
+const connections = 25
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == yardstickArgument {
-		if err := serveYardstick(); err != nil {
-			fmt.Fprintln(os.Stderr, "load, serving the yardstick:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	rate := flag.Int("rate", 1000, "how many reviews are sent in a second")
 	lasting := flag.Duration("for", time.Minute, "how long")
 	flag.Parse()
@@ -56,24 +59,35 @@ func main() {
 	}
 }
 
-// generatorThreads is how many threads of this process may run Go code. On one CPU they take
-// turns as the kernel has it: a review that is due does not wait for one that is being read.
-const generatorThreads = 4
-
 func run(ctx context.Context, rate int, lasting time.Duration) (missed bool, err error) {
 	if rate < 1 || lasting < time.Second {
 		return false, fmt.Errorf("-rate %d -for %s; at least one review a second and a second are needed", rate, lasting)
 	}
-	reviews, err := corpus()
-	if err != nil {
-		return false, fmt.Errorf("making the reviews: %w", err)
+	// All that this process starts runs on the CPUs that it may use itself.
+	last := runtime.NumCPU() - 1
+	if last > 0 {
+		if err := pin(ctx, os.Getpid(), fmt.Sprintf("0-%d", last-1)); err != nil {
+			return false, err
+		}
+	} else {
+		fmt.Println("there is one CPU only: Pillion shares it with all else")
 	}
 	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+strings.Join(templates(), ",")+"}")
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	if err := prepare(ctx, cluster); err != nil {
+	if _, err := ground.Run(ctx, cluster, "kubectl", "-n", ground.Namespace, "set", "env", "deployment/"+ground.Release, "GOMAXPROCS=1"); err != nil {
+		return false, err
+	}
+	if err := cluster.Rollout(ctx, ground.Namespace); err != nil {
+		return false, err
+	}
+	replica, err := cluster.Pillion()
+	if err != nil {
+		return false, err
+	}
+	if err := pin(ctx, replica.PID, strconv.Itoa(last)); err != nil {
 		return false, err
 	}
 	url, transport, err := cluster.Reviews(ctx)
@@ -83,63 +97,49 @@ func run(ctx context.Context, rate int, lasting time.Duration) (missed bool, err
 	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = connections, connections
 	defer transport.CloseIdleConnections()
 	c := &client{url: url, http: &http.Client{Transport: transport, Timeout: timeout}}
-	if err := c.learn(ctx, reviews); err != nil {
+	if err := c.learn(ctx, cluster); err != nil {
 		return false, err
 	}
-	replica, err := cluster.Pillion()
+	before, err := measure.UsageOf(replica.PID)
 	if err != nil {
 		return false, err
 	}
-	cpus, shared, err := divide()
+	began := time.Now()
+	results := fire(ctx, rate, lasting, timeout, connections, c.repeat)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	after, err := measure.UsageOf(replica.PID)
 	if err != nil {
 		return false, err
 	}
-	if shared {
-		fmt.Println("there is one CPU only: Pillion shares it with all else")
-	}
-	runtime.GOMAXPROCS(generatorThreads)
-	y, err := startYardstick(ctx, c)
-	if err != nil {
-		return false, err
-	}
-	defer y.stop()
-	if err := cpus.pin(y.cmd.Process.Pid); err != nil {
-		return false, err
-	}
-	simple, err := y.client.load(ctx, y.cmd.Process.Pid, rate, lasting)
-	if err != nil {
-		return false, err
-	}
-	fmt.Println(simple.line("YARDSTICK"))
-	if err := cpus.pin(replica.PID); err != nil {
-		return false, err
-	}
-	r, err := c.load(ctx, replica.PID, rate, lasting)
-	if err != nil {
-		return false, err
-	}
-	fmt.Print(r)
-	return r.missed(), nil
+	cpu := (after.CPU - before.CPU) / time.Since(began).Seconds()
+	return report(rate, results, after.Peak, cpu), nil
 }
 
-// prepare has Pillion run on one thread at a time, and makes the namespaces.
-func prepare(ctx context.Context, cluster *measure.Cluster) error {
-	_, err := ground.Run(ctx, cluster, "kubectl", "-n", ground.Namespace, "set", "env", "deployment/"+ground.Release, "GOMAXPROCS=1")
-	if err != nil {
-		return err
-	}
-	if err := cluster.Rollout(ctx, ground.Namespace); err != nil {
-		return err
-	}
-	made := map[string]bool{}
-	for _, g := range groups {
-		if made[g.namespace] {
-			continue
-		}
-		made[g.namespace] = true
-		if err := cluster.MakeNamespace(ctx, g.namespace, g.asks); err != nil {
-			return err
-		}
+// pin keeps every thread of a process, and the processes that it starts from now on, to CPUs.
+func pin(ctx context.Context, pid int, cpus string) error {
+	if said, err := exec.CommandContext(ctx, "taskset", "--all-tasks", "--cpu-list", "--pid", cpus, strconv.Itoa(pid)).CombinedOutput(); err != nil {
+		return fmt.Errorf("keeping process %d to the CPUs %s: %w: %s", pid, cpus, err, said)
 	}
 	return nil
+}
+
+// report prints what was measured, and reports whether a target is missed.
+func report(rate int, results []took, peak uint64, cpu float64) (missed bool) {
+	var latencies []time.Duration
+	failed := 0
+	for i, t := range results {
+		latencies = append(latencies, t.latency)
+		if t.err == nil {
+			continue
+		}
+		if failed++; failed <= 5 {
+			fmt.Printf("failed: request %d: %v\n", i, t.err)
+		}
+	}
+	p99 := measure.Quantile(latencies, 0.99)
+	fmt.Printf("LOAD rate=%d tried=%d failed=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.2f rss_mb=%.0f cpu=%.2f\n", rate, len(results), failed,
+		measure.Millis(measure.Quantile(latencies, 0.5)), measure.Millis(p99), measure.Millis(measure.Quantile(latencies, 1)), float64(peak)/(1<<20), cpu)
+	return len(results) == 0 || failed > 0 || p99 > mostP99 || peak > mostMemory
 }

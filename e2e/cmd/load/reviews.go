@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
+)
+
+// The reviews are of pods from smallest bytes of JSON to largest, spread evenly over the orders of
+// magnitude.
+const (
+	smallest = 3 << 10
+	largest  = 55 << 10
+)
+
+// plain is the namespace in which API servers complete the pods of first calls: nobody asks there.
+const plain = "load-plain"
+
+// A group is reviews of pods in one namespace.
+type group struct {
+	namespace string
+	asks      map[string]string // the namespace's annotations
+	pod       map[string]string // the pods' own annotations
+	reviews   int
+	again     int // how many of them are second calls: the pod comes with what Pillion wrote
+	injected  bool
+}
+
+// asking are annotations of a namespace: the templates, and what they have to be told.
+func asking(templates string, settings ...string) map[string]string {
+	asks := map[string]string{"pillion.dev/inject": templates}
+	for i := 0; i < len(settings); i += 2 {
+		asks[settings[i]] = settings[i+1]
+	}
+	return asks
+}
+
+// groups are about half pods that nobody asked for, and a third with fluent-bit.
+var groups = []group{
+	{namespace: "load-none", reviews: 90},
+	{namespace: "load-opted-out", asks: asking("fluent-bit"), pod: map[string]string{"pillion.dev/inject": "false"}, reviews: 10},
+	{namespace: "load-fluent-bit", asks: asking("fluent-bit"), reviews: 50, again: 15, injected: true},
+	{namespace: "load-debug", asks: asking("fluent-bit"), pod: map[string]string{"fluent-bit.pillion.dev/log-level": "debug"}, reviews: 10, injected: true},
+	{namespace: "load-otel", asks: asking("otel-collector", "otel-collector.pillion.dev/endpoint", "https://otlp.example.com:4317"), reviews: 10, again: 2, injected: true},
+	{namespace: "load-vault", asks: asking("vault-agent", "vault-agent.pillion.dev/role", "shop", "vault-agent.pillion.dev/secrets.db", "secret/data/shop/db"), reviews: 10, again: 2, injected: true},
+	{namespace: "load-istio", asks: asking("istio-proxy"), reviews: 10, again: 2, injected: true},
+	{namespace: "load-three", asks: asking("environment,fluent-bit,statsd-exporter", "environment.pillion.dev/env.STATSD", "127.0.0.1:9125"), reviews: 10, again: 2, injected: true},
+}
+
+// templates are the names of those that any group asks for.
+func templates() []string {
+	names := map[string]bool{}
+	for _, g := range groups {
+		for name := range strings.SplitSeq(g.asks["pillion.dev/inject"], ",") {
+			if name != "" {
+				names[name] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// A review is one that is sent.
+type review struct {
+	group group
+	body  []byte
+}
+
+// reviews makes all reviews. An API server completes the pods, by dry run: a first call is of a pod
+// as it is without Pillion, a second call of one that Pillion has injected.
+func reviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
+	if err := cluster.MakeNamespace(ctx, plain, nil); err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, g := range groups {
+		if err := cluster.MakeNamespace(ctx, g.namespace, g.asks); err != nil {
+			return nil, err
+		}
+		total += g.reviews
+	}
+	var made []review
+	for _, g := range groups {
+		for i := range g.reviews {
+			// A step that shares no divisor with the number of reviews mixes sizes and groups.
+			share := float64(len(made)*83%total) / float64(total)
+			at := plain
+			if i < g.again {
+				at = g.namespace
+			}
+			pod, err := cluster.Client.CoreV1().Pods(at).Create(ctx, podOf(g, int(smallest*math.Pow(largest/smallest, share))), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil {
+				return nil, fmt.Errorf("completing a pod for %s: %w", g.namespace, err)
+			}
+			body, err := reviewOf(g, pod, types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", len(made))))
+			if err != nil {
+				return nil, err
+			}
+			made = append(made, review{g, body})
+		}
+	}
+	return made, nil
+}
+
+// podOf is a pod of the group as its ReplicaSet makes it, with variables for about so many bytes.
+// Half of a review is the pod, and half its managed fields.
+func podOf(g group, size int) *corev1.Pod {
+	pod := measure.ReplicaSetPod()
+	pod.Annotations = maps.Clone(g.pod)
+	c := &pod.Spec.Containers[0]
+	for i := range max(0, size-smallest) / 200 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", i), Value: strings.Repeat("value/", 1+i%16)})
+	}
+	return pod
+}
+
+// reviewOf is the review of a completed pod, as API servers send it: the pod has no name and no UID yet.
+func reviewOf(g group, pod *corev1.Pod, uid types.UID) ([]byte, error) {
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = g.namespace, "", "", metav1.Time{}
+	object, err := json.Marshal(pod)
+	if err != nil {
+		return nil, err
+	}
+	kind, resource := metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+	request := &admissionv1.AdmissionRequest{
+		UID: uid, Kind: kind, Resource: resource, RequestKind: &kind, RequestResource: &resource, Namespace: g.namespace,
+		Operation: admissionv1.Create, DryRun: new(bool), Object: runtime.RawExtension{Raw: object},
+		Options: runtime.RawExtension{Raw: []byte(`{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}`)},
+	}
+	request.UserInfo.Username = "system:serviceaccount:kube-system:replicaset-controller"
+	request.UserInfo.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}
+	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
+}

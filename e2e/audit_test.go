@@ -33,29 +33,3 @@ func auditEvents(t *testing.T, namespace string) []auditEvent {
 	}
 	return events
 }
-
-// statusWrites counts the writes to a template's status that succeeded, and those that
-// came too late.
-func statusWrites(t *testing.T, name string) (done, late int) {
-	t.Helper()
-	log, err := os.ReadFile(shared.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(log)) {
-		var e struct {
-			Verb           string
-			ObjectRef      struct{ Resource, Name, Subresource string }
-			ResponseStatus struct{ Code int }
-		}
-		if json.Unmarshal([]byte(line), &e) != nil || e.ObjectRef.Resource != "sidecartemplates" || e.ObjectRef.Name != name || e.ObjectRef.Subresource != "status" {
-			continue
-		}
-		if e.ResponseStatus.Code == 200 {
-			done++
-		} else {
-			late++
-		}
-	}
-	return done, late
-}

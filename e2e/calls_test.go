@@ -108,19 +108,6 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 	}
 }
 
-func TestPillionIsCalledOnceForAPodWithoutATokenOfItsServiceAccount(t *testing.T) {
-	t.Parallel()
-	no := false
-	pod := newReplica()
-	pod.Spec.AutomountServiceAccountToken = &no
-	stored := wantCalls(t, newNamespace(t, asksFor(library.Names()...), open()), pod, 1)
-	for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
-		if mountsToken(c) {
-			t.Errorf("container %s mounts a token", c.Name)
-		}
-	}
-}
-
 // newTemplateFor applies a template that puts this into the spec of pods, besides a sidecar.
 // It returns a namespace that asks for it, prepared, in which no pod was created yet.
 func newTemplateFor(t *testing.T, spec string, prepare func(t *testing.T, n *namespace) error) (name string, n *namespace) {

@@ -26,55 +26,6 @@ func (n *namespace) pillionsEvents(t *testing.T) []eventsv1.Event {
 	return all
 }
 
-// A team sees a mistake where it looks: kubectl describe of what it applied, whoever creates
-// the pods of that. A controller that goes on trying raises a count.
-func TestAMistakeOfAWorkloadShowsWhereItIsDescribed(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	apply := func(manifest string) {
-		must(t, strings.ReplaceAll(manifest, "SIDE", name), "kubectl", "-n", n.name, "apply", "-f", "-")
-	}
-	apply(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, template: {
-		metadata: {labels: {app: web}, annotations: {SIDE.pillion.dev/log-levle: debug}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
-	apply(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {selector: {matchLabels: {app: db}}, template: {
-		metadata: {labels: {app: db}, annotations: {pillion.dev/inject: SIDEx}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
-	apply(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: night}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: {
-		metadata: {annotations: {SIDE.pillion.dev/log-level: loud}}, spec: {restartPolicy: Never, containers: [{name: app, image: nginx}]}}}}}}`)
-	must(t, "", "kubectl", "-n", n.name, "create", "job", "night-1", "--from=cronjob/night")
-	// This one is admitted, with a warning that its controller shows to nobody.
-	apply(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: copied}, spec: {selector: {matchLabels: {app: copied}}, template: {
-		metadata: {labels: {app: copied, vault.pillion.dev/hash: "0123456789"}}, spec: {containers: [{name: app, image: nginx}]}}}}`)
-	for _, c := range []struct{ kind, name, kindOfEvent, reason, says string }{
-		{"deploy", "web", "Warning", "BadParameter", "the template " + name + " has no such parameter; did you mean log-level?"},
-		{"statefulset", "db", "Warning", "UnknownTemplate", "there is no template \"" + name + "x\""},
-		{"cronjob", "night", "Warning", "BadParameter", "loud"},
-		{"deploy", "copied", "Warning", "UntrueLabel", "vault.pillion.dev/hash"},
-	} {
-		eventually(t, soon, func() error {
-			described := must(t, "", "kubectl", "-n", n.name, "describe", c.kind, c.name)
-			_, events, _ := strings.Cut(described, "\nEvents:")
-			for line := range strings.Lines(events) {
-				fields := strings.Fields(line)
-				if len(fields) > 2 && fields[0] == c.kindOfEvent && fields[1] == c.reason && strings.Contains(line, c.says) &&
-					strings.Contains(line, fmt.Sprintf("(why: kubectl pillion explain -n %s %s/%s)", n.name, c.kind, c.name)) {
-					return nil
-				}
-			}
-			return fmt.Errorf("%s/%s: no %s with %q in\n%s", c.kind, c.name, c.reason, c.says, events)
-		})
-	}
-	eventually(t, 2*soon, func() error {
-		events := n.pillionsEvents(t)
-		for _, e := range events {
-			if e.Regarding.Kind == "Deployment" && e.Regarding.Name == "web" && e.Action == "Refuse" && e.Series != nil && e.Series.Count > 1 {
-				return nil
-			}
-		}
-		return fmt.Errorf("no count of the pods that the Deployment web goes on trying:\n%s", pretty(events))
-	})
-}
-
 // What the cluster refuses because of a sidecar, after Pillion admitted the pod, is an event on the
 // topmost owner, once, with the template and the parameter that helps: no controller shows the
 // warnings of kubectl apply.

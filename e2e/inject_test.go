@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -72,62 +70,6 @@ func TestAPodWithoutATemplateIsNotChanged(t *testing.T) {
 			t.Errorf("the pod %s has the containers %s and the annotations %v, want only app and %v", pod.Name, containerNames(stored), stored.Annotations, pod.Annotations)
 		}
 	}
-}
-
-func TestTheSidecarGetsTheServiceAccountsToken(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	pod := n.mustCreate(t, newPod("web", nil))
-	for _, c := range []string{name, "app"} {
-		mounts := map[string]int{}
-		for _, m := range sidecar(pod, c).VolumeMounts {
-			mounts[m.MountPath]++
-		}
-		if mounts["/var/run/secrets/kubernetes.io/serviceaccount"] != 1 || mounts["/data"] != 1 {
-			t.Errorf("container %s mounts %v, want the token and /data once each", c, mounts)
-		}
-	}
-	if len(pod.Spec.Volumes) != 2 {
-		t.Errorf("volumes:\n%s\nwant the token's and the template's", pretty(pod.Spec.Volumes))
-	}
-}
-
-func TestADeploymentsPodsAreInjected(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	labels := map[string]string{"app": "web"}
-	replicas := int32(2)
-	pod := newPod("", map[string]string{name + ".pillion.dev/log-level": "debug"})
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: pod.Annotations}, Spec: pod.Spec},
-		},
-	}
-	if _, err := client.AppsV1().Deployments(n.name).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(pods.Items) != 2 {
-			err = fmt.Errorf("%d pods, want 2", len(pods.Items))
-		}
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
-			if got := containerNames(&pod); got != name+" app" {
-				t.Errorf("pod %s has the containers %s, want %s app", pod.Name, got, name)
-			} else if level := environment(sidecar(&pod, name), "LOG_LEVEL"); level != "debug" {
-				t.Errorf("pod %s has LOG_LEVEL %q, want debug from the Deployment's pod template", pod.Name, level)
-			}
-		}
-		return nil
-	})
 }
 
 func TestExcludedNamespacesAreLeftAlone(t *testing.T) {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -154,42 +153,6 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	}
 	if now := shared.Replicas(ground.Namespace); len(now) != 1 || now[0].PID != replica.PID {
 		t.Errorf("the upgrade restarts Pillion: %+v, before %+v", now, replica)
-	}
-}
-
-// The release is one of a chart that lacked the newest values.
-func TestAnUpgradeThatReusesValuesBearsThatTheChartHasMoreOfThem(t *testing.T) {
-	older := filepath.Join(t.TempDir(), "pillion")
-	if err := os.CopyFS(older, os.DirFS(checkout.Chart())); err != nil {
-		t.Fatal(err)
-	}
-	var values map[string]any
-	if !readYAML(t, filepath.Join(older, "values.yaml"), &values) {
-		t.Fatal("the chart has no values")
-	}
-	for _, key := range []string{"mirrorTemplates", "preview", "required", "networkPolicy", "adminPort", "enforcement"} {
-		delete(values, key)
-	}
-	delete(values["coverage"].(map[string]any), "enabled")
-	delete(values["rbac"].(map[string]any), "everyoneReadsTemplates")
-	text, err := json.Marshal(values)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(older, "values.yaml"), text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifests := func() string { return must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace) }
-	before := manifests()
-	must(t, "", "helm", append([]string{"upgrade", ground.Release, older, "-n", ground.Namespace}, installed...)...)
-	for _, how := range []string{"--reuse-values", "--reset-then-reuse-values"} {
-		must(t, "", "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, how)
-		if now := manifests(); now != before {
-			t.Errorf("helm upgrade %s makes\n%s\nwant\n%s", how, now, before)
-		}
-	}
-	if _, err := publishedBundle(t); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -584,30 +547,4 @@ func TestWhatTheWebhookForNamespacesMissesIsMadeUpFor(t *testing.T) {
 		return missed.hasLabel(t, true)
 	})
 	t.Attr("labels-made-up-for", took.String())
-}
-
-// Not in parallel: it starts more replicas.
-func TestReplicasWriteOneStatusForEachChange(t *testing.T) {
-	backToOne(t)
-	scale(t, 3)
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	reported := func() error {
-		if o := m.object(t); o.Status.ObservedGeneration != o.Generation {
-			return fmt.Errorf("generation %d, and the status is of %d", o.Generation, o.Status.ObservedGeneration)
-		}
-		return nil
-	}
-	eventually(t, soon, reported)
-	const changes = 5
-	for i := range changes {
-		must(t, fmt.Sprintf(`{"spec": {"order": %d}}`, i+1), "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "--patch-file=/dev/stdin")
-		eventually(t, soon, reported)
-	}
-	time.Sleep(time.Second)
-	writes, refused := statusWrites(t, m.name)
-	if writes != changes+1 {
-		t.Errorf("%d writes of the status (%d more were too late) by 3 replicas, for %d versions", writes, refused, changes+1)
-	}
-	t.Attr("status-writes", fmt.Sprintf("%d for %d versions, by 3 replicas; %d too late", writes, changes+1, refused))
 }

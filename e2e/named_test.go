@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -162,30 +161,6 @@ func TestATemplateThatWorkloadsOrPodsNameIsNotDeleted(t *testing.T) {
 	}
 	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
 	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
-}
-
-func TestTheStatusTellsInHowManyNamespacesATemplateIsInForce(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	n := newNamespace(t, asking(m.name), nil)
-	newNamespace(t, asking("ca-bundle,"+m.name), nil)
-	m.apply(t)
-	shows := func(want int64) {
-		t.Helper()
-		eventually(t, soon, func() error {
-			if n := m.object(t).Status.Namespaces; n == nil || *n != want {
-				return fmt.Errorf("the status is %s, want %d namespaces", pretty(m.object(t).Status), want)
-			}
-			return nil
-		})
-	}
-	shows(2)
-	fields := strings.Fields(strings.Split(must(t, "", "kubectl", "get", "sidecartemplate", m.name), "\n")[1])
-	if len(fields) != 8 || fields[4] != strconv.Itoa(2) {
-		t.Errorf("kubectl get shows %q", fields)
-	}
-	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
-	shows(1)
 }
 
 func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // inForce is how soon a change to a template has to be in force by the promise
@@ -44,47 +42,4 @@ func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestAPodThatFailsAMatchConditionIsAdmittedWithTheTemplatesMessage(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: `
-matchConditions:
-- {name: not-host-network, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "host network pods log to the node"}` + sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, asking(m.name), nil)
-	pod := newPod("host", nil)
-	pod.Spec.HostNetwork = true
-	if got := containerNames(n.mustCreate(t, pod)); got != "app" {
-		t.Errorf("containers %s, want only app", got)
-	}
-	if w := n.warnings.take(); !strings.Contains(w, "host network pods log to the node") || !strings.Contains(w, "ConditionFalse") {
-		t.Errorf("the warnings are %q, want the condition's message and the reason", w)
-	}
-}
-
-func TestATemplateThatATenantMakesTooExpensiveRefusesOnlyThatPod(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: `
-parameters:
-- {name: items, type: list, items: string, default: a}
-inject:
-  metadata:
-    annotations: {size: "${string(params.items.map(a, params.items.map(b, params.items.map(c, a + b + c))).size())}"}
-`}
-	m.apply(t)
-	n := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && pod.Annotations["size"] != "1" {
-			err = fmt.Errorf("annotations %v", pod.Annotations)
-		}
-		return err
-	})
-	_, err := n.create(t, newPod("costly", map[string]string{m.name + ".pillion.dev/items": strings.Repeat("a,", 5000) + "a"}))
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "TemplateTooExpensive") {
-		t.Errorf("a list of 5001 items: %v", err)
-	}
-	n.mustCreate(t, newPod("cheap", nil))
 }

@@ -132,7 +132,8 @@ webhooks:
 	t.Cleanup(func() { remove(t, "mutatingwebhookconfiguration/"+name) })
 }
 
-// Each damage is found by its check, and the first command of the remedy mends it.
+// Each damage is found by its check, and the first command of the remedy mends it. What is done to the
+// release itself is told by TestTheRemediesOfCheckBringTheReleaseBack.
 func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 	soundly(t)
 	own := func(annotations, labels map[string]string) func(t *testing.T) string {
@@ -143,19 +144,6 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 		m := manifest{name: name, spec: sidecarSpec}
 		m.apply(t)
 		m.waitServed(t)
-	}
-	// edited changes an entry of Pillion's configuration, by its place.
-	edited := func(kind string, entry int, patch, says string) func(t *testing.T) string {
-		return func(t *testing.T) string {
-			must(t, "", "kubectl", "patch", kind+"webhookconfiguration", configuration, "--type=json", "-p", strings.Replace("["+patch+"]", `"path":"`, fmt.Sprintf(`"path":"/webhooks/%d`, entry), 1))
-			return says
-		}
-	}
-	deleted := func(kind, name string) func(t *testing.T) string {
-		return func(t *testing.T) string {
-			must(t, "", "kubectl", "delete", kind, name)
-			return name
-		}
 	}
 	// Damages of one round are done together, and each is found by itself.
 	for round, damages := range map[string][]struct {
@@ -202,35 +190,6 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 				return "mutatingwebhookconfiguration/strict"
 			}, "webhooks", "warning", ""},
 		},
-		"what hands do to the release": {
-			{deleted("validatingwebhookconfiguration", configuration), "configurations", "failed", "helm"},
-			{deleted("validatingadmissionpolicy", ground.Release+"-"+ground.Namespace+"-namespaces"), "policies", "failed", "helm"},
-		},
-		"what hands do to entries": {
-			{edited("mutating", 0, `{"op":"replace","path":"/rules/0/operations","value":["CREATE"]}`, "namespaces.pillion.dev of mutatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "helm"},
-			{edited("mutating", 1, `{"op":"replace","path":"/failurePolicy","value":"Fail"}`, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has failurePolicy "Fail"`), "entries", "failed", "helm"},
-			{edited("mutating", 1, `{"op":"add","path":"/objectSelector","value":{"matchLabels":{"a":"b"}}}`, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has objectSelector"), "entries", "failed", "helm"},
-			{edited("mutating", 2, `{"op":"replace","path":"/namespaceSelector/matchExpressions/0/values/0","value":"other"}`, `pods.pillion.dev of mutatingwebhookconfiguration/pillion has namespaceSelector.matchExpressions[0].values[0] "other"`), "entries", "failed", "helm"},
-			{edited("mutating", 3, `{"op":"replace","path":"/timeoutSeconds","value":1}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has timeoutSeconds 1"), "entries", "failed", "helm"},
-			{edited("mutating", 3, `{"op":"replace","path":"/reinvocationPolicy","value":"Never"}`, "enforced.pillion.dev of mutatingwebhookconfiguration/pillion has reinvocationPolicy"), "entries", "failed", "helm"},
-			{edited("validating", 0, `{"op":"remove","path":"/rules/0/operations/2"}`, "sidecartemplates.pillion.dev of validatingwebhookconfiguration/pillion has rules[0].operations"), "entries", "failed", "helm"},
-			{edited("validating", 2, `{"op":"add","path":"/matchConditions/-","value":{"name":"never","expression":"false"}}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[never]"), "entries", "failed", "helm"},
-			{edited("validating", 2, `{"op":"replace","path":"/matchConditions/0/expression","value":"request.operation == 'CREATE'"}`, "required-enforced.pillion.dev of validatingwebhookconfiguration/pillion has matchConditions[created-by-subresource-or-another-image].expression"), "entries", "failed", "helm"},
-			{func(t *testing.T) string { // once more under another name, for pods that nobody verifies
-				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
-				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				copied := c.Webhooks[3].DeepCopy()
-				copied.Name, copied.FailurePolicy, copied.NamespaceSelector.MatchExpressions[0].Values = "copy.pillion.dev", new(registrationv1.Fail), []string{"disabled"}
-				c.Webhooks = append(c.Webhooks, *copied)
-				if _, err := all.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				return "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's"
-			}, "entries", "failed", "helm"},
-		},
 		"a copy of a configuration": {
 			{func(t *testing.T) string {
 				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
@@ -244,14 +203,6 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 				}
 				return copied.Name + " is none of the chart's and calls Pillion"
 			}, "entries", "failed", "kubectl delete mutatingwebhookconfiguration copy-"},
-		},
-		"what somebody does to all policies": {
-			{func(t *testing.T) string {
-				for _, kind := range []string{"validatingadmissionpolicy", "validatingadmissionpolicybinding"} {
-					must(t, "", "kubectl", "delete", kind, "-l", "app.kubernetes.io/instance="+ground.Release)
-				}
-				return ground.Release + "-" + ground.Namespace + "-labels"
-			}, "policies", "failed", "helm"},
 		},
 		"a right taken, and the caBundle emptied": {
 			{func(t *testing.T) string {

@@ -3,28 +3,22 @@ package e2e
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // A cable is all that connects one replica to the API server. It can be cut, so that
@@ -132,17 +126,11 @@ func (c *cable) mend() {
 	}
 }
 
-// cutOffPrefix is of a Pillion that does nothing to what other tests do.
-const cutOffPrefix = "cutoff.example.com"
-
-var listeningLine = regexp.MustCompile(`reviews=(\S+) admin=(\S+)`)
-
-// lonely is one replica, without a Service, at the end of a cable.
+// lonely is one replica at the end of a cable.
 type lonely struct {
-	cable          *cable
-	reviews, admin string
-	client         *http.Client
-	log            *lines
+	*extraReplica
+	cable  *cable
+	client *http.Client
 }
 
 func startLonely(t *testing.T) *lonely {
@@ -151,94 +139,57 @@ func startLonely(t *testing.T) *lonely {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lonely{cable: newCable(t, server.Host), log: &lines{}, client: &http.Client{
+	l := &lonely{cable: newCable(t, server.Host), client: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 	}}
-	dir := t.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		CurrentContext: "a", Contexts: map[string]*clientcmdapi.Context{"a": {Cluster: "a", AuthInfo: "a"}},
-		Clusters: map[string]*clientcmdapi.Cluster{"a": {
-			Server: "https://" + l.cable.listener.Addr().String(), TLSServerName: server.Hostname(), CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData,
-		}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"a": {
-			ClientCertificate: config.CertFile, ClientCertificateData: config.CertData, ClientKey: config.KeyFile, ClientKeyData: config.KeyData, Token: config.BearerToken,
-		}},
-	}, kubeconfig); err != nil {
-		t.Fatal(err)
+	const flag = "--kubeconfig="
+	args := listOfReplica(t, "cmdline")
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
+	if i < 0 {
+		t.Fatalf("the replica's arguments are %q", args)
 	}
-	any := httptest.NewUnstartedServer(nil)
-	any.StartTLS()
-	pair := any.TLS.Certificates[0]
-	any.Close()
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	own, err := clientcmd.LoadFromFile(strings.TrimPrefix(args[i], flag))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "tls.key": {Type: "PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, c := range own.Clusters {
+		c.Server, c.TLSServerName = "https://"+l.cable.listener.Addr().String(), server.Hostname()
 	}
-	cmd := exec.CommandContext(t.Context(), checkout.Pillion(), "serve", "--kubeconfig="+kubeconfig, "--namespace=cutoff", "--annotation-prefix="+cutOffPrefix, "--library=fluent-bit", "--enforcement=Manual",
-		"--certs-provider=files", "--cert-file="+filepath.Join(dir, "tls.crt"), "--key-file="+filepath.Join(dir, "tls.key"), "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--shutdown-delay=0s")
-	cmd.Env, cmd.Stderr = shared.Env(), l.log
-	if err := cmd.Start(); err != nil {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*own, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("its log:\n%s", l.log.String())
-		}
-	})
-	eventually(t, soon, func() error {
-		found := listeningLine.FindStringSubmatch(l.log.String())
-		if found == nil {
-			return errors.New("the log does not say where it serves")
-		}
-		l.reviews, l.admin = found[1], found[2]
-		_, err := l.get("/readyz")
-		return err
-	})
+	l.extraReplica = oneMore(t, flag, flag+kubeconfig)
+	eventually(t, soon, func() error { return nonEmpty("the replica", l.missing()) })
 	return l
 }
 
-// get reads a path of the replica's admin port.
-func (l *lonely) get(path string) (string, error) {
-	response, err := http.Get("http://" + l.admin + path)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", path, response.Status, body)
-	}
-	return string(body), err
-}
-
-// metric returns the value of a metric of one cache.
-func (l *lonely) metric(t *testing.T, name, labels string) string {
+// cache returns a metric of one of the replica's caches.
+func (l *lonely) cache(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
-	all, err := l.get("/metrics")
+	value, err := measure.Metric(t.Context(), l.Replica, name, labels...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(all) {
-		if value, ok := strings.CutPrefix(line, name+"{"+labels+"} "); ok {
-			return strings.TrimSpace(value)
+	return value
+}
+
+// becomes waits until the cache of namespaces has a state.
+func (l *lonely) becomes(t *testing.T, state string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		if l.cache(t, "pillion_cache_state", "cache", "namespaces", "state", state) != 1 {
+			return fmt.Errorf("the cache of namespaces is not %s", state)
 		}
-	}
-	return ""
+		return nil
+	})
 }
 
 // review sends the pod of a namespace through an entry. It reports whether the pod comes back
 // injected, and the status of the answer.
 func (l *lonely) review(entry, namespace string) (injected bool, status int, err error) {
 	body := strings.Replace(goodReview, `"namespace":"default"`, `"namespace":"`+namespace+`"`, 1)
-	response, err := l.client.Post("https://"+l.reviews+"/mutate/"+entry+"?timeout=10s", "application/json", strings.NewReader(body))
+	response, err := l.client.Post("https://"+l.Serve.String()+"/mutate/"+entry+"?timeout=10s", "application/json", strings.NewReader(body))
 	if err != nil {
 		return false, 0, err
 	}
@@ -255,15 +206,15 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 	// The checks of a real API server come to an end, and prove nothing wrong.
 	for began := time.Now(); time.Since(began) < 4*time.Second; time.Sleep(100 * time.Millisecond) {
 		for _, cache := range []string{"namespaces", "templates"} {
-			if n := l.metric(t, "pillion_cache_wrong_total", `cache="`+cache+`"`); n != "0" {
-				t.Fatalf("%s: proven wrong %s times", cache, n)
+			if n := l.cache(t, "pillion_cache_wrong_total", "cache", cache); n != 0 {
+				t.Fatalf("%s: proven wrong %v times", cache, n)
 			}
 		}
 	}
 	if strings.Contains(l.log.String(), "watches bring nothing") {
 		t.Error("the watch of a check did not come to an end")
 	}
-	t.Attr("age-of-the-cache", l.metric(t, "pillion_cache_age_seconds", `cache="namespaces"`))
+	t.Attr("age-of-the-cache", fmt.Sprint(l.cache(t, "pillion_cache_age_seconds", "cache", "namespaces")))
 	for _, c := range []struct {
 		name string
 		off  func()
@@ -273,7 +224,7 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNamespace(t, nil, nil)
-			closed := newNamespace(t, map[string]string{cutOffPrefix + "/inject": "fluent-bit"}, map[string]string{cutOffPrefix + "/injection": "enforced"})
+			closed := newNamespace(t, asking("fluent-bit"), enforced())
 			// It knows the namespace: its cache does, or the live read.
 			eventually(t, soon, func() error {
 				injected, status, err := l.review("pods", n.name)
@@ -285,17 +236,9 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 				}
 				return err
 			})
-			eventually(t, soon, func() error {
-				if state := l.metric(t, "pillion_cache_state", `cache="namespaces",state="current"`); state != "1" {
-					return fmt.Errorf("the state current is %q", state)
-				}
-				return nil
-			})
+			l.becomes(t, "current")
 			c.off()
-			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"fluent-bit"},"labels":{%q:"enforced"}}}`, cutOffPrefix+"/inject", cutOffPrefix+"/injection")
-			if _, err := client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			n.mustPatch(t, `{"metadata":{"annotations":{"`+injectAnnotation+`":"fluent-bit"},"labels":{"`+injectionLabel+`":"enforced"}}}`)
 			var mu sync.Mutex
 			answers := map[string]int{}
 			var all sync.WaitGroup
@@ -314,24 +257,17 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 				t.Errorf("while it is cut off: %v, want %q forty times", answers, want)
 			}
 			// The API server would create a pod as it is where an enabled namespace gets no answer.
-			if _, err := client.CoreV1().Namespaces().Patch(t.Context(), closed.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{%q:"enabled"}}}`, cutOffPrefix+"/injection"), metav1.PatchOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			closed.mustPatch(t, setInjection("enabled"))
 			if injected, status, err := l.review("requested", closed.name); !injected {
 				t.Errorf("a namespace that it knows as enforced, and the API server has as enabled: HTTP %d, injected %v, %v", status, injected, err)
 			}
 			// Who knows no better is answered, and the replica says what is the matter.
-			eventually(t, soon, func() error {
-				if state := l.metric(t, "pillion_cache_state", `cache="namespaces",state="unreadable"`); state != "1" {
-					return fmt.Errorf("the state unreadable is %q", state)
-				}
-				return nil
-			})
+			l.becomes(t, "unreadable")
 			if _, status, err := l.review("pods", n.name); status != http.StatusOK {
 				t.Errorf("through another entry: HTTP %d, %v", status, err)
 			}
-			if _, err := l.get("/readyz"); err != nil {
-				t.Errorf("it leaves: %v; all would, together", err)
+			if missing := l.missing(); missing != "" {
+				t.Errorf("it leaves: %s; all would, together", missing)
 			}
 			l.cable.mend()
 			took := eventually(t, soon, func() error {

@@ -95,11 +95,6 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	})
 
 	t.Run("its token may write no webhook configuration and no Secret", func(t *testing.T) {
-		for _, r := range hardenedDenies(home, webhooks) {
-			if mayAs(t, client, account, home, r) {
-				t.Errorf("it may %+v", r)
-			}
-		}
 		list := must(t, "", "kubectl", "auth", "can-i", "--list", "--as="+account, "--as-group=system:serviceaccounts", "--as-group=system:authenticated", "-n", home)
 		for line := range strings.Lines(list) {
 			// Everybody may ask about their own rights.

@@ -319,93 +319,24 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 }
 
 // The overview answers whether something is broken: a replica that is down counts as one that is not
-// ready, and where nothing is scraped, no panel says that all is well.
+// ready, and where nothing is scraped, no panel says that all is well. In the file the titles of panels
+// stand for their expressions.
 func TestTheOverviewOfTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	var d dashboard
 	read(t, filepath.Join(checkout.Chart(), "files", "dashboard.json"), &d)
-	expressions := map[string]string{}
+	var titles []string
 	for _, p := range d.Panels {
 		if p.Type == "stat" {
-			expressions[p.Title] = strings.NewReplacer("$namespace", ".*", "$job", ".*").Replace(p.Targets[0].Expr)
+			expression := strings.NewReplacer("$namespace", ".*", "$job", ".*").Replace(p.Targets[0].Expr)
+			titles = append(titles, "expr: "+p.Title+",", fmt.Sprintf("expr: %q,", expression))
 		}
 	}
-	type (
-		series struct {
-			Series string `json:"series"`
-			Values string `json:"values"`
-		}
-		sample struct {
-			Labels string  `json:"labels"`
-			Value  float64 `json:"value"`
-		}
-		query struct {
-			Expr    string   `json:"expr"`
-			At      string   `json:"eval_time"`
-			Samples []sample `json:"exp_samples"`
-		}
-		test struct {
-			Name     string   `json:"name"`
-			Interval string   `json:"interval"`
-			Input    []series `json:"input_series"`
-			Queries  []query  `json:"promql_expr_test"`
-		}
-	)
-	const unknown = -1
-	const always, ends = "1x20", "1x5 stale"
-	of := func(metric, labels, values string) series {
-		return series{metric + `{job="pillion-metrics", namespace="` + labels + `}`, values}
-	}
-	var tests []test
-	for name, c := range map[string]struct {
-		input []series
-		want  map[string]float64
-	}{
-		"all is well": {[]series{
-			of("pillion_build_info", `n", instance="a"`, always), of("up", `n", instance="a"`, always),
-			of("pillion_ready", `n", instance="a", check="x"`, always), of("pillion_ready", `n", instance="a", check="y"`, always),
-			of("pillion_template_info", `n", instance="a", template="t", hash="1", good="true"`, always),
-			of("pillion_certificate_published", `n", instance="a", kind="k"`, always),
-		}, map[string]float64{"Replicas ready": 1, "Replicas not ready": 0, "Replicas not trusted": 0, "Templates in trouble": 0}},
-		"one replica is down, one is not ready, and replicas differ": {[]series{
-			of("pillion_build_info", `n", instance="a"`, ends), of("up", `n", instance="a"`, "1x5 0x15"), of("pillion_ready", `n", instance="a", check="x"`, ends),
-			of("pillion_build_info", `n", instance="b"`, always), of("up", `n", instance="b"`, always),
-			of("pillion_ready", `n", instance="b", check="x"`, always), of("pillion_ready", `n", instance="b", check="y"`, "0x20"),
-			of("pillion_build_info", `n", instance="c"`, always), of("up", `n", instance="c"`, always), of("pillion_ready", `n", instance="c", check="x"`, always),
-			of("pillion_template_info", `n", instance="b", template="t", hash="1", good="false"`, always),
-			of("pillion_template_info", `n", instance="c", template="t", hash="2", good="true"`, always),
-			of("pillion_certificate_published", `n", instance="b", kind="k"`, always), of("pillion_certificate_published", `n", instance="b", kind="l"`, "0x20"),
-		}, map[string]float64{"Replicas ready": 1, "Replicas not ready": 2, "Replicas not trusted": 1, "Templates in trouble": 1}},
-		"one of two installations with the same name has no replica that is ready": {[]series{
-			of("pillion_build_info", `n", instance="a"`, always), of("pillion_ready", `n", instance="a", check="x"`, always),
-			of("pillion_build_info", `m", instance="b"`, always), of("pillion_ready", `m", instance="b", check="x"`, "0x20"),
-			of("pillion_template_info", `n", instance="a", template="t", hash="1", good="true"`, always),
-			of("pillion_template_info", `m", instance="b", template="t", hash="2", good="true"`, always),
-		}, map[string]float64{"Replicas ready": 0, "Replicas not ready": 1, "Templates in trouble": 0}},
-		"the only replica is down": {[]series{
-			of("pillion_build_info", `n", instance="a"`, ends), of("up", `n", instance="a"`, "1x5 0x15"), of("pillion_ready", `n", instance="a", check="x"`, ends),
-		}, map[string]float64{"Replicas ready": 0, "Replicas not ready": 1, "Replicas not trusted": unknown, "Templates in trouble": unknown}},
-		"nothing of Pillion is scraped": {[]series{of("up", `n", instance="z"`, always)},
-			map[string]float64{"Replicas ready": 0, "Replicas not ready": unknown, "Replicas not trusted": unknown, "Templates in trouble": unknown, "Namespaces in error": unknown}},
-	} {
-		one := test{Name: name, Interval: "1m", Input: c.input}
-		for title, value := range c.want {
-			q := query{Expr: expressions[title], At: "10m", Samples: []sample{{"{}", value}}}
-			if value == unknown {
-				q.Samples = nil
-			}
-			one.Queries = append(one.Queries, q)
-		}
-		tests = append(tests, one)
-	}
-	file := filepath.Join(t.TempDir(), "overview.yaml")
-	data, err := json.Marshal(map[string]any{"evaluation_interval": "1m", "tests": tests})
+	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "overview_test.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := inFile(t, "overview.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
 	if _, err := prometheusTool(t, "", "promtool", "test", "rules", file); err != nil {
 		t.Error(err)
 	}

@@ -1,12 +1,12 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,35 +22,51 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
+// An extraReplica is a Pillion that no API server calls.
+type extraReplica struct {
+	ground.Replica
+	log *lines
+}
+
+// ofReplica is the path of what the kernel says of the running replica's process.
+func ofReplica(name string) string {
+	return fmt.Sprintf("/proc/%d/%s", shared.Replicas(ground.Namespace)[0].PID, name)
+}
+
+// listOfReplica is one of these that is a list: "cmdline" or "environ". It skips the test on a node.
+func listOfReplica(t *testing.T, name string) []string {
+	t.Helper()
+	if shared.Kind() != ground.KindControlPlane {
+		t.Skip("on a node Pillion is no process of this machine")
+	}
+	text, err := os.ReadFile(ofReplica(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
 // oneMore starts one more Pillion beside the running replica, with the same environment and
 // service account, and the same arguments but those that begin with without, and these in
-// addition. No API server calls it. It returns what the replica lacks, and "" once it is ready.
-func oneMore(t *testing.T, without string, more ...string) (missing func() string) {
+// addition.
+func oneMore(t *testing.T, without string, more ...string) *extraReplica {
 	t.Helper()
-	running := fmt.Sprintf("/proc/%d/", shared.Replicas(ground.Namespace)[0].PID)
-	list := func(name string) []string {
-		text, err := os.ReadFile(running + name)
+	free := func() netip.AddrPort {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+		defer listener.Close()
+		return listener.Addr().(*net.TCPAddr).AddrPort()
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	program, err := os.Readlink(ofReplica("exe"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.Readlink(running + "exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	args := slices.DeleteFunc(list("cmdline")[1:], func(arg string) bool { return without != "" && strings.HasPrefix(arg, without) })
-	cmd := exec.Command(program, append(append(args, "--listen=127.0.0.1:0", "--admin-listen="+admin), more...)...)
-	cmd.Env, cmd.Stderr = list("environ"), &log
+	r := &extraReplica{ground.Replica{Serve: free(), Admin: free()}, &lines{}}
+	args := slices.DeleteFunc(listOfReplica(t, "cmdline")[1:], func(arg string) bool { return without != "" && strings.HasPrefix(arg, without) })
+	cmd := exec.Command(program, append(append(args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String()), more...)...)
+	cmd.Env, cmd.Stderr = listOfReplica(t, "environ"), r.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,24 +74,27 @@ func oneMore(t *testing.T, without string, more ...string) (missing func() strin
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("the new replica's log:\n%s", log.Bytes())
+			t.Logf("the new replica's log:\n%s", r.log)
 		}
 	})
-	return func() string {
-		answer, err := http.Get("http://" + admin + "/readyz")
-		if err != nil {
-			return err.Error()
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			return err.Error()
-		}
-		if answer.StatusCode == http.StatusOK {
-			return ""
-		}
-		return string(text)
+	return r
+}
+
+// missing returns what the replica lacks, and "" once it is ready.
+func (r *extraReplica) missing() string {
+	answer, err := http.Get("http://" + r.Admin.String() + "/readyz")
+	if err != nil {
+		return err.Error()
 	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err.Error()
+	}
+	if answer.StatusCode == http.StatusOK {
+		return ""
+	}
+	return string(text)
 }
 
 // inUse waits until the running replica has recorded that a template is in use.
@@ -99,7 +118,7 @@ func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
 	upgraded := oneMore(t, "--library=")
 	var said string
 	eventually(t, soon, func() error {
-		if said = upgraded(); !strings.Contains(said, "templates in use: templates named by namespaces are missing: debug-toolbox (") {
+		if said = upgraded.missing(); !strings.Contains(said, "templates in use: templates named by namespaces are missing: debug-toolbox (") {
 			return fmt.Errorf("the new replica says %q", said)
 		}
 		return nil
@@ -113,11 +132,11 @@ func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
 		t.Errorf("a name that never was a template's holds it up: %q", said)
 	}
 	injects(t, n, "debug-toolbox") // the running one goes on
-	if upgraded() == "" {
+	if upgraded.missing() == "" {
 		t.Error("the new replica is ready")
 	}
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
-	eventually(t, soon, func() error { return nonEmpty("with the annotation off, the new replica", upgraded()) })
+	eventually(t, soon, func() error { return nonEmpty("with the annotation off, the new replica", upgraded.missing()) })
 }
 
 // nonEmpty is an error that says what somebody said.

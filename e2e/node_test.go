@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -443,7 +442,7 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	injects(t, n, "fluent-bit")
 	old := shared.Replicas(ground.Namespace)
 
-	load := startLoad(t, n, 40) // an API server keeps connections, and opens another one when all are busy
+	load := underLoadBy(t, n, "fluent-bit", 40) // an API server keeps connections, and opens another one when all are busy
 	eventually(t, soon, func() error {
 		for _, r := range old {
 			if err := metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`); err != nil {
@@ -454,13 +453,13 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	})
 	load.stop(t)
 
-	load = startLoad(t, n, 4)
+	load = underLoadBy(t, n, "fluent-bit", 4)
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "restart", "deployment/pillion")
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "status", "deployment/pillion", "--timeout=120s")
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}
-	created := load.stop(t)
+	created := load.stop(t)[injected]
 	t.Attr("pods-created-during-the-update", strconv.Itoa(created))
 	if created < 100 {
 		t.Errorf("only %d pods were created during the update: that shows little", created)
@@ -474,58 +473,12 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	}
 }
 
-// A load creates pods, by dry run, that have to come back with fluent-bit.
-type load struct {
-	cancel  context.CancelFunc
-	workers sync.WaitGroup
-	mu      sync.Mutex
-	created int
-	failed  []string
-}
-
-func startLoad(t *testing.T, n *namespace, workers int) *load {
-	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel}
-	for range workers {
-		l.workers.Go(func() {
-			for ctx.Err() == nil {
-				pod, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod("load", nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				if ctx.Err() != nil {
-					return
-				}
-				l.mu.Lock()
-				l.created++
-				if err != nil {
-					l.failed = append(l.failed, err.Error())
-				} else if sidecar(pod, "fluent-bit") == nil {
-					l.failed = append(l.failed, "a pod without its sidecar")
-				}
-				l.mu.Unlock()
-				time.Sleep(10 * time.Millisecond)
-			}
-		})
-	}
-	return l
-}
-
-// stop ends the load, fails the test if a pod failed, and returns how many were created.
-func (l *load) stop(t *testing.T) int {
-	t.Helper()
-	l.cancel()
-	l.workers.Wait()
-	if len(l.failed) > 0 {
-		t.Errorf("%d of %d pods failed, the first with: %s", len(l.failed), l.created, l.failed[0])
-	}
-	return l.created
-}
-
 func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var digests []string
 	for i := range 2 {
-		archive := filepath.Join(dir, strconv.Itoa(i)+".tar")
-		digest, err := ground.BuildImage(t.Context(), checkout, filepath.Join(dir, "buildah"), "oci-archive:"+archive)
+		digest, err := ground.BuildImage(t.Context(), checkout, filepath.Join(dir, "buildah"), "oci:"+filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,7 +488,7 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 	if digests[0] != digests[1] {
 		t.Errorf("two builds of one commit have the digests %s and %s", digests[0], digests[1])
 	}
-	image := readImage(t, filepath.Join(dir, "0.tar"))
+	config, files := readImage(t, filepath.Join(dir, "0"))
 	want := []string{"LICENSE", "pillion"}
 	licenses := checkout.Path("bin", "licenses")
 	err := filepath.WalkDir(licenses, func(path string, d fs.DirEntry, err error) error {
@@ -545,14 +498,14 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 		return err
 	})
 	slices.Sort(want)
-	if err != nil || !slices.Contains(want, "licenses/MODULES.tsv") || !slices.Equal(image.files, want) {
-		t.Errorf("the image has the files %s, want %s (%v)", image.files, want, err)
+	if err != nil || !slices.Contains(want, "licenses/MODULES.tsv") || !slices.Equal(files, want) {
+		t.Errorf("the image has the files %s, want %s (%v)", files, want, err)
 	}
-	if image.config.User != "65532:65532" || strings.Join(image.config.Entrypoint, " ") != "/pillion" {
-		t.Errorf("user %q, entry point %q", image.config.User, image.config.Entrypoint)
+	if config.User != "65532:65532" || strings.Join(config.Entrypoint, " ") != "/pillion" {
+		t.Errorf("user %q, entry point %q", config.User, config.Entrypoint)
 	}
 	for _, label := range []string{"title", "description", "source", "licenses", "version", "revision"} {
-		if value := image.config.Labels["org.opencontainers.image."+label]; value == "" || value == "unknown" {
+		if value := config.Labels["org.opencontainers.image."+label]; value == "" || value == "unknown" {
 			t.Errorf("the label %s is %q", label, value)
 		}
 	}

@@ -2,16 +2,11 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,13 +16,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // otherWebhook is somebody else's mutating webhook for one namespace. It runs after
@@ -109,24 +104,18 @@ func newServer(t *testing.T, handler http.Handler) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(shared.Host().String(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Minute),
-		NotAfter:     time.Now().Add(time.Hour),
-		IPAddresses:  []net.IP{shared.Host().AsSlice()},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
+	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &httptest.Server{
 		Listener: listener,
 		Config:   &http.Server{Handler: handler},
-		TLS:      &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		TLS:      &tls.Config{Certificates: []tls.Certificate{pair}},
 	}
 	server.StartTLS()
 	t.Cleanup(server.Close)

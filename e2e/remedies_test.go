@@ -208,8 +208,9 @@ const (
 	refused  = "refused"
 )
 
-// A podLoad creates pods by dry run all the time until the test ends.
+// A podLoad creates pods by dry run all the time, until it is stopped or the test ends.
 type podLoad struct {
+	end   func() // returns when no pod is under way any more
 	mu    sync.Mutex
 	pods  map[string]int // by what became of them
 	last  string         // what became of the last one
@@ -261,13 +262,30 @@ func (l *podLoad) becomes(t *testing.T, want string) {
 	})
 }
 
+// stop ends the load, and fails the test if a pod did not get its sidecar.
+func (l *podLoad) stop(t *testing.T) map[string]int {
+	t.Helper()
+	l.end()
+	counts := l.counts()
+	if counts[refused]+counts[bare] > 0 {
+		t.Errorf("not all pods are injected: %s", l)
+	}
+	return counts
+}
+
 // underLoad begins a load of a namespace whose pods get a sidecar of that name.
 func underLoad(t *testing.T, n *namespace, name string) *podLoad {
+	t.Helper()
+	return underLoadBy(t, n, name, 2)
+}
+
+// underLoadBy is underLoad by so many workers.
+func underLoadBy(t *testing.T, n *namespace, name string, workers int) *podLoad {
 	t.Helper()
 	l := &podLoad{pods: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	for worker := range 2 {
+	for worker := range workers {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				time.Sleep(10 * time.Millisecond)
@@ -284,10 +302,11 @@ func underLoad(t *testing.T, n *namespace, name string) *podLoad {
 			}
 		})
 	}
-	t.Cleanup(func() {
+	l.end = func() {
 		stop()
 		all.Wait()
-	})
+	}
+	t.Cleanup(l.end)
 	return l
 }
 

@@ -27,13 +27,7 @@ import (
 // right is something that an account may or may not do.
 type right struct{ verb, group, resource, subresource, namespace, name string }
 
-// may asks the API server, as an admin, what Pillion's service account may do.
-func may(t *testing.T, account string, r right) bool {
-	t.Helper()
-	return mayAt(t, client, account, r)
-}
-
-// mayAt is may for the cluster of an admin's client.
+// mayAt asks the API server of an admin what a service account in Pillion's namespace may do.
 func mayAt(t *testing.T, admin kubernetes.Interface, account string, r right) bool {
 	t.Helper()
 	return mayAs(t, admin, system(ground.Namespace, account), ground.Namespace, r)
@@ -61,120 +55,6 @@ func isAllowed(t *testing.T, admin kubernetes.Interface, r right, user string, g
 		t.Fatal(err)
 	}
 	return review.Status.Allowed
-}
-
-func TestPillionsRightsAreWhatItNeedsAndNoMore(t *testing.T) {
-	t.Parallel()
-	deployments, err := client.AppsV1().Deployments(ground.Namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(deployments.Items) != 1 {
-		t.Fatalf("%d Deployments, error %v", len(deployments.Items), err)
-	}
-	account := deployments.Items[0].Spec.Template.Spec.ServiceAccountName
-	if account == "" || account == "default" {
-		t.Fatalf("Pillion runs as service account %q, want one of its own", account)
-	}
-	const (
-		registration = "admissionregistration.k8s.io"
-		rbac         = "rbac.authorization.k8s.io"
-		webhooks     = "mutatingwebhookconfigurations"
-		own          = ground.Namespace
-	)
-	needed := []right{
-		{verb: "get", resource: "secrets", namespace: own, name: caSecret},
-		{verb: "list", resource: "namespaces"},
-		{verb: "watch", resource: "namespaces"},
-		{verb: "patch", resource: "namespaces", name: "default"},
-		{verb: "patch", group: registration, resource: webhooks, name: configuration},
-		{verb: "create", resource: "pods", namespace: proofNamespace},
-		{verb: "watch", resource: "configmaps", namespace: own, name: "pillion-uninstall"},
-		{verb: "watch", group: "pillion.dev", resource: "sidecartemplates"},
-		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", subresource: "status", name: "any"},
-		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
-		{verb: "create", group: "events.k8s.io", resource: "events", namespace: "default"},
-		{verb: "patch", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
-		{verb: "get", group: "apps", resource: "replicasets", namespace: "default", name: "any"},
-		{verb: "get", group: "apps", resource: "deployments", namespace: "default", name: "any"},
-		{verb: "get", group: "batch", resource: "cronjobs", namespace: "default", name: "any"},
-		{verb: "list", group: "apps", resource: "deployments"},
-		{verb: "list", resource: "pods"},
-		{verb: "update", resource: "configmaps", namespace: own, name: "pillion-templates-in-use"},
-		// TestAStolenTokenCanMakeNoTemplateThatIsInjected tries the policy that holds these.
-		{verb: "create", group: "pillion.dev", resource: "sidecartemplates"},
-		{verb: "update", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
-		{verb: "delete", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
-		{verb: "get", group: registration, resource: "validatingadmissionpolicies", name: "pillion-pillion-system-mirrors"},
-		{verb: "get", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name: "sidecartemplates.pillion.dev"},
-	}
-	denied := []right{
-		{verb: "list", resource: "secrets"},
-		{verb: "get", resource: "secrets", namespace: "kube-system", name: "any"},
-		{verb: "get", resource: "secrets", namespace: own, name: "another"},
-		{verb: "list", resource: "secrets", namespace: own},
-		{verb: "delete", resource: "secrets", namespace: own, name: caSecret},
-		{verb: "create", resource: "secrets", namespace: "default"},
-		{verb: "create", resource: "pods", namespace: "default"},
-		{verb: "create", resource: "pods", namespace: own},
-		{verb: "get", resource: "pods", namespace: proofNamespace, name: "any"},
-		{verb: "delete", resource: "pods", namespace: proofNamespace, name: "any"},
-		{verb: "create", resource: "pods", subresource: "exec", namespace: proofNamespace, name: "any"},
-		{verb: "watch", resource: "pods"},
-		{verb: "patch", resource: "pods", namespace: "default", name: "any"},
-		{verb: "update", resource: "pods", namespace: "default", name: "any"},
-		{verb: "delete", resource: "pods", namespace: "default", name: "any"},
-		{verb: "create", resource: "pods", subresource: "exec", namespace: "default", name: "any"},
-		{verb: "update", resource: "namespaces", name: "default"},
-		{verb: "patch", resource: "namespaces", subresource: "status", name: "default"},
-		{verb: "update", resource: "namespaces", subresource: "finalize", name: "default"},
-		{verb: "delete", resource: "namespaces", name: "default"},
-		{verb: "create", resource: "namespaces"},
-		{verb: "get", resource: "configmaps", namespace: "kube-system", name: "any"},
-		{verb: "watch", resource: "configmaps", namespace: own, name: "another"},
-		{verb: "create", resource: "configmaps", namespace: own},
-		{verb: "update", resource: "configmaps", namespace: own, name: "pillion-templates"},
-		{verb: "update", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", name: "sidecartemplates.pillion.dev"},
-		{verb: "get", resource: "pods", namespace: "default", name: "any"},
-		{verb: "watch", resource: "pods"},
-		{verb: "create", resource: "serviceaccounts", subresource: "token", namespace: own, name: account},
-		{verb: "create", group: registration, resource: webhooks},
-		{verb: "delete", group: registration, resource: webhooks, name: configuration},
-		{verb: "update", group: registration, resource: webhooks, name: "another"},
-		{verb: "patch", group: registration, resource: webhooks, name: "another"},
-		{verb: "create", group: registration, resource: "validatingwebhookconfigurations"},
-		{verb: "patch", group: registration, resource: "validatingwebhookconfigurations", name: "another"},
-		{verb: "delete", group: registration, resource: "validatingwebhookconfigurations", name: configuration},
-		{verb: "get", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
-		{verb: "patch", group: "pillion.dev", resource: "sidecartemplates", name: "any"},
-		{verb: "deletecollection", group: "pillion.dev", resource: "sidecartemplates"},
-		{verb: "get", group: registration, resource: "validatingadmissionpolicies", name: "another"},
-		{verb: "update", group: registration, resource: "validatingadmissionpolicies", name: "pillion-pillion-system-mirrors"},
-		{verb: "create", resource: "events", namespace: "default"},
-		{verb: "patch", resource: "events", namespace: "default", name: "any"},
-		{verb: "get", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
-		{verb: "list", group: "events.k8s.io", resource: "events"},
-		{verb: "update", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
-		{verb: "delete", group: "events.k8s.io", resource: "events", namespace: "default", name: "any"},
-		{verb: "list", group: "apps", resource: "replicasets"},
-		{verb: "patch", group: "apps", resource: "deployments", namespace: "default", name: "any"},
-		{verb: "patch", group: "batch", resource: "cronjobs", namespace: "default", name: "any"},
-		{verb: "update", group: registration, resource: "validatingadmissionpolicies", name: "pillion-pillion-system-cabundle"},
-		{verb: "delete", group: registration, resource: "validatingadmissionpolicybindings", name: "pillion-pillion-system-cabundle"},
-		{verb: "create", group: rbac, resource: "clusterrolebindings"},
-		{verb: "escalate", group: rbac, resource: "clusterroles"},
-		{verb: "bind", group: rbac, resource: "clusterroles"},
-		{verb: "impersonate", resource: "users"},
-		{verb: "list", resource: "nodes"},
-		{verb: "update", group: "apps", resource: "deployments", namespace: own, name: "pillion"},
-	}
-	for _, r := range needed {
-		if !may(t, account, r) {
-			t.Errorf("Pillion may not %+v, and needs to", r)
-		}
-	}
-	for _, r := range denied {
-		if may(t, account, r) {
-			t.Errorf("Pillion may %+v", r)
-		}
-	}
 }
 
 func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {

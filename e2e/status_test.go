@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,69 +81,6 @@ func TestADeletedConfigurationCostsNoPodThatAnotherOneBrings(t *testing.T) {
 	for _, r := range shared.Replicas(ground.Namespace) {
 		published(t, r, "1")
 	}
-}
-
-// What fails while a leaf is served costs no readiness, and is shown all the same.
-func TestARightTakenAwayLaterShowsInMetricsAndStatus(t *testing.T) {
-	name := ground.Release + "-" + ground.Namespace
-	rename := func(from, to string) {
-		t.Helper()
-		roles, ctx := client.RbacV1().ClusterRoles(), context.Background()
-		role, err := roles.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		changed := false
-		for _, rule := range role.Rules {
-			for i := range rule.Verbs {
-				if slices.Contains(rule.Resources, "validatingwebhookconfigurations") && rule.Verbs[i] == from {
-					rule.Verbs[i], changed = to, true
-				}
-			}
-		}
-		if !changed {
-			t.Fatalf("ClusterRole %s does not grant %s on validatingwebhookconfigurations: %s", name, from, pretty(role.Rules))
-		}
-		if _, err := roles.Update(ctx, role, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var args []string
-	for _, r := range shared.Replicas(ground.Namespace) {
-		args = append(args, "--replica", "http://"+r.Admin.String())
-	}
-	status := func() (string, error) {
-		out, _, err := run(t, "", "pillion", append([]string{"status"}, args...)...)
-		return out, err
-	}
-	eventually(t, soon, func() error { _, err := status(); return err })
-
-	rename("patch", "none")
-	granted := sync.OnceFunc(func() { rename("none", "patch") })
-	t.Cleanup(granted)
-	api := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	eventually(t, soon, func() error { // until the right is gone, it is written again at once
-		object, err := api.Get(t.Context(), configuration, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		object.Webhooks[0].ClientConfig.CABundle = nil
-		if _, err := api.Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
-		for _, r := range shared.Replicas(ground.Namespace) {
-			if err := metric(r, "pillion_certificate_problem{", `object="validatingwebhookconfiguration `+configuration+`"`, `operation="publish"`, "} 1"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	out, err := status()
-	if want := "publish: validatingwebhookconfiguration " + configuration + "; its log says why"; err == nil || !strings.Contains(out, want) || strings.Contains(out, "not ready") {
-		t.Errorf("status (%v) says\n%s\nwant a line with %q, and that every replica is ready", err, out, want)
-	}
-	granted()
-	eventually(t, soon, func() error { _, err := status(); return err })
 }
 
 // Through the API server, as an admin asks: check finds a sound installation, and status says why a

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // tries bounds how often a pod is read again because it changed in between.
@@ -33,25 +35,16 @@ func (r *run) inPlaceWave(ctx context.Context, wave []Pod) error {
 			r.done++
 		}
 	}
-	for before := ""; ; {
-		waits := ""
+	return r.await(ctx, func() (waits string, err error) {
 		for _, c := range all {
-			why, fatal, err := r.settled(ctx, c)
-			switch {
-			case err != nil:
-				return r.failed(ctx, err, before)
-			case fatal:
-				return r.stop("%s", why)
+			why, err := r.settled(ctx, c)
+			if err != nil {
+				return "", err
 			}
 			waits = cmp.Or(waits, why)
 		}
-		if before = waits; waits == "" {
-			return nil
-		}
-		if !r.pause(ctx) {
-			return r.late(ctx, waits)
-		}
-	}
+		return waits, nil
+	})
 }
 
 // changeOne changes a pod. It returns nil for one that is gone or has nothing to change.
@@ -68,11 +61,11 @@ func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, erro
 		if err != nil {
 			return nil, err
 		}
-		v, err := r.judge.judge(ctx, pod, ns)
+		v, err := r.Judge.judge(ctx, pod, ns)
 		if err != nil || v.behind == "" || podOf(pod).UID != p.UID {
 			return nil, err
 		}
-		change, why, err := r.judge.inPlace(ctx, pod, ns, v)
+		change, why, err := r.Judge.inPlace(ctx, pod, ns, v)
 		if err != nil || why != "" {
 			return nil, err
 		}
@@ -82,7 +75,7 @@ func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, erro
 			r.touched = r.touched || !dryRun
 			c := &changed{Pod: p, sidecars: change.Sidecars, ids: map[string]string{}}
 			for _, s := range change.Sidecars {
-				c.ids[s.Name] = text(statusOf(pod, s.Name), "containerID")
+				c.ids[s.Name] = sidecarStatus(statusOf(pod), s.Name).ContainerID
 			}
 			return c, nil
 		case apierrors.IsNotFound(err):
@@ -93,44 +86,46 @@ func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, erro
 	}
 }
 
-// settled says what a changed pod waits for, "" for nothing. Fatal reports that waiting
-// does not help.
-func (r *run) settled(ctx context.Context, c changed) (why string, fatal bool, err error) {
+// settled says what a changed pod waits for, "" for nothing. It is an error if waiting does not help.
+func (r *run) settled(ctx context.Context, c changed) (why string, err error) {
 	pod, err := r.Cluster.Pod(ctx, c.Namespace, c.Name)
 	if apierrors.IsNotFound(err) || err == nil && podOf(pod).UID != c.UID {
-		return "", false, nil // the next look judges the one that took its place
+		return "", nil // the next look judges the one that took its place
 	}
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
+	status := statusOf(pod)
 	for _, s := range c.sidecars {
-		status := statusOf(pod, s.Name)
-		reason := text(status, "state", "waiting", "reason")
+		of := sidecarStatus(status, s.Name)
+		waiting := corev1.ContainerStateWaiting{}
+		if of.State.Waiting != nil {
+			waiting = *of.State.Waiting
+		}
 		switch {
-		case slices.Contains([]string{"InvalidImageName", "ErrImageNeverPull"}, reason):
-			return fmt.Sprintf("sidecar %s of pod %s does not start with the image %s: %s: %s", s.Name, c.Pod, s.To, reason, text(status, "state", "waiting", "message")), true, nil
-		case at(status, "state", "running") == nil, text(status, "containerID") == c.ids[s.Name], status["ready"] != true:
-			if reason == "" {
-				reason = "the kubelet has not restarted it yet, or it is not ready"
-			}
-			return fmt.Sprintf("sidecar %s of pod %s does not run with the image %s: %s", s.Name, c.Pod, s.To, reason), false, nil
+		case slices.Contains([]string{"InvalidImageName", "ErrImageNeverPull"}, waiting.Reason):
+			return "", r.stop("sidecar %s of pod %s does not start with the image %s: %s: %s", s.Name, c.Pod, s.To, waiting.Reason, waiting.Message)
+		case of.State.Running == nil, of.ContainerID == c.ids[s.Name], !of.Ready:
+			return fmt.Sprintf("sidecar %s of pod %s does not run with the image %s: %s", s.Name, c.Pod, s.To,
+				cmp.Or(waiting.Reason, "the kubelet has not restarted it yet, or it is not ready")), nil
 		}
 	}
-	if seen := number(pod, "status", "observedGeneration"); len(c.sidecars) > 0 && seen > 0 && seen < number(pod, "metadata", "generation") {
-		return fmt.Sprintf("the kubelet has not seen the change of pod %s yet", c.Pod), false, nil
+	generation := (&unstructured.Unstructured{Object: pod}).GetGeneration()
+	if seen := status.ObservedGeneration; len(c.sidecars) > 0 && seen > 0 && seen < generation {
+		return fmt.Sprintf("the kubelet has not seen the change of pod %s yet", c.Pod), nil
 	}
-	if c.Ready && !isReady(pod) {
-		return fmt.Sprintf("pod %s is not ready", c.Pod), false, nil
+	if c.Ready && !isReady(status) {
+		return fmt.Sprintf("pod %s is not ready", c.Pod), nil
 	}
-	return "", false, nil
+	return "", nil
 }
 
-// statusOf returns the status of an init container.
-func statusOf(pod map[string]any, name string) map[string]any {
-	for _, status := range list(pod, "status", "initContainerStatuses") {
-		if s, ok := status.(map[string]any); ok && s["name"] == name {
+// sidecarStatus returns the status of an init container.
+func sidecarStatus(status corev1.PodStatus, name string) corev1.ContainerStatus {
+	for _, s := range status.InitContainerStatuses {
+		if s.Name == name {
 			return s
 		}
 	}
-	return nil
+	return corev1.ContainerStatus{}
 }

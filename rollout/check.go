@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector/patch"
@@ -72,11 +73,11 @@ func (r *run) rights(ctx context.Context, v view) (missing []string, creates map
 		case InPlaceMode:
 			need = rights.Right{Verb: "patch", Resource: "pods", Namespace: w.Namespace}
 		case Restart:
-			group, _, resource, known := w.resource()
+			resource, known := w.resource()
 			if !known {
 				continue // it cannot be restarted, which is said below
 			}
-			need = rights.Right{Verb: "patch", Group: group, Resource: resource, Namespace: w.Namespace}
+			need = rights.Right{Verb: "patch", Group: resource.Group, Resource: resource.Resource, Namespace: w.Namespace}
 		}
 		may, err := ask(need)
 		if err != nil {
@@ -134,7 +135,7 @@ func (r *run) checkOne(ctx context.Context, w Workload, creates bool) (problem s
 	if err != nil {
 		return "", err
 	}
-	now, err := r.judge.judge(ctx, pod, ns)
+	now, err := r.Judge.judge(ctx, pod, ns)
 	if err != nil || now.behind == "" {
 		return "", err
 	}
@@ -185,7 +186,7 @@ func (r *run) tryNew(ctx context.Context, w Workload, now verdict) (problem stri
 	default:
 		return fmt.Sprintf("a new pod of %s in namespace %s would be refused: %v", w.Owner, w.Namespace, err)
 	}
-	if lacks := r.judge.lacks(now, created); lacks != "" {
+	if lacks := r.Judge.lacks(now, created); lacks != "" {
 		return fmt.Sprintf("a new pod of %s in namespace %s would not be up to date: %s (by dry run; pillion status says whether Pillion answers, and from which templates)", w.Owner, w.Namespace, lacks)
 	}
 	return ""
@@ -195,7 +196,8 @@ func (r *run) tryNew(ctx context.Context, w Workload, now verdict) (problem stri
 func guarded(pod map[string]any, c Change) []byte {
 	var guards []patch.Operation
 	for _, field := range []string{"uid", "resourceVersion"} {
-		op, err := patch.New(patch.Test, []string{"metadata", field}, text(pod, "metadata", field))
+		value, _, _ := unstructured.NestedString(pod, "metadata", field)
+		op, err := patch.New(patch.Test, []string{"metadata", field}, value)
 		if err == nil { // it always is: both are plain text of the API server
 			guards = append(guards, op)
 		}

@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector"
@@ -24,9 +25,6 @@ const fieldManager = "pillion-rollout"
 
 // restartedAt is the annotation of pod templates that kubectl rollout restart writes.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
-
-// pageSize is how many pods are read at once.
-const pageSize = 500
 
 // Cluster is what a rollout asks of a cluster. Its errors are the API server's.
 type Cluster interface {
@@ -59,26 +57,17 @@ var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 
 // Pods implements [Cluster].
 func (c connected) Pods(ctx context.Context, namespace string, f func(map[string]any) error) error {
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
+	pages := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
 		page, err := c.client.Resource(podsResource).Namespace(namespace).List(ctx, options)
+		return page, named(err, namespace, "listing pods")
+	}))
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+		pod, err := exact(item.(*unstructured.Unstructured))
 		if err != nil {
-			return named(err, namespace, "listing pods")
+			return err
 		}
-		for i := range page.Items {
-			pod, err := exact(&page.Items[i])
-			if err != nil {
-				return err
-			}
-			page.Items[i].Object = nil
-			if err := f(pod); err != nil {
-				return err
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
+		return f(pod)
+	})
 }
 
 // exact returns an object as the pipeline wants it, with its numbers as json.Number.
@@ -110,11 +99,11 @@ func (c connected) Namespace(ctx context.Context, name string) (templates.Namesp
 
 // Object implements [Cluster].
 func (c connected) Object(ctx context.Context, o Owner) (map[string]any, error) {
-	group, version, resource, known := o.resource()
+	resource, known := o.resource()
 	if !known {
 		return nil, fmt.Errorf("reading %s in namespace %s: kinds of %s are not known here", o, o.Namespace, o.APIVersion)
 	}
-	u, err := c.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	u, err := c.client.Resource(resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, named(err, o.Namespace, "reading "+o.String())
 	}
@@ -123,15 +112,7 @@ func (c connected) Object(ctx context.Context, o Owner) (map[string]any, error) 
 
 // Create implements [Cluster].
 func (c connected) Create(ctx context.Context, namespace string, pod map[string]any) (map[string]any, error) {
-	data, err := json.Marshal(pod)
-	if err != nil {
-		return nil, fmt.Errorf("writing a pod of namespace %s: %w", namespace, err)
-	}
-	var u unstructured.Unstructured
-	if err := u.UnmarshalJSON(data); err != nil {
-		return nil, fmt.Errorf("writing a pod of namespace %s: %w", namespace, err)
-	}
-	made, err := c.client.Resource(podsResource).Namespace(namespace).Create(ctx, &u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
+	made, err := c.client.Resource(podsResource).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: pod}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	if err != nil {
 		return nil, err // the caller tells refusals apart
 	}
@@ -164,13 +145,12 @@ func (c connected) Patch(ctx context.Context, pod Pod, patch []byte, dryRun bool
 
 // Restart implements [Cluster].
 func (c connected) Restart(ctx context.Context, o Owner, at time.Time, dryRun bool) error {
-	group, version, resource, _ := o.resource()
+	resource, _ := o.resource()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]string{restartedAt: at.Format(time.RFC3339)}}}}})
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}).Namespace(o.Namespace).
-		Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
+	_, err = c.client.Resource(resource).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
 	return named(err, o.Namespace, "restarting "+o.String())
 }
 

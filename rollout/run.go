@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -83,10 +84,10 @@ func Run(ctx context.Context, o Options) error {
 	if o.Namespaces == nil {
 		o.Namespaces = []string{""}
 	}
-	r := &run{Options: o, looker: looker{
-		cluster: o.Cluster, judge: o.Judge, mode: o.Mode, selector: o.Selector,
-		namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{}, except: o.Except, stays: map[Owner]string{},
-	}, budgets: map[Owner]string{}}
+	r := &run{
+		Options: o, namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{},
+		stays: map[Owner]string{}, budgets: map[Owner]string{},
+	}
 	v, err := r.look(ctx, o.Namespaces)
 	if err != nil {
 		return err
@@ -110,7 +111,13 @@ func Run(ctx context.Context, o Options) error {
 // run is one rollout.
 type run struct {
 	Options
-	looker
+	namespaces map[string]templates.Namespace
+	// parents are the owners of ReplicaSets.
+	parents map[Owner]Owner
+	// desired has, of owners of unknown kinds, how many pods they had at first.
+	desired map[Owner]int
+	// stays are the workloads that cannot be brought up to date now, with the reason.
+	stays   map[Owner]string
 	touched bool
 	// done counts pods, or with Restart owners.
 	done, wave int
@@ -375,37 +382,52 @@ func (r *run) evict(ctx context.Context, v view, wave []Pod) error {
 			owners[p.UID] = w.Owner
 		}
 	}
-	var touched []Owner
+	touched := map[Owner]bool{}
 	for _, p := range wave {
 		if err := r.evictOne(ctx, p); err != nil {
 			return err
 		}
-		gone[p.UID] = true
-		touched = append(touched, owners[p.UID])
+		gone[p.UID], touched[owners[p.UID]] = true, true
 		r.done++
 	}
-	return r.untilReady(ctx, v, touched, gone)
+	return r.untilReady(ctx, v, slices.Collect(maps.Keys(touched)), gone)
 }
 
 // evictOne evicts a pod. While a disruption budget refuses that, it tries again.
 func (r *run) evictOne(ctx context.Context, p Pod) error {
-	for waits := ""; ; {
+	waits := ""
+	return r.await(ctx, func() (string, error) {
 		err := r.Cluster.Evict(ctx, p, false)
 		switch {
 		case err == nil:
 			r.touched = true
-			return nil
+			return "", nil
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			return nil // another pod has its name, or none
+			return "", nil // another pod has its name, or none
 		case !apierrors.IsTooManyRequests(err):
-			return r.failed(ctx, err, waits)
+			return "", err
 		}
 		if why := err.Error(); why != waits {
 			r.say("  waiting: %s", why)
 			waits = why
 		}
+		return waits, nil
+	})
+}
+
+// await calls waitsFor until it says nothing. It ends with an error of waitsFor, or with the wave.
+func (r *run) await(ctx context.Context, waitsFor func() (string, error)) error {
+	for why := ""; ; {
+		now, err := waitsFor()
+		switch {
+		case err != nil:
+			return r.failed(ctx, err, why)
+		case now == "":
+			return nil
+		}
+		why = now
 		if !r.pause(ctx) {
-			return r.late(ctx, waits)
+			return r.late(ctx, why)
 		}
 	}
 }
@@ -413,7 +435,11 @@ func (r *run) evictOne(ctx context.Context, p Pod) error {
 // failed is a request that failed because of the request, or because the wave has ended
 // while it waited.
 func (r *run) failed(ctx context.Context, err error, waits string) error {
-	if ctx.Err() != nil {
+	var stopped *StoppedError
+	switch {
+	case errors.As(err, &stopped):
+		return err
+	case ctx.Err() != nil:
 		return r.late(ctx, cmp.Or(waits, err.Error()))
 	}
 	return r.stop("%v", err)
@@ -422,42 +448,29 @@ func (r *run) failed(ctx context.Context, err error, waits string) error {
 // untilReady waits until the workloads have as many ready pods as before the wave, and every
 // new pod is ready and up to date.
 func (r *run) untilReady(ctx context.Context, before view, touched []Owner, gone map[string]bool) error {
-	known, namespaces := map[string]bool{}, []string(nil)
+	known := map[string]bool{}
 	for _, w := range before.workloads {
 		for _, p := range w.Pods {
 			known[p.UID] = true
 		}
 	}
-	asked := map[Owner]bool{}
-	for _, o := range touched {
-		if !asked[o] {
-			namespaces = append(namespaces, o.Namespace)
-		}
-		asked[o] = true
-	}
-	namespaces = distinct(namespaces)
-	for why := ""; ; {
-		v, err := r.look(ctx, namespaces, touched...)
+	return r.await(ctx, func() (string, error) {
+		v, err := r.look(ctx, namespacesOf(touched), touched...)
 		if err != nil {
-			return r.failed(ctx, err, why)
+			return "", err
 		}
-		why = ""
-		for o := range asked {
+		why := ""
+		for _, o := range touched {
 			now, _ := v.workload(o)
 			was, _ := before.workload(o)
 			w, err := r.notReady(was, now, known, gone)
 			if err != nil {
-				return err
+				return "", err
 			}
 			why = cmp.Or(why, w)
 		}
-		if why == "" {
-			return nil
-		}
-		if !r.pause(ctx) {
-			return r.late(ctx, why)
-		}
-	}
+		return why, nil
+	})
 }
 
 // notReady says what a workload waits for, "" for nothing. A new pod that is not up to date
@@ -512,32 +525,19 @@ func (r *run) restart(ctx context.Context, v view, size int) error {
 		r.touched = true
 		r.done++
 	}
-	for waits := ""; ; {
-		var err error
-		if waits, err = r.rolling(ctx, owners, known, waits); err != nil {
-			return err
-		}
-		if waits == "" {
-			r.say("  ready again after %s", time.Since(began).Round(time.Second))
-			return nil
-		}
-		if !r.pause(ctx) {
-			return r.late(ctx, waits)
-		}
+	err := r.await(ctx, func() (string, error) { return r.rolling(ctx, owners, known) })
+	if err == nil {
+		r.say("  ready again after %s", time.Since(began).Round(time.Second))
 	}
+	return err
 }
 
-// rolling says what rolling updates wait for, "" for nothing. Before is what it said last.
-func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool, before string) (string, error) {
-	var namespaces []string
-	for _, o := range owners {
-		namespaces = append(namespaces, o.Namespace)
-	}
-	v, err := r.look(ctx, distinct(namespaces), owners...)
+// rolling says what rolling updates wait for, "" for nothing.
+func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool) (waits string, err error) {
+	v, err := r.look(ctx, namespacesOf(owners), owners...)
 	if err != nil {
-		return "", r.failed(ctx, err, before)
+		return "", err
 	}
-	waits := ""
 	for _, o := range owners {
 		w, _ := v.workload(o)
 		if _, err := r.notReady(Workload{Owner: o}, w, known, nil); err != nil {
@@ -545,7 +545,7 @@ func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool
 		}
 		object, err := r.Cluster.Object(ctx, o)
 		if err != nil {
-			return "", r.failed(ctx, err, before)
+			return "", err
 		}
 		why, stuck := RolledOut(o.Kind, object)
 		if why == "" && len(w.behind()) > 0 {
@@ -562,14 +562,11 @@ func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool
 	return waits, nil
 }
 
-func distinct(all []string) []string {
-	var list []string
-	seen := map[string]bool{}
-	for _, s := range all {
-		if !seen[s] {
-			seen[s] = true
-			list = append(list, s)
-		}
+// namespacesOf are the namespaces of owners, each once.
+func namespacesOf(owners []Owner) []string {
+	all := map[string]bool{}
+	for _, o := range owners {
+		all[o.Namespace] = true
 	}
-	return list
+	return slices.Sorted(maps.Keys(all))
 }

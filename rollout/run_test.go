@@ -100,7 +100,7 @@ func (c *cluster) step() {
 		}
 		for _, p := range own { // a rolling update
 			if meta(p)["of"] != o.generation && c.ready(name) >= o.replicas {
-				meta(p)["deletionTimestamp"] = "now"
+				meta(p)["deletionTimestamp"] = "2026-01-02T03:04:05Z"
 				break
 			}
 		}
@@ -238,7 +238,7 @@ func (c *cluster) Evict(_ context.Context, pod rollout.Pod, dryRun bool) error {
 	}
 	if !dryRun {
 		c.writes = append(c.writes, "evict "+pod.Name)
-		meta(p)["deletionTimestamp"] = "now"
+		meta(p)["deletionTimestamp"] = "2026-01-02T03:04:05Z"
 		owner := meta(p)["owner"].(string)
 		if n := c.ready(owner); n < c.leastOf[owner] || c.leastOf[owner] == 0 {
 			c.leastOf[owner] = n

@@ -4,8 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Owner is what makes a new pod in place of one that goes.
@@ -21,23 +27,15 @@ func (o Owner) key() string { return o.Namespace + "/" + o.String() }
 
 // resource returns the API resource of the owner, known if it is a kind of Kubernetes itself
 // that replaces pods.
-func (o Owner) resource() (group, version, resource string, known bool) {
-	group, version, ok := strings.Cut(o.APIVersion, "/")
-	if !ok {
-		group, version = "", o.APIVersion
-	}
-	switch {
-	case group == "apps" && (o.Kind == "Deployment" || o.Kind == "StatefulSet" || o.Kind == "DaemonSet" || o.Kind == "ReplicaSet"),
-		group == "" && o.Kind == "ReplicationController":
-		return group, version, strings.ToLower(o.Kind) + "s", true
-	}
-	return group, version, "", false
+func (o Owner) resource() (resource schema.GroupVersionResource, known bool) {
+	version, err := schema.ParseGroupVersion(o.APIVersion)
+	known = err == nil && (o.restartable() || version.Group == "apps" && o.Kind == "ReplicaSet" || version.Group == "" && o.Kind == "ReplicationController")
+	return version.WithResource(strings.ToLower(o.Kind) + "s"), known
 }
 
 // restartable reports whether a change of the owner's pod template replaces its pods.
 func (o Owner) restartable() bool {
-	_, _, resource, _ := o.resource()
-	return resource == "deployments" || resource == "statefulsets" || resource == "daemonsets"
+	return strings.HasPrefix(o.APIVersion, "apps/") && slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, o.Kind)
 }
 
 // Pod is what counts of a pod.
@@ -100,79 +98,109 @@ func (w Workload) behind() (pods []Pod) {
 
 // controllerOf returns the owner reference of an object that says controller: true.
 func controllerOf(object map[string]any) (Owner, bool) {
-	namespace := text(object, "metadata", "namespace")
-	for _, ref := range list(object, "metadata", "ownerReferences") {
-		if r, _ := ref.(map[string]any); r["controller"] == true {
-			return Owner{Namespace: namespace, APIVersion: text(r, "apiVersion"), Kind: text(r, "kind"), Name: text(r, "name")}, true
+	u := &unstructured.Unstructured{Object: object}
+	ref := metav1.GetControllerOf(u)
+	if ref == nil {
+		return Owner{}, false
+	}
+	return Owner{Namespace: u.GetNamespace(), APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}, true
+}
+
+// object is what counts of a workload of Kubernetes' own kinds.
+type object struct {
+	Metadata struct{ Generation int64 }
+	Spec     struct {
+		Replicas                 *int
+		Paused                   bool
+		Strategy, UpdateStrategy struct {
+			Type          string
+			RollingUpdate struct {
+				MaxUnavailable *intstr.IntOrString
+				Partition      int
+			}
 		}
 	}
-	return Owner{}, false
+	Status struct {
+		ObservedGeneration                                                           int64
+		Replicas, UpdatedReplicas, AvailableReplicas, ReadyReplicas, CurrentReplicas int
+		DesiredNumberScheduled, UpdatedNumberScheduled, NumberAvailable              int
+		CurrentRevision, UpdateRevision                                              string
+		Conditions                                                                   []struct{ Type, Reason, Message string }
+	}
+}
+
+// decode reads what counts of an object that an API server sent. A field of another type is zero.
+func decode(from, into any) {
+	if data, err := json.Marshal(from); err == nil {
+		_ = json.Unmarshal(data, into)
+	}
 }
 
 // Size returns how many pods a workload of Kubernetes' own kinds wants, and how many of
 // them its own rolling update may take away at once, rounded down, at least one.
-func Size(kind string, object map[string]any) (desired, maxUnavailable int) {
-	if kind == "DaemonSet" {
-		desired = number(object, "status", "desiredNumberScheduled")
-		return desired, share(at(object, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), desired, 1)
-	}
+func Size(kind string, from map[string]any) (desired, maxUnavailable int) {
+	var o object
+	decode(from, &o)
+	return o.size(kind)
+}
+
+func (o object) size(kind string) (desired, maxUnavailable int) {
 	desired = 1
-	if at(object, "spec", "replicas") != nil {
-		desired = number(object, "spec", "replicas")
+	if o.Spec.Replicas != nil {
+		desired = *o.Spec.Replicas
 	}
 	switch kind {
-	case "Deployment":
-		if text(object, "spec", "strategy", "type") == "Recreate" {
-			return desired, 1
-		}
-		return desired, share(at(object, "spec", "strategy", "rollingUpdate", "maxUnavailable"), desired, max(1, desired/4))
+	case "DaemonSet":
+		desired = o.Status.DesiredNumberScheduled
+		return desired, share(o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, 1)
 	case "StatefulSet":
-		return desired, share(at(object, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), desired, 1)
+		return desired, share(o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, desired, 1)
+	case "Deployment":
+		if o.Spec.Strategy.Type != "Recreate" {
+			return desired, share(o.Spec.Strategy.RollingUpdate.MaxUnavailable, desired, desired/4)
+		}
 	}
 	return desired, 1
 }
 
-// share reads a number or a percentage of all.
-func share(value any, all, otherwise int) int {
-	n := otherwise
-	switch v := value.(type) {
-	case string:
-		if percent, err := strconv.Atoi(strings.TrimSuffix(v, "%")); err == nil {
-			n = all * percent / 100
-		}
-	case json.Number, int64, float64:
-		n = asNumber(v)
+// share reads a number or a percentage of all: at least one.
+func share(value *intstr.IntOrString, all, otherwise int) int {
+	n, err := intstr.GetScaledValueFromIntOrPercent(value, all, false)
+	if err != nil {
+		n = otherwise
 	}
 	return max(1, n)
 }
 
 // RolledOut says why the rolling update of a Deployment, StatefulSet or DaemonSet is not at
 // its end, "" if it is. Stuck reports that it will not come to its end by itself.
-func RolledOut(kind string, object map[string]any) (why string, stuck bool) {
-	status := func(field string) int { return number(object, "status", field) }
-	if status("observedGeneration") < number(object, "metadata", "generation") {
+func RolledOut(kind string, from map[string]any) (why string, stuck bool) {
+	var o object
+	decode(from, &o)
+	status := o.Status
+	if status.ObservedGeneration < o.Metadata.Generation {
 		return "its controller has not seen the change yet", false
 	}
-	desired, _ := Size(kind, object)
-	updated, available := status("updatedReplicas"), status("availableReplicas")
+	desired, _ := o.size(kind)
+	updated, available := status.UpdatedReplicas, status.AvailableReplicas
 	switch kind {
 	case "Deployment":
-		for _, c := range list(object, "status", "conditions") {
-			if c, _ := c.(map[string]any); c["type"] == "Progressing" && c["reason"] == "ProgressDeadlineExceeded" {
-				return fmt.Sprintf("it makes no progress: %s", cmp.Or(text(c, "message"), "ProgressDeadlineExceeded")), true
+		for _, c := range status.Conditions {
+			if c.Type == "Progressing" && c.Reason == "ProgressDeadlineExceeded" {
+				return fmt.Sprintf("it makes no progress: %s", cmp.Or(c.Message, c.Reason)), true
 			}
 		}
-		if old := status("replicas") - updated; old > 0 {
+		if old := status.Replicas - updated; old > 0 {
 			return fmt.Sprintf("%d old pods are still there", old), false
 		}
 	case "StatefulSet":
-		available = status("readyReplicas")
-		if text(object, "status", "currentRevision") != text(object, "status", "updateRevision") && updated < desired {
+		available = status.ReadyReplicas
+		if status.CurrentRevision != status.UpdateRevision && updated < desired {
 			return fmt.Sprintf("%d of %d pods are new", updated, desired), false
 		}
-		updated = max(updated, number(object, "status", "currentReplicas"))
+		updated = max(updated, status.CurrentReplicas)
 	case "DaemonSet":
-		updated, available = status("updatedNumberScheduled"), status("numberAvailable")
+		updated, available = status.UpdatedNumberScheduled, status.NumberAvailable
 	}
 	switch {
 	case updated < desired:
@@ -184,77 +212,44 @@ func RolledOut(kind string, object map[string]any) (why string, stuck bool) {
 }
 
 // notRestartable says why a change of the pod template would replace no pod, "" if it would.
-func notRestartable(o Owner, object map[string]any) string {
+func notRestartable(of Owner, from map[string]any) string {
+	var o object
+	decode(from, &o)
 	switch {
-	case !o.restartable():
+	case !of.restartable():
 		return "only Deployments, StatefulSets and DaemonSets can be restarted; --evict takes the pods of every workload"
-	case at(object, "spec", "paused") == true:
-		return "it is paused: kubectl -n " + o.Namespace + " rollout resume " + o.String()
-	case text(object, "spec", "updateStrategy", "type") == "OnDelete":
+	case o.Spec.Paused:
+		return "it is paused: kubectl -n " + of.Namespace + " rollout resume " + of.String()
+	case o.Spec.UpdateStrategy.Type == "OnDelete":
 		return "its update strategy is OnDelete, so a restart replaces no pod; use --evict"
-	case number(object, "spec", "updateStrategy", "rollingUpdate", "partition") > 0:
+	case o.Spec.UpdateStrategy.RollingUpdate.Partition > 0:
 		return "its rolling update has a partition, so a restart replaces only some of its pods; use --evict"
 	}
 	return ""
 }
 
-// at returns the value at a path of fields, nil if there is none.
-func at(object map[string]any, path ...string) any {
-	var v any = object
-	for _, field := range path {
-		m, _ := v.(map[string]any)
-		v = m[field]
-	}
-	return v
-}
-
-func text(object map[string]any, path ...string) string {
-	s, _ := at(object, path...).(string)
-	return s
-}
-
-func list(object map[string]any, path ...string) []any {
-	l, _ := at(object, path...).([]any)
-	return l
-}
-
-func number(object map[string]any, path ...string) int { return asNumber(at(object, path...)) }
-
-// asNumber reads a number of JSON, however it was decoded.
-func asNumber(v any) int {
-	switch v := v.(type) {
-	case json.Number:
-		n, _ := v.Int64()
-		return int(n)
-	case int64:
-		return int(v)
-	case float64:
-		return int(v)
-	}
-	return 0
-}
-
 // podOf returns what counts of a pod, but for how it stands.
-func podOf(object map[string]any) Pod {
-	p := Pod{
-		Namespace: text(object, "metadata", "namespace"), Name: text(object, "metadata", "name"), UID: text(object, "metadata", "uid"),
-		Going: at(object, "metadata", "deletionTimestamp") != nil,
-	}
-	p.Ready = !p.Going && isReady(object)
+func podOf(from map[string]any) Pod {
+	u := &unstructured.Unstructured{Object: from}
+	p := Pod{Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID()), Going: u.GetDeletionTimestamp() != nil}
+	p.Ready = !p.Going && isReady(statusOf(from))
 	return p
 }
 
-func isReady(pod map[string]any) bool {
-	for _, c := range list(pod, "status", "conditions") {
-		if c, _ := c.(map[string]any); c["type"] == "Ready" {
-			return c["status"] == "True"
-		}
-	}
-	return false
+// statusOf returns the status of a pod.
+func statusOf(pod map[string]any) (status corev1.PodStatus) {
+	decode(pod["status"], &status)
+	return status
+}
+
+func isReady(status corev1.PodStatus) bool {
+	return slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // ended reports whether nothing of the pod runs any more.
 func ended(pod map[string]any) bool {
-	phase := text(pod, "status", "phase")
-	return phase == "Succeeded" || phase == "Failed"
+	phase, _, _ := unstructured.NestedString(pod, "status", "phase")
+	return phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed)
 }

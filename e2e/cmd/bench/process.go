@@ -17,6 +17,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
@@ -50,7 +51,7 @@ func startYardstick(ctx context.Context, cluster *measure.Cluster, a addition) (
 	if err != nil {
 		return nil, err
 	}
-	certificate, key, err := measure.SelfSigned(yardstickHost)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(yardstickHost, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package certs
 import (
 	"bytes"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,9 +25,10 @@ const (
 	secretTrustedKey = "trusted-ca.crt"
 )
 
-// authorities are the CAs of the Secret: the state of the hand-over.
+// authorities are the CAs of a Secret: the state of the hand-over.
 type authorities struct {
-	// current is the CA that signs; nil if the Secret has no sound CA.
+	// current is the CA that signs; nil if the Secret has no sound CA. It has no key if
+	// somebody else signs.
 	current *ca
 
 	// next is the staged CA; nil if there is none.
@@ -41,12 +41,10 @@ type authorities struct {
 	revoked revocations
 }
 
-// readAuthorities reads the Secret's data. The error says why there is no current CA.
-// The other CAs are read as far as they are sound.
+// readAuthorities reads the data of the self-signed provider's Secret. The error says why
+// there is no current CA. The other CAs are read as far as they are sound.
 func readAuthorities(data map[string][]byte) (authorities, error) {
-	a := authorities{trusted: parseTrusted(data[secretTrustedKey])}
-	// What is wrong with the list of revoked CAs does not concern the CAs: the provider reports it.
-	a.revoked, _ = parseRevocations(data[secretRevokedKey])
+	a := readState(data)
 	if next, err := parseCA(data[secretNextCertKey], data[secretNextKeyKey]); err == nil {
 		a.next = next
 	}
@@ -65,22 +63,26 @@ func readAuthorities(data map[string][]byte) (authorities, error) {
 	return a, nil
 }
 
+// readState reads what every provider's Secret remembers: the replaced CAs and the revoked
+// ones. What is wrong with the list of revoked CAs is the store's to report.
+func readState(data map[string][]byte) authorities {
+	revoked, _ := parseRevocations(data[secretRevokedKey])
+	return authorities{trusted: parseTrusted(data[secretTrustedKey]), revoked: revoked}
+}
+
 // write puts the authorities into a copy of the Secret's data. Keys that are not
-// Pillion's stay.
+// Pillion's stay, and so do those of a current CA without a key.
 func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
-	if a.current == nil {
-		return nil, errors.New("there is no CA to write")
+	out := map[string][]byte{}
+	maps.Copy(out, data)
+	if a.current.key != nil {
+		if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
+			return nil, err
+		}
+		out[secretCAKey] = out[corev1.TLSCertKey]
+		delete(out, secretNextCertKey)
+		delete(out, secretNextKeyKey)
 	}
-	out := maps.Clone(data)
-	if out == nil {
-		out = map[string][]byte{}
-	}
-	if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
-		return nil, err
-	}
-	out[secretCAKey] = out[corev1.TLSCertKey]
-	delete(out, secretNextCertKey)
-	delete(out, secretNextKeyKey)
 	if a.next != nil {
 		if err := writeCA(out, a.next, secretNextCertKey, secretNextKeyKey); err != nil {
 			return nil, err
@@ -94,7 +96,7 @@ func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
 // writeRevocations writes the list of revoked CAs. It leaves the key alone if the key holds
 // the list already, in whatever form.
 func writeRevocations(data map[string][]byte, list revocations) {
-	if stored, _ := parseRevocations(data[secretRevokedKey]); !bytes.Equal(stored.encode(), list.encode()) {
+	if stored, _ := parseRevocations(data[secretRevokedKey]); !stored.same(list) {
 		data[secretRevokedKey] = list.encode()
 	}
 }
@@ -114,19 +116,55 @@ func writeCA(data map[string][]byte, c *ca, certKey, keyKey string) error {
 	return nil
 }
 
-// bundle returns the text of a caBundle: current, staged and replaced CAs. It reads no
-// clock: the same Secret gives the same bytes on every replica.
-func (a authorities) bundle() []byte {
-	list := slices.Clone(a.trusted)
-	if a.next != nil {
-		list = append([]trusted{{cert: a.next.cert}}, list...)
+// all returns the CAs that API servers trust, each once: the current one, the staged one,
+// the others.
+func (a authorities) all() []trusted {
+	var list []trusted
+	for _, own := range []*ca{a.current, a.next} {
+		if own != nil {
+			list = append(list, trusted{cert: own.cert})
+		}
 	}
-	return bundle(a.current.cert, list)
+	for _, t := range a.trusted {
+		if !contains(list, t.cert) {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
-// trusts reports whether the CA is in the bundle.
-func (a authorities) trusts(cert *x509.Certificate) bool {
-	return a.current != nil && a.current.cert.Equal(cert) || a.next != nil && a.next.cert.Equal(cert) || contains(a.trusted, cert)
+// bundle returns the text of a caBundle. It reads no clock: the same Secret gives the same
+// bytes on every replica.
+func (a authorities) bundle() []byte {
+	list := a.all()
+	for i := range list {
+		list[i].until = time.Time{}
+	}
+	return encodeTrusted(list)
+}
+
+// states returns the state of each CA, for [Status].
+func (a authorities) states() []Authority {
+	var list []Authority
+	for _, ca := range a.all() {
+		state := Authority{FingerprintOf(ca.cert), TrustedAuthority, ca.until}
+		if ca.until.IsZero() {
+			state.Until = ca.cert.NotAfter
+		}
+		switch {
+		case a.revoked.has(ca.cert): // it is in the bundle for a moment
+			continue
+		case a.current.is(ca.cert):
+			state.State = SigningAuthority
+		case a.next.is(ca.cert):
+			state.State = NextAuthority
+		}
+		list = append(list, state)
+	}
+	for _, f := range a.revoked.sorted() {
+		list = append(list, Authority{f, RevokedAuthority, a.revoked[f]})
+	}
+	return list
 }
 
 // completedBy adds the remembered CAs if the Secret remembers none: the Secret is new,
@@ -136,6 +174,29 @@ func (a authorities) completedBy(remembered authorities) authorities {
 	a.revoked = a.revoked.union(remembered.revoked)
 	if len(a.trusted) == 0 {
 		a.trusted = remembered.trusted
+	}
+	return a
+}
+
+// permitted returns the authorities without the revoked CAs. A CA that signs stays until a
+// replica has decided when it goes.
+func (a authorities) permitted(now time.Time) authorities {
+	if a.current != nil {
+		if from, revoked := a.revoked.of(a.current.cert); revoked && !from.IsZero() && !now.Before(from) {
+			a.current = nil
+		}
+	}
+	if a.next != nil && a.revoked.has(a.next.cert) {
+		a.next = nil
+	}
+	a.trusted = a.revoked.permitted(a.trusted, now)
+	return a
+}
+
+// also returns the authorities with one more trusted CA, if it is new to them.
+func (a authorities) also(cert *x509.Certificate) authorities {
+	if !contains(a.trusted, cert) {
+		a.trusted = append(slices.Clone(a.trusted), trusted{cert: cert})
 	}
 	return a
 }
@@ -154,39 +215,31 @@ type circumstances struct {
 	// configurations for the settling time.
 	settled func(*x509.Certificate) bool
 
-	// terms are how long a CA stays trusted that does not sign any more.
-	terms terms
+	// keep is how long a replaced CA stays trusted.
+	keep time.Duration
 
 	// make makes a CA.
 	make func() (*ca, error)
 }
 
-// permitted returns the authorities without the revoked CAs.
-func (a authorities) permitted(now time.Time) authorities {
-	if a.current != nil && a.revoked.denySigning(a.current.cert, now) {
-		a.current = nil
-	}
-	if a.next != nil && a.revoked.leaves(a.next.cert) {
-		a.next = nil
-	}
-	a.trusted = a.revoked.permitted(a.trusted, now)
-	return a
-}
-
 // step returns the CAs that the Secret should hold: the next state of the hand-over, or
 // the same state. The package comment lists the states.
 func (a authorities) step(c circumstances) (authorities, error) {
-	next, remembered, revoked := a.withRevocations(c)
+	next, revoked := a.withoutRevoked(c)
+	last := c.remembered.current
+	if last != nil && (next.revoked.has(last.cert) || expired(last.cert, c.now)) {
+		last = nil
+	}
 	var err error
 	switch {
-	case next.current == nil && !revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
+	case next.current == nil && !revoked && last != nil:
 		// The Secret was deleted or damaged. Its CA is replaced in the usual steps,
 		// not at once.
-		next.current = remembered.current
+		next.current = last
 		next.next, err = c.make()
-	case revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
+	case revoked && last != nil:
 		// Somebody put a revoked CA back. Another CA has taken over from it already.
-		next.current = remembered.current
+		next.current = last
 	case revoked && next.next != nil && !expired(next.next.cert, c.now):
 		next.current, next.next = next.next, nil
 	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
@@ -200,42 +253,42 @@ func (a authorities) step(c circumstances) (authorities, error) {
 	if err != nil {
 		return a, err
 	}
-	inUse := c.inUse
-	if next.revoked.leaves(inUse) {
-		inUse = nil
-	}
-	next.trusted = remember(next.trusted, next.current.cert, inUse, c.now, c.terms)
+	next.trusted = remember(next.trusted, next.current.cert, next.permitting(c.inUse), c.now, c.keep)
 	return next, nil
 }
 
-// withRevocations returns the authorities of the Secret and the remembered ones without the
-// revoked CAs. revoked reports whether the CA that signs in the Secret is one of them. That
-// CA stays trusted for a moment if it signed until now: replicas still serve its leaves.
-func (a authorities) withRevocations(c circumstances) (next, remembered authorities, revoked bool) {
-	next, remembered = a.completedBy(c.remembered), c.remembered
+// withoutRevoked returns the authorities without the revoked CAs. revoked reports whether the
+// CA that signs in the Secret is one of them. That CA stays trusted for a moment if it signed
+// until now: replicas still serve its leaves.
+func (a authorities) withoutRevoked(c circumstances) (next authorities, revoked bool) {
+	next = a.completedBy(c.remembered)
 	var signing *x509.Certificate
-	if sameCA(a.current, remembered.current) && a.current != nil {
+	if sameCA(a.current, c.remembered.current) && a.current != nil {
 		signing = a.current.cert
 	}
 	next.revoked = next.revoked.decided(signing, c.now)
-	if a.current != nil && next.revoked.leaves(a.current.cert) {
-		if revoked = true; !contains(next.trusted, a.current.cert) {
-			next.trusted = append(next.trusted[:len(next.trusted):len(next.trusted)], trusted{cert: a.current.cert})
-		}
+	if a.current != nil && next.revoked.has(a.current.cert) {
+		revoked = true
+		next = next.also(a.current.cert)
 		next.current = nil
 	}
-	if remembered.current != nil && next.revoked.leaves(remembered.current.cert) {
-		remembered.current = nil
+	return next.permitted(c.now), revoked
+}
+
+// permitting returns the CA, nil if it is revoked.
+func (a authorities) permitting(cert *x509.Certificate) *x509.Certificate {
+	if a.revoked.has(cert) {
+		return nil
 	}
-	return next.permitted(c.now), remembered, revoked
+	return cert
 }
 
 // same reports whether a and b hold the same CAs, so that nothing has to be written.
 func (a authorities) same(b authorities) bool {
 	return sameCA(a.current, b.current) && sameCA(a.next, b.next) &&
-		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted)) && bytes.Equal(a.revoked.encode(), b.revoked.encode())
+		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted)) && a.revoked.same(b.revoked)
 }
 
 func sameCA(a, b *ca) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.cert.Equal(b.cert)
+	return a == nil && b == nil || a != nil && b.is(a.cert)
 }

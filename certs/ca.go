@@ -43,6 +43,9 @@ type ca struct {
 	key  crypto.Signer
 }
 
+// is reports whether there is a CA, with that certificate.
+func (c *ca) is(cert *x509.Certificate) bool { return c != nil && c.cert.Equal(cert) }
+
 // makeCA makes a CA that is valid for duration from now, and from a little before now.
 //
 // The CA can sign for the names only, and only certificates of servers: with a stolen key

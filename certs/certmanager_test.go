@@ -16,17 +16,11 @@ import (
 // runCertManager starts a replica that follows the Secret, and ends it with the test.
 func (c *cluster) runCertManager(change func(*CertManagerOptions)) Source {
 	c.t.Helper()
-	o := CertManagerOptions{Options: testOptions(), SecretName: testSecret}
+	o := CertManagerOptions{Options: c.options(), SecretName: testSecret, LeafDuration: week}
 	if change != nil {
 		change(&o)
 	}
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newCertManager(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s := newCertManager(o)
 	c.t.Cleanup(c.background(s))
 	return s
 }
@@ -56,7 +50,6 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
-		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
 		var replicas []Source
 		for range 3 {
@@ -169,7 +162,6 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		old, first, second := yearCA(t), yearCA(t), yearCA(t)
-		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, old, testDNSName, week)))
 		var replicas []*source
 		for range 2 {

@@ -34,9 +34,9 @@ const (
 )
 
 var (
-	secrets        = corev1.SchemeGroupVersion.WithResource("secrets")
-	configurations = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
-	validations    = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+	secrets          = corev1.SchemeGroupVersion.WithResource("secrets")
+	mutatingResource = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+	validations      = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 )
 
 // cluster is client-go's fake API server with two additions: resource versions, by which
@@ -61,7 +61,7 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("create", "selfsubjectaccessreviews", c.review)
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)
-	c.PrependReactor("patch", configurations.Resource, c.patch)
+	c.PrependReactor("patch", mutatingResource.Resource, c.patch)
 	c.PrependReactor("patch", validations.Resource, c.patchValidating)
 	return c
 }
@@ -122,24 +122,24 @@ func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := action.(k8stesting.PatchAction)
-	if err := c.forbidden("patch", configurations, a.GetName()); err != nil {
+	if err := c.forbidden("patch", mutatingResource, a.GetName()); err != nil {
 		return true, nil, err
 	}
 	if c.late > 0 {
 		c.late--
-		stored, err := c.Tracker().Get(configurations, "", a.GetName())
+		stored, err := c.Tracker().Get(mutatingResource, "", a.GetName())
 		if err != nil {
 			return true, nil, err
 		}
 		c.store(stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy())
 	}
-	stored, err := c.Tracker().Get(configurations, "", a.GetName())
+	stored, err := c.Tracker().Get(mutatingResource, "", a.GetName())
 	if err != nil {
 		return true, nil, err
 	}
 	patched := &admissionv1.MutatingWebhookConfiguration{}
 	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", configurations.GroupResource(), a.GetName(), err.Error(), 0, false)
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", mutatingResource.GroupResource(), a.GetName(), err.Error(), 0, false)
 	}
 	c.patches = append(c.patches, string(a.GetPatch()))
 	c.store(patched)
@@ -182,7 +182,7 @@ func apply(stored runtime.Object, text []byte, patched any) error {
 // store writes the configuration as a new version. c.mu must be held.
 func (c *cluster) store(configuration *admissionv1.MutatingWebhookConfiguration) {
 	configuration.ResourceVersion = following(configuration.ResourceVersion)
-	if err := c.Tracker().Update(configurations, configuration, ""); err != nil {
+	if err := c.Tracker().Update(mutatingResource, configuration, ""); err != nil {
 		c.t.Error(err)
 	}
 }
@@ -197,7 +197,7 @@ func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stored, err := c.Tracker().Get(configurations, "", testWebhook)
+	stored, err := c.Tracker().Get(mutatingResource, "", testWebhook)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 
 func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
 	c.t.Helper()
-	stored, err := c.Tracker().Get(configurations, "", testWebhook)
+	stored, err := c.Tracker().Get(mutatingResource, "", testWebhook)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -280,10 +280,17 @@ func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// testOptions are the options of a replica.
-func testOptions() Options {
+// The durations of a replica's certificates, as the flags have them by default.
+const (
+	testSettle = 5 * time.Minute
+	week       = 7 * 24 * time.Hour
+	year       = 365 * 24 * time.Hour
+)
+
+// options are the options of a replica.
+func (c *cluster) options() Options {
 	return Options{
-		Namespace: testNamespace, Service: testService, Logger: slog.New(slog.DiscardHandler),
+		Client: c, Namespace: testNamespace, Service: testService, Settle: testSettle, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 		WebhookConfigurations: []WebhookConfiguration{{Mutating, testWebhook}},
 	}
 }
@@ -299,17 +306,11 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 // start is run for a replica that the test ends by calling stop.
 func (c *cluster) start(change func(*SelfSignedOptions)) (s *source, stop func()) {
 	c.t.Helper()
-	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
+	o := SelfSignedOptions{Options: c.options(), SecretName: testSecret, CADuration: year, LeafDuration: week, KeyAlgorithm: ECDSA}
 	if change != nil {
 		change(&o)
 	}
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newSelfSigned(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s = newSelfSigned(o)
 	return s, c.background(s)
 }
 

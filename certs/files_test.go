@@ -37,15 +37,9 @@ func mount(t *testing.T, dir, version string, l *leaf) {
 
 func (c *cluster) runFiles(dir string) *source {
 	c.t.Helper()
-	o := FilesOptions{Options: testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
+	o := FilesOptions{Options: c.options(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	o.Settle = time.Second
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newFiles(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s := newFiles(o)
 	c.t.Cleanup(c.background(s))
 	return s
 }

@@ -42,7 +42,7 @@ func newCA(t testing.TB, notAfter time.Time) *ca {
 	return &ca{cert: cert, key: key}
 }
 
-func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)) }
+func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(year)) }
 
 // newLeaf returns a serving certificate for dnsName that issuer signed.
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {

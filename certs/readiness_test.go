@@ -31,7 +31,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 	t.Parallel()
 	remove := func(c *cluster, kinds ...string) {
 		for _, kind := range kinds {
-			resource, name := configurations, testWebhook
+			resource, name := mutatingResource, testWebhook
 			if kind == "validating" {
 				resource, name = validations, "final"
 			}
@@ -104,7 +104,7 @@ func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 		var log logtest.Log
 		s := c.run(func(o *SelfSignedOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		current := readyAndPublished(t, c, s)
-		if err := c.Tracker().Delete(configurations, "", testWebhook); err != nil {
+		if err := c.Tracker().Delete(mutatingResource, "", testWebhook); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

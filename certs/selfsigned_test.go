@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 )
 
@@ -286,7 +285,7 @@ func TestARefusedBundleIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+		c.PrependReactor("patch", mutatingResource.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
 		})
 		s := c.run(nil)
@@ -536,49 +535,14 @@ func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 
 func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {
 	t.Parallel()
-	s, err := NewSelfSigned(SelfSignedOptions{
-		Options:    Options{RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, Service: testService},
-		SecretName: testSecret,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSelfSigned(SelfSignedOptions{Options: newCluster(t).options(), SecretName: testSecret})
 	if err := mentions(s.Ready(), "not started yet"); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.GetCertificate(nil); err == nil {
 		t.Error("the source serves a certificate before it runs")
 	}
-	if status := s.Status(); !status.Expires.IsZero() {
-		t.Error("the status has an expiry without a certificate")
-	}
-}
-
-func TestWrongOptionsAreNamed(t *testing.T) {
-	t.Parallel()
-	good := SelfSignedOptions{Options: Options{RESTConfig: &rest.Config{}, Namespace: "a", Service: "c"}, SecretName: "b"}
-	for _, c := range []struct {
-		change func(*SelfSignedOptions)
-		want   string
-	}{
-		{func(o *SelfSignedOptions) { o.RESTConfig = nil }, "RESTConfig"},
-		{func(o *SelfSignedOptions) { o.Namespace = "" }, "Namespace"},
-		{func(o *SelfSignedOptions) { o.SecretName = "" }, "SecretName"},
-		{func(o *SelfSignedOptions) { o.Service = "" }, "Service"},
-		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{Mutating, ""}} }, "WebhookConfigurations"},
-		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{"Pod", "x"}} }, `the kind "Pod"`},
-		{func(o *SelfSignedOptions) {
-			o.WebhookConfigurations = []WebhookConfiguration{{Mutating, "x"}, {Mutating, "x"}}
-		}, "twice"},
-		{func(o *SelfSignedOptions) { o.CADuration = time.Hour }, "CADuration"},
-		{func(o *SelfSignedOptions) { o.Settle = 365 * 24 * time.Hour }, "Settle"},
-		{func(o *SelfSignedOptions) { o.KeyAlgorithm = "DSA" }, "KeyAlgorithm"},
-		{func(o *SelfSignedOptions) { o.LeafDuration = -time.Hour }, "LeafDuration"},
-	} {
-		o := good
-		c.change(&o)
-		if _, err := NewSelfSigned(o); mentions(err, c.want) != nil {
-			t.Errorf("the error %v does not name %s", err, c.want)
-		}
+	if status := s.Status(); !status.Expires.IsZero() || len(status.Configurations) != 1 || status.Configurations[0].Err == nil {
+		t.Errorf("the status is %+v, want no expiry and a configuration that verifies nothing", status)
 	}
 }

@@ -1,9 +1,6 @@
 package certs
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // Status is the state of a [Source].
 type Status struct {
@@ -93,6 +90,3 @@ type ConfigurationStatus struct {
 	// served leaf; nil if they can.
 	Err error
 }
-
-// counters are the counts of Status that no other part keeps.
-type counters struct{ rotations, handovers, made atomic.Int64 }

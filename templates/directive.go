@@ -49,7 +49,7 @@ func (c *fragmentCompiler) directives(v map[string]any, h here) (condition *expr
 	for _, p := range directive.Check(forMerge, h.where()) {
 		c.problem(h.at.Field(p.Key), p.Message)
 	}
-	if policy, _ := directive.Conflict(forMerge); policy == directive.KeepPod && c.spec.Required {
+	if directive.Of(forMerge).Conflict == directive.KeepPod && c.spec.Required {
 		c.problem(h.at.Field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
 	}
 	c.unsetFields(forMerge, h)
@@ -61,7 +61,7 @@ func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
 	if h.typ == nil || h.typ.Kind() != podschema.Struct {
 		return
 	}
-	for _, name := range directive.UnsetFields(v) {
+	for _, name := range directive.Of(v).Unset {
 		if _, ok := h.typ.Field(name); !ok {
 			c.problem(h.at.Field(directive.Unset), "unknown field "+show.Value(name)+nearest.Hint(name, h.typ.FieldNames()))
 		}

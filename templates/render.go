@@ -265,7 +265,7 @@ func (l *extended) note(i int) {
 // extends reports whether an item of the list extends the container of the name.
 func (l *extended) extends(name string) bool {
 	i, have := l.byName[name]
-	return have && l.items[i].(map[string]any)["image"] == nil && !directive.IsDelete(l.items[i])
+	return have && l.items[i].(map[string]any)["image"] == nil && !directive.Of(l.items[i]).Delete
 }
 
 // add adds one extension, or combines it with another of the same container. If
@@ -349,7 +349,7 @@ func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
 			first[key] = len(a)
 			a = append(a, item)
 		case reflect.DeepEqual(a[at], item):
-		case directive.Appends(a[at]) && directive.Appends(item):
+		case directive.Joins(a[at]) && directive.Joins(item):
 			a = append(a, item)
 		default:
 			return nil, fmt.Errorf("two items with $each give different values to %s", where)
@@ -378,7 +378,7 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 	metadata, _ := fragment["metadata"].(map[string]any)
 	for _, field := range []string{"annotations", "labels"} {
 		entries, _ := metadata[field].(map[string]any)
-		for _, key := range append(slices.Sorted(maps.Keys(entries)), directive.UnsetFields(entries)...) {
+		for _, key := range append(slices.Sorted(maps.Keys(entries)), directive.Of(entries).Unset...) {
 			if r.template.isReserved(key) {
 				at := (*manifest.Path)(nil).Fields("spec", "inject", "metadata", field)
 				return &failure{Place: expression.Place{At: at, Line: r.template.reservedLine[field]}, message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}

@@ -21,7 +21,7 @@ func (r *renderer) restrict(fragment map[string]any) error {
 		var changed []any
 		for i, item := range items {
 			container, _ := item.(map[string]any)
-			if container["image"] == nil || directive.IsDelete(item) {
+			if container["image"] == nil || directive.Of(item).Delete {
 				continue
 			}
 			security, bytes := surrounding.restrict(container["securityContext"])
@@ -81,7 +81,7 @@ func (r *renderer) surrounding(fragment map[string]any) surrounding {
 // has more than v.
 func (s surrounding) restrict(v any) (map[string]any, int) {
 	own, _ := v.(map[string]any)
-	if directive.IsDelete(v) {
+	if directive.Of(v).Delete {
 		return own, 0
 	}
 	security, bytes := maps.Clone(own), 0
@@ -89,7 +89,7 @@ func (s surrounding) restrict(v any) (map[string]any, int) {
 		security = map[string]any{}
 	}
 	fill := func(name string, value any, size int) {
-		if slices.Contains(directive.UnsetFields(own), name) {
+		if slices.Contains(directive.Of(own).Unset, name) {
 			return
 		}
 		security[name] = value
@@ -113,7 +113,7 @@ func (s surrounding) restrict(v any) (map[string]any, int) {
 	if own["allowPrivilegeEscalation"] == nil && !escalates {
 		fill("allowPrivilegeEscalation", false, 5)
 	}
-	if capabilities["drop"] == nil && !directive.IsDelete(own["capabilities"]) {
+	if capabilities["drop"] == nil && !directive.Of(own["capabilities"]).Delete {
 		capabilities = maps.Clone(capabilities)
 		if capabilities == nil {
 			capabilities = map[string]any{}

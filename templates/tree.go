@@ -194,7 +194,7 @@ func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
 	for key, value := range m.directives {
 		out[key] = value
 	}
-	if directive.Appends(out) && directive.Value(out) == nil {
+	if directive.Joins(out) && directive.Value(out) == nil {
 		return nil, nil // an expression left the text out
 	}
 	return out, nil
@@ -271,7 +271,7 @@ func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
 // listSoFar has the items that a sequence has given so far, and their keys.
 type listSoFar struct {
 	items []any
-	// keys has for each key whether all items of it append.
+	// keys has for each key whether all items of it join a text.
 	keys map[itemKey]bool
 }
 
@@ -290,9 +290,9 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 }
 
 // add appends an item. In a list with keys the item must have the keys, and no other item
-// may have the same, unless both append to one variable. The item {$patch: replace} alone has none: it speaks of the list.
+// may have the same, unless both join a text to one variable. The item {$patch: replace} alone has none: it speaks of the list.
 func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
-	if m, ok := v.(map[string]any); ok && !directive.IsMarker(v) && q.typ != nil && len(q.typ.Keys()) > 0 {
+	if m, ok := v.(map[string]any); ok && !directive.Of(v).Marker && q.typ != nil && len(q.typ.Keys()) > 0 {
 		if err := q.checkKeys(m, out); err != "" {
 			if advice := q.advice(r, it, m); advice != "" {
 				err += "; " + advice
@@ -332,7 +332,7 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 		}
 	}
 	key, _ := keyOf(q.typ, m)
-	if append, twice := out.keys[key]; twice && !(append && directive.Appends(m)) {
+	if joins, twice := out.keys[key]; twice && !(joins && directive.Joins(m)) {
 		words := make([]string, len(q.typ.Keys()))
 		for i, k := range q.typ.Keys() {
 			words[i] = k.Name + " " + show.Value(fmt.Sprint(keyValue(m, k)))
@@ -342,7 +342,7 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 	if out.keys == nil {
 		out.keys = map[itemKey]bool{}
 	}
-	out.keys[key] = directive.Appends(m)
+	out.keys[key] = directive.Joins(m)
 	return ""
 }
 

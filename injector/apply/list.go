@@ -110,7 +110,7 @@ func (l *items) movesOn(key string, c *merge.Change, rc *record.Place) bool {
 		return false
 	}
 	_, had := l.was[key]
-	return c.Beside != rc.Beside() || c.Appended() && !c.Beside && had && len(rc.Was) == 0
+	return c.Beside != rc.Beside() || c.Joined() && !c.Beside && had && len(rc.Was) == 0
 }
 
 // undo takes back what Pillion wrote of the keys of which another item counts now. It

@@ -139,7 +139,7 @@ func (f *finder) policy(h holder, of string, id podschema.Identity) string {
 				}
 				for _, one := range items(object(item)[of]) {
 					if key, ok := id.Key(one); ok && key == h.key {
-						if policy, ok := directive.Conflict(object(one)); ok {
+						if policy := directive.Of(one).Conflict; policy != "" {
 							return policy
 						}
 					}

@@ -258,7 +258,7 @@ func (a *arrangement) wanted(it listItem, s *state) *slot {
 			return at.prev
 		}
 	}
-	if it.first {
+	if it.first() {
 		return a.front
 	}
 	if a.next != nil {
@@ -305,7 +305,7 @@ func (a *arrangement) putInNew(it listItem) {
 	front := a.front
 	n := a.put(it)
 	switch {
-	case !it.first:
+	case !it.first():
 	case n.prev == front:
 		a.front = n
 	case n.number > front.number:
@@ -315,7 +315,7 @@ func (a *arrangement) putInNew(it listItem) {
 
 // putInOld puts an item into a list that is there.
 func (a *arrangement) putInOld(it listItem) {
-	if n := a.put(it); it.first {
+	if n := a.put(it); it.first() {
 		a.front = n
 	}
 }

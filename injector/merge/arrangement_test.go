@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -83,7 +84,7 @@ func (o *slowOrder) index(items []string, it listItem, front int) int {
 			}
 			want++
 		}
-	case it.first:
+	case it.first():
 		want = front
 	}
 	if low > high {
@@ -103,11 +104,19 @@ func drawWishes(t *rapid.T) []wish {
 	}), 0, 12).Draw(t, "wishes")
 }
 
+func itemOf(name string, first bool) listItem {
+	n := &node{value: map[string]any{"name": name}}
+	if first {
+		n.says.Position.Kind = directive.First
+	}
+	return listItem{key: "name=" + name, node: n}
+}
+
 func drawItems(t *rapid.T, without []string) []listItem {
 	var items []listItem
 	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(append(letters, "x", "y")), rapid.ID).Draw(t, "items") {
 		if !slices.Contains(without, name) {
-			items = append(items, listItem{key: "name=" + name, value: map[string]any{"name": name}, first: rapid.Bool().Draw(t, "first "+name)})
+			items = append(items, itemOf(name, rapid.Bool().Draw(t, "first "+name)))
 		}
 	}
 	return items
@@ -145,7 +154,7 @@ func TestTheArrangementIsThatOfTheSlowOrder(t *testing.T) {
 			i := slow.index(want, it, at)
 			want = slices.Insert(want, i, it.key)
 			switch {
-			case it.first:
+			case it.first():
 				at = i + 1
 			case i < at:
 				at++
@@ -195,7 +204,7 @@ func TestANewListIsArrangedAsTheSlowOrderDoes(t *testing.T) {
 		for _, it := range items {
 			i := slow.index(want, it, at)
 			want = slices.Insert(want, i, it.key)
-			if it.first || i < at {
+			if it.first() || i < at {
 				at++
 			}
 		}
@@ -224,7 +233,7 @@ func TestAnOrderOfManyWishesComesToAnEnd(t *testing.T) {
 			o := &order{}
 			items := make([]listItem, n)
 			for i := range n {
-				items[i] = listItem{key: key(i), value: map[string]any{"name": key(i)[len("name="):]}}
+				items[i] = itemOf(key(i)[len("name="):], false)
 				if w, ok := w(i); ok {
 					if err := o.add(w); err != nil {
 						t.Fatal(err)

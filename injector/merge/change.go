@@ -42,13 +42,13 @@ type Change struct {
 	// stays, as a variable that refers to an earlier one of its name.
 	Beside bool
 
-	joins    bool     // the base pod's value is a part of the plan's
-	suffixes []suffix // what templates append there
-	wish     *Wish    // nil if no template wants something in the place itself
-	was      any      // the base pod's value, unless Do is Nothing
-	kept     string   // a template that wants another value, and leaves the pod's alone
-	expected any      // the value that the API server derives, if known
-	order    *order   // where the items of this list want to stand
+	joins    bool    // the base pod's value is a part of the plan's
+	joints   []joint // the texts that templates join there
+	wish     *Wish   // nil if no template wants something in the place itself
+	was      any     // the base pod's value, unless Do is Nothing
+	kept     string  // a template that wants another value, and leaves the pod's alone
+	expected any     // the value that the API server derives, if known
+	order    *order  // where the items of this list want to stand
 	// positions has the item of the base pod's list that each key means. It is made
 	// when it is first asked for.
 	positions map[string]int

@@ -29,7 +29,7 @@ func namesOf(pod map[string]any) containerNames {
 }
 
 // isSidecar tells a container to add from the extension of one of the pod's.
-func isSidecar(it listItem) bool { return it.raw["image"] != nil }
+func isSidecar(it listItem) bool { return it.field("image") != nil }
 
 // ErrNothingToExtend is the error inside a [FragmentError] when a template extends a
 // container that the pod does not have.
@@ -66,7 +66,7 @@ func (m *merger) nothingToExtend(at *place) error {
 func (m *merger) checkContainers(items []listItem, at *place) (here []listItem, elsewhere map[string][]listItem, err error) {
 	here = make([]listItem, 0, len(items))
 	for _, it := range items {
-		at := at.field(it.key).with(it.raw)
+		at := at.field(it.key).with(it.node)
 		where, taken := m.names[it.key]
 		switch n := at.find(); {
 		case n.gone() && !taken:
@@ -142,9 +142,9 @@ func (m *listMerger) mergeContainer(it listItem, at *place) error {
 	if n.replaces(m.frag.Template) {
 		own := *at
 		own.stays = true
-		return m.beside(m.list.id.Elem, it.raw, &own)
+		return m.beside(m.list.id.Elem, it.node, &own)
 	}
 	inner := *at.inside()
 	inner.stays, inner.author = !ours, isSidecar(it)
-	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, &inner)
+	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, &inner)
 }

@@ -3,20 +3,8 @@ package merge
 import (
 	"slices"
 
-	"github.com/pillion-dev/pillion/templates/directive"
-	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
-
-// listItem is a fragment's item of a list with keys.
-type listItem struct {
-	key   string
-	raw   map[string]any // with directives; nil for scalars
-	value any            // without
-	first bool
-	// appends are the texts that the item appends to a variable.
-	appends []suffix
-}
 
 // listMerger merges a fragment's items into one list of the wanted pod.
 type listMerger struct {
@@ -28,9 +16,9 @@ type listMerger struct {
 
 // mergeList merges items into a list whose items have keys: those that are
 // there are merged, absent ones are put in at their position.
-func (m *merger) mergeList(o *object, name string, t *podschema.Type, v []any, at *place) error {
+func (m *merger) mergeList(o *object, name string, t *podschema.Type, v *node, at *place) error {
 	id, _ := t.Identity()
-	deleted, items := m.frag.readItems(id, v)
+	deleted, items := v.deleted, v.items
 	if !id.Elem.IsContainer() {
 		return m.mergeItems(o, name, t, deleted, items, at)
 	}
@@ -51,7 +39,7 @@ func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, 
 	if n := at.find(); o.fields[name] == nil && len(items) > 0 && n.gone() {
 		return m.agree(standing{at: at, t: t}, valuesOf(items), n)
 	}
-	if o.fields[name] == nil && slices.ContainsFunc(items, func(it listItem) bool { return len(it.appends) > 0 }) {
+	if o.fields[name] == nil && slices.ContainsFunc(items, func(it listItem) bool { return len(it.texts) > 0 }) {
 		m.makeField(o, name, []any{}, at)
 	}
 	if o.fields[name] == nil {
@@ -80,7 +68,7 @@ func keysOf(id podschema.Identity, deleted, items []listItem) []string {
 	}
 	for _, it := range items {
 		keys = append(keys, it.key)
-		if w, ok := wishOf(id, it.key, it.raw); ok {
+		if w, ok := wishOf(id, it); ok {
 			keys = append(keys, w.anchor)
 		}
 	}
@@ -113,62 +101,12 @@ func (m *listMerger) merge(deleted, items []listItem) error {
 	return nil
 }
 
-// readList is what [Fragment.readItems] returns.
-type readList struct{ deleted, items []listItem }
-
-var readLists = facts.NewQuestion[readList]()
-
-// readItems reads a fragment's list, each item of a set once: the items that
-// are to go, and the others. The caller does not change them.
-func (f *Fragment) readItems(id podschema.Identity, v []any) (deleted, items []listItem) {
-	fact := f.Facts.Of(v)
-	if fact == nil {
-		return f.readFresh(id, v)
-	}
-	read := readLists.Answer(fact, func() readList {
-		deleted, items := f.readFresh(id, v)
-		return readList{deleted, items}
-	})
-	return read.deleted, read.items
-}
-
 func valuesOf(items []listItem) []any {
 	values := make([]any, len(items))
 	for i, it := range items {
 		values[i] = it.value
 	}
 	return values
-}
-
-func (f *Fragment) readFresh(id podschema.Identity, v []any) (deleted, items []listItem) {
-	seen := map[string]int{}
-	for _, item := range v {
-		if appendsNothing(item) {
-			continue
-		}
-		value := f.clean(id.Elem, item)
-		key, ok := id.Key(value)
-		at, twice := seen[key]
-		if ok && twice && at < len(items) && directive.Appends(item) {
-			appendAlso(items, at, item)
-		}
-		if !ok || twice {
-			continue
-		}
-		seen[key] = len(items)
-		raw, _ := item.(map[string]any)
-		it := listItem{key: key, raw: raw, value: value, first: isFirst(item)}
-		if p, ok := suffixOf(item); ok {
-			it.appends = []suffix{p}
-		}
-		if directive.IsDelete(item) {
-			deleted = append(deleted, it)
-		} else {
-			items = append(items, it)
-		}
-	}
-	joinAppends(items)
-	return deleted, items
 }
 
 // addable returns the items without those that are not there and may not be put
@@ -213,7 +151,7 @@ func (m *merger) noteBehind(order *order, id podschema.Identity, items []listIte
 		return
 	}
 	for _, it := range items {
-		if !it.first {
+		if !it.first() {
 			order.putBehind(m.frag.place, it)
 		}
 	}
@@ -233,10 +171,10 @@ func (m *listMerger) addItems(items []listItem) {
 	for _, it := range items {
 		i, have := m.list.find(it.key)
 		switch {
-		case have && it.first && m.at.field(it.key).find().ours():
+		case have && it.first() && m.at.field(it.key).find().ours():
 			start = max(start, i+1)
 		case have:
-		case it.first:
+		case it.first():
 			front = append(front, it)
 			m.noteNew(it)
 		default:
@@ -254,11 +192,11 @@ func (m *listMerger) addItems(items []listItem) {
 // noteNew notes an item that is put in.
 func (m *listMerger) noteNew(it listItem) {
 	at := m.at.field(it.key)
-	if len(it.appends) == 0 {
+	if len(it.texts) == 0 {
 		at.noteItem(m.frag.Template, m.list.id, it.value)
 		return
 	}
-	m.append(appending{at: at, list: m.list, key: it.key}, it.appends, true)
+	m.join(joining{at: at, list: m.list, key: it.key}, it.texts, true)
 }
 
 // addOrdered is addItems for a list in which somebody wants to stand before or
@@ -269,7 +207,7 @@ func (m *listMerger) addOrdered(order *order, items []listItem) {
 	var added []listItem
 	for _, it := range items {
 		if _, have := m.list.find(it.key); have {
-			if it.first && m.at.field(it.key).find().ours() {
+			if it.first() && m.at.field(it.key).find().ours() {
 				a.passed(it.key)
 			}
 			continue
@@ -288,15 +226,15 @@ func (m *listMerger) addOrdered(order *order, items []listItem) {
 
 // mergeItem treats an item that the list has.
 func (m *listMerger) mergeItem(it listItem, at *place) error {
-	at = at.with(it.raw)
+	at = at.with(it.node)
 	n := at.find()
 	ours := n.ours()
 	m.notePlaced(it, at)
 	switch {
-	case len(it.appends) > 0:
-		m.append(appending{at: at, list: m.list, key: it.key}, it.appends, false)
+	case len(it.texts) > 0:
+		m.join(joining{at: at, list: m.list, key: it.key}, it.texts, false)
 		return nil
-	case directive.IsReplace(it.raw):
+	case it.says.Replace:
 		return m.mergeWholeItem(it, at.overruling())
 	case m.list.id.Set():
 		if ours {
@@ -308,13 +246,13 @@ func (m *listMerger) mergeItem(it listItem, at *place) error {
 	case m.bothProjected(it) && n.ours():
 		return m.gather(it, at)
 	case m.bothProjected(it) && !m.frag.Required: // a later source of the pod's could overrule a required one
-		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at)
+		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at)
 	case m.list.id.Elem.IsValue() || ours:
 		return m.mergeWholeItem(it, at)
 	case n.replaces(m.frag.Template):
-		return m.beside(m.list.id.Elem, it.raw, at)
+		return m.beside(m.list.id.Elem, it.node, at)
 	default:
-		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at.inside())
+		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at.inside())
 	}
 }
 
@@ -329,7 +267,7 @@ func (m *listMerger) gather(it listItem, at *place) error {
 		}
 	}
 	n.by(m.frag.Template)
-	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.raw, at.inside())
+	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at.inside())
 }
 
 // mergeWholeItem treats an item that is one value, or that another template put
@@ -337,7 +275,7 @@ func (m *listMerger) gather(it listItem, at *place) error {
 func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
 	current := m.list.at(it.key)
 	s := standing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
-	if other := m.wantedInside(at.find()); other != "" && directive.IsReplace(it.raw) {
+	if other := m.wantedInside(at.find()); other != "" && it.says.Replace {
 		return m.disagree(s, it.value, other, "that template extends it, and would lose what it added")
 	}
 	write, err := m.settle(s, it.value)

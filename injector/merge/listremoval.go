@@ -28,7 +28,7 @@ func (m *listMerger) deleteItems(deleted []listItem) error {
 // deletes decides whether an item of the pod's goes.
 func (m *listMerger) deletes(it listItem) (bool, error) {
 	i, have := m.list.find(it.key)
-	at := m.at.field(it.key).with(it.raw).overruling()
+	at := m.at.field(it.key).with(it.node).overruling()
 	n := at.find()
 	s := standing{at: at, t: m.list.id.Elem}
 	if have {
@@ -67,7 +67,7 @@ func (m *listMerger) dropDefaultTolerations(items []listItem) {
 	for _, key := range defaultTolerations {
 		covered[key] = slices.ContainsFunc(items, func(it listItem) bool {
 			_, have := m.list.find(it.key)
-			return !have && covers(it.raw, key)
+			return !have && covers(objectOf(it.value), key)
 		})
 	}
 	going := map[string]bool{}

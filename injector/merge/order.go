@@ -88,12 +88,12 @@ func (w wish) edge() (from, to string) {
 }
 
 // wishOf reads the $position of an item that asks for a neighbour.
-func wishOf(id podschema.Identity, key string, item any) (wish, bool) {
-	position := directive.PositionOf(item)
+func wishOf(id podschema.Identity, it listItem) (wish, bool) {
+	position := it.says.Position
 	if position.Anchor == "" || id.Set() {
 		return wish{}, false
 	}
-	w := wish{item: key, after: position.Kind == directive.After}
+	w := wish{item: it.key, after: position.Kind == directive.After}
 	anchor, ok := id.Key(map[string]any{id.Keys[0].Name: position.Anchor})
 	if !ok {
 		// The other fields of the key have no default: no item has this key.
@@ -134,7 +134,7 @@ func (o *order) putBehind(place int, it listItem) {
 	if o.behind == nil {
 		o.behind = map[string]behind{}
 	}
-	o.behind[it.key] = behind{place, directive.PositionOf(it.raw).Anchor != ""}
+	o.behind[it.key] = behind{place, it.says.Position.Anchor != ""}
 }
 
 // end is where a template's items go that stand at the end: in front of the templates that
@@ -270,13 +270,13 @@ func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, 
 	if o == nil || len(o.wishes) == 0 {
 		values = make([]any, 0, len(items))
 		for _, it := range items {
-			if it.first {
+			if it.first() {
 				values = append(values, it.value)
 			}
 		}
 		front = len(values)
 		for _, it := range items {
-			if !it.first {
+			if !it.first() {
 				values = append(values, it.value)
 			}
 		}
@@ -291,14 +291,10 @@ func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, 
 
 // localOrder is the order that the items of one list ask for among themselves.
 // A cycle was reported when the fragment was read.
-func localOrder(id podschema.Identity, v []any) *order {
+func localOrder(id podschema.Identity, items []listItem) *order {
 	var o *order
-	for _, item := range v {
-		if directive.PositionOf(item).Anchor == "" {
-			continue
-		}
-		key, _ := id.Key(item)
-		if w, ok := wishOf(id, key, item); ok {
+	for _, it := range items {
+		if w, ok := wishOf(id, it); ok {
 			if o == nil {
 				o = &order{}
 			}
@@ -309,14 +305,14 @@ func localOrder(id podschema.Identity, v []any) *order {
 }
 
 // notePosition takes in what an item of a fragment's list says about its place.
-func (c checker) notePosition(id podschema.Identity, list *place, key string, item any) error {
-	switch position := directive.PositionOf(item); position.Kind {
+func (r reader) notePosition(id podschema.Identity, list *place, key string, n *node) error {
+	switch n.says.Position.Kind {
 	case directive.First:
 		o := orderOf(list)
-		o.firsts = append(o.firsts, First{Template: c.frag.Template, Item: key, Required: c.frag.Required})
+		o.firsts = append(o.firsts, First{Template: r.frag.Template, Item: key, Required: r.frag.Required})
 	case directive.Before, directive.After:
-		if w, ok := wishOf(id, key, item); ok {
-			w.template, w.at = c.frag.Template, list.field(key)
+		if w, ok := wishOf(id, listItem{node: n, key: key}); ok {
+			w.template, w.at = r.frag.Template, list.field(key)
 			return orderOf(list).add(w)
 		}
 	}
@@ -329,13 +325,13 @@ func (m *listMerger) notePlaced(it listItem, at *place) {
 		return
 	}
 	i, _ := m.list.find(it.key)
-	switch position := directive.PositionOf(it.raw); position.Kind {
+	switch it.says.Position.Kind {
 	case directive.First:
 		if i <= orderOf(at.parent).front(false) {
 			return
 		}
 	case directive.Before, directive.After:
-		w, _ := wishOf(m.list.id, it.key, it.raw)
+		w, _ := wishOf(m.list.id, it)
 		j, have := m.list.find(w.anchor)
 		if !have || (i < j) != w.after {
 			return

@@ -3,7 +3,6 @@ package merge
 import (
 	"slices"
 
-	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -27,10 +26,10 @@ func (p *place) field(name string) *place {
 }
 
 // with returns p under the $onConflict of the fragment's value, if it has one.
-func (p *place) with(v any) *place {
-	if policy, ok := directive.Conflict(objectOf(v)); ok {
+func (p *place) with(v *node) *place {
+	if v != nil && v.says.Conflict != "" {
 		c := *p
-		c.onConflict, c.explicit = policy, true
+		c.onConflict, c.explicit = v.says.Conflict, true
 		return &c
 	}
 	return p

@@ -52,7 +52,7 @@ func effects(c *Change, t *podschema.Type, v any, path []string, all *[]PlaceEff
 	}
 	if effect, is := c.effect(); is && !(effect == Same && isKey(path)) {
 		one := PlaceEffect{Path: podschema.Readable(path), Effect: effect, Templates: slices.Clone(c.Templates), Was: c.was, Now: v}
-		for _, s := range c.suffixes {
+		for _, s := range c.joints {
 			if !slices.Contains(one.Templates, s.template) {
 				one.Templates = append(one.Templates, s.template)
 			}

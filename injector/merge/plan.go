@@ -82,7 +82,8 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 	}
 	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
 	changes := &Change{}
-	if err := checkAll(ctx, fragments, statusKey, changes); err != nil {
+	nodes, err := readAll(ctx, fragments, statusKey, changes)
+	if err != nil {
 		return Plan{}, err
 	}
 	m := newMerger(ctx, base, changes)
@@ -92,7 +93,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		if err := m.fragment(&fragments[i]); err != nil {
+		if err := m.fragment(&fragments[i], nodes[i]); err != nil {
 			return Plan{}, err
 		}
 	}
@@ -157,8 +158,8 @@ type merger struct {
 	fragments []Fragment
 	// firstRequired is the place of the first fragment that is required.
 	firstRequired int
-	// appendings are the places to which fragments append.
-	appendings []appending
+	// joinings are the places at which fragments join texts.
+	joinings []joining
 }
 
 func newMerger(ctx context.Context, base map[string]any, changes *Change) *merger {
@@ -179,14 +180,14 @@ func startOf(f *Fragment, changes *Change) *place {
 	return &place{node: changes, onConflict: policy}
 }
 
-func (m *merger) fragment(f *Fragment) error {
+func (m *merger) fragment(f *Fragment, n *node) error {
 	m.frag, m.derived.template = f, f.Template
-	if blank(podschema.Pod(), f.Object) {
+	if n.blank {
 		return nil
 	}
 	at := startOf(f, m.changes)
-	if _, ok := m.root.fields["spec"].(map[string]any); !ok && f.Object["spec"] != nil {
+	if _, ok := m.root.fields["spec"].(map[string]any); !ok && n.field("spec") != nil {
 		return f.podFault(at.field("spec"), "an object", m.root.fields["spec"])
 	}
-	return m.mergeObject(podschema.Pod(), m.root, f.Object, at)
+	return m.mergeObject(podschema.Pod(), m.root, n, at)
 }

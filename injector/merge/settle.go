@@ -192,7 +192,7 @@ func (j judge) wantedInside(n *Change) string {
 	}
 	for _, segment := range n.Segments() {
 		c := n.In[segment]
-		if other := c.appendedBy(j.frag.Template); other != "" {
+		if other := c.joinedBy(j.frag.Template); other != "" {
 			return other
 		}
 		if c.Do != Nothing && c.asked() && !c.only(j.frag.Template) {
@@ -211,8 +211,8 @@ func (j judge) wantedThere(n *Change) string {
 	if n.asked() && !n.gone() {
 		return n.Templates[0]
 	}
-	if n != nil && len(n.suffixes) > 0 {
-		return n.suffixes[0].template
+	if n != nil && len(n.joints) > 0 {
+		return n.joints[0].template
 	}
 	return j.wantedInside(n)
 }
@@ -224,8 +224,8 @@ func (j judge) wantedByAnother(n *Change) string {
 		return ""
 	case n.kept != "" && n.kept != j.frag.Template:
 		return n.kept
-	case n.appendedBy(j.frag.Template) != "":
-		return n.appendedBy(j.frag.Template)
+	case n.joinedBy(j.frag.Template) != "":
+		return n.joinedBy(j.frag.Template)
 	case n.asked() && !n.gone() && !n.only(j.frag.Template):
 		return n.Templates[0]
 	}

@@ -3,19 +3,18 @@ package merge
 import (
 	"slices"
 
-	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // mergeObject merges a fragment's object into the pod's, of type t: a struct
 // field by field, a map key by key. What goes, goes first.
-func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, at *place) error {
+func (m *merger) mergeObject(t *podschema.Type, o *object, frag *node, at *place) error {
 	at = at.with(frag)
 	if t == resourcesType() {
 		m.derived.noteImpliedRequests(o.fields, at)
 	}
-	for _, name := range removals(frag) {
-		if err := m.deleteField(t, o, name, at.field(name).with(frag[name])); err != nil {
+	for _, name := range frag.removals() {
+		if err := m.deleteField(t, o, name, at.field(name).with(frag.field(name))); err != nil {
 			return err
 		}
 	}
@@ -23,11 +22,11 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, 
 	if err != nil {
 		return err
 	}
-	for _, name := range fieldsOf(frag) {
-		if name == kept || directive.IsDelete(frag[name]) {
+	for _, name := range frag.names {
+		if name == kept || frag.fields[name].says.Delete {
 			continue
 		}
-		if err := m.mergeField(t, o, name, frag[name], at.field(name)); err != nil {
+		if err := m.mergeField(t, o, name, frag.fields[name], at.field(name)); err != nil {
 			return err
 		}
 	}
@@ -38,31 +37,27 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag map[string]any, 
 	return nil
 }
 
-func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at *place) error {
+func (m *merger) mergeField(t *podschema.Type, o *object, name string, v *node, at *place) error {
 	ft := t.Child(name)
 	at = at.with(v)
-	if directed, ok := v.(map[string]any); ok && isScalar(ft) {
-		if directive.Appends(directed) {
-			return m.appendField(ft, o, name, directed, at)
-		}
-		v = directive.Value(directed)
-	}
 	switch {
-	case blank(ft, v):
+	case v.says.Join != nil:
+		return m.joinField(ft, o, name, *v.says.Join, at)
+	case v.blank:
 		return nil
-	case directive.IsReplace(v) || directive.ReplacesList(v) && !ft.IsValue():
+	case v.says.Replace || v.replaces:
 		return m.replaceField(t, ft, o, name, v, at)
 	case ft != nil && ft.Kind() == podschema.List && !ft.IsValue():
-		return m.mergeList(o, name, ft, v.([]any), at)
+		return m.mergeList(o, name, ft, v, at)
 	case o.fields[name] == nil:
-		if !adds(ft, v) {
+		if !v.adds {
 			return nil
 		}
-		if !(at.is("metadata") || at.is("metadata", "annotations")) || !holdsAppend(v) {
+		if !(at.is("metadata") || at.is("metadata", "annotations")) || !v.joins {
 			return m.addField(t, ft, o, name, v, at, false)
 		}
 		m.makeField(o, name, map[string]any{}, at)
-	case ft.IsValue() || ft.IsOneAddition() && at.find().ours() && adds(ft, v):
+	case ft.IsValue() || ft.IsOneAddition() && at.find().ours() && v.adds:
 		return m.mergeValue(t, ft, o, name, v, at)
 	}
 	c, ok := o.object(name)
@@ -70,39 +65,39 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v any, at
 		return m.frag.podFault(at, "an object", o.fields[name])
 	}
 	if at.find().replaces(m.frag.Template) {
-		return m.beside(ft, v.(map[string]any), at)
+		return m.beside(ft, v, at)
 	}
-	return m.mergeObject(ft, c, v.(map[string]any), at.inside())
+	return m.mergeObject(ft, c, v, at.inside())
 }
 
 // beside merges a fragment's object where another template replaces the pod's
 // object as a whole. The template meets the base pod, as everywhere. If it wants
 // to change something there, or wants what the other template's object does not
 // have, the two disagree.
-func (m *merger) beside(t *podschema.Type, frag map[string]any, at *place) error {
+func (m *merger) beside(t *podschema.Type, frag *node, at *place) error {
 	n := at.find()
 	was, _ := n.was.(map[string]any)
 	alone := *at
 	alone.node, alone.owner = &Change{}, ""
-	others := m.appendings
-	m.appendings = nil
+	others := m.joinings
+	m.joinings = nil
 	err := m.mergeObject(t, newObject(was), frag, &alone)
 	if err == nil {
 		err = m.joinAll()
 	}
-	if m.appendings = others; err != nil {
+	if m.joinings = others; err != nil {
 		return err
 	}
 	if alone.node.Edits() || alone.node.unmet(t, n.wish.Value) != nil {
-		return m.disagree(standing{at: at, value: n.wish.Value}, frag, n.Templates[0], "that template replaces the whole of it")
+		return m.disagree(standing{at: at, value: n.wish.Value}, frag.value, n.Templates[0], "that template replaces the whole of it")
 	}
 	return nil
 }
 
 // addField puts a value where the wanted pod has none. Whole says that all of
 // the value is one item, whatever its type.
-func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, at *place, whole bool) error {
-	value := m.frag.clean(ft, v)
+func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v *node, at *place, whole bool) error {
+	value := v.value
 	s := standing{at: at, t: ft}
 	if n := at.find(); n.asked() {
 		// Another template takes away what stood there, or wants the default that an
@@ -123,8 +118,8 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v any, 
 }
 
 // mergeValue treats a value that is one whole and that the wanted pod has, too.
-func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any, at *place) error {
-	value := m.frag.clean(ft, v)
+func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v *node, at *place) error {
+	value := v.value
 	s := standing{
 		at: at, t: ft, value: o.fields[name], stays: staysIn(t, at),
 		unset: func(v any) bool { return m.derived.countsAsUnset(t, name, v, o.fields, at) },
@@ -141,17 +136,17 @@ func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v any
 
 // replaceField puts the fragment's value in the place of all that the pod has
 // in a field.
-func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v any, at *place) error {
+func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v *node, at *place) error {
 	at = at.overruling()
 	if o.fields[name] == nil {
-		if !adds(ft, v) && ft.Kind() != podschema.List {
+		if !v.adds && ft.Kind() != podschema.List {
 			return nil
 		}
 		return m.addField(t, ft, o, name, v, at, true)
 	}
 	if n := at.find(); n != nil && n.Do != Write {
 		if other := m.wantedInside(n); other != "" {
-			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, m.frag.clean(ft, v), other, "that template would lose what it put there")
+			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose what it put there")
 		}
 	}
 	return m.mergeValue(t, ft, o, name, v, at)
@@ -167,10 +162,10 @@ func staysIn(t *podschema.Type, at *place) bool {
 // mergeUnion treats fields of which at most one may be set: if the pod has
 // another one than the fragment, they conflict. It returns the fragment's field
 // that is not to be set, if the pod's stays.
-func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, at *place) (skip string, err error) {
+func (m *merger) mergeUnion(t *podschema.Type, o *object, frag *node, at *place) (skip string, err error) {
 	wanted, others := "", []string{}
 	for _, name := range t.Unions() {
-		if ft := t.Child(name); adds(ft, frag[name]) && !blank(ft, frag[name]) {
+		if frag.setsField(name) {
 			wanted = name
 		} else {
 			others = append(others, name)
@@ -179,8 +174,8 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag map[string]any, a
 	if wanted == "" {
 		return "", nil
 	}
-	here := at.field(wanted).with(frag[wanted])
-	value := map[string]any{wanted: m.frag.clean(t.Child(wanted), frag[wanted])}
+	here := at.field(wanted).with(frag.fields[wanted])
+	value := map[string]any{wanted: frag.fields[wanted].value}
 	for _, name := range others {
 		goes, err := m.makeRoom(t, o, name, value, at, here)
 		if err != nil || !goes {

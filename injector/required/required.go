@@ -151,7 +151,7 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 			c.place(id.Elem, child, w, nil, false, r.Child(key), here)
 		}
 		same := byKey[key]
-		if child.Appended() && len(same) > 0 {
+		if child.Joined() && len(same) > 0 {
 			same = same[len(same)-1:] // the last one counts, and has the earlier ones in it
 		}
 		for _, item := range same {

@@ -66,8 +66,6 @@ func check(key string, object map[string]any, where Where) string {
 	switch key {
 	case If, For, Each:
 		return "is for templates; a rendered fragment has none"
-	case Append:
-		return checkAppend(object, where)
 	case Position:
 		return checkPosition(object[key], where)
 	case OnConflict:
@@ -76,6 +74,9 @@ func check(key string, object map[string]any, where Where) string {
 		return checkPatch(object, where)
 	case Unset:
 		return checkUnset(object, where)
+	}
+	if _, joins := sides[key]; joins {
+		return checkJoin(key, object, where)
 	}
 	return "unknown directive" + nearest.Hint(key, Names())
 }
@@ -88,14 +89,15 @@ func checkScalar(key string, object map[string]any, where Where) string {
 		if wrong := checkConflict(object, where); wrong != "" {
 			return wrong
 		}
-	case Append:
-		if wrong := checkAppend(object, where); wrong != "" {
-			return wrong
-		}
 	case If, For, Each, Position, Patch, Unset:
 		return "cannot stand in the place of one value" + form
 	default:
-		return "unknown directive" + nearest.Hint(key, Names())
+		if _, joins := sides[key]; !joins {
+			return "unknown directive" + nearest.Hint(key, Names())
+		}
+		if wrong := checkJoin(key, object, where); wrong != "" {
+			return wrong
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name != valueField && !Is(name) {
@@ -108,10 +110,10 @@ func checkScalar(key string, object map[string]any, where Where) string {
 	return ""
 }
 
-// checkAppend judges $append on an environment variable, or in the place of an
-// annotation's value.
-func checkAppend(object map[string]any, where Where) string {
-	separator, ok := object[Append].(string)
+// checkJoin judges a directive that joins a text, on an environment variable or in the place
+// of an annotation's value.
+func checkJoin(key string, object map[string]any, where Where) string {
+	separator, ok := object[key].(string)
 	switch {
 	case where.Inside:
 		return insideOneValue
@@ -154,15 +156,15 @@ func checkConflict(object map[string]any, where Where) string {
 	if where.Inside {
 		return insideOneValue
 	}
-	if _, ok := Conflict(object); !ok {
+	if readPolicy(object[OnConflict]) == "" {
 		return "want one of " + strings.Join([]string{Deny, KeepPod, Overwrite}, ", ")
 	}
 	return ""
 }
 
 func checkPatch(object map[string]any, where Where) string {
-	path := where.Path
-	if IsMarker(object) && where.Item && (where.Keyed && !where.Inside || where.Gathered) {
+	path, says := where.Path, Of(object)
+	if says.Marker && where.Item && (where.Keyed && !where.Inside || where.Gathered) {
 		path = path[:len(path)-1] // it speaks of the list
 	} else if where.Inside {
 		return insideOneValue
@@ -172,9 +174,9 @@ func checkPatch(object map[string]any, where Where) string {
 	switch {
 	case Pinned(path...):
 		return takesAway(path)
-	case !IsDelete(object) && !IsReplace(object):
+	case !says.Delete && !says.Replace:
 		return "want delete or replace"
-	case IsReplace(object) && isContainer(path) && object["image"] == nil:
+	case says.Replace && isContainer(path) && object["image"] == nil:
 		return "replaces a container of the pod; give the item an image"
 	}
 	return ""
@@ -191,7 +193,7 @@ func checkUnset(object map[string]any, where Where) string {
 	if where.Whole {
 		return "has no meaning in what is one value; write the whole of it, with $patch: replace"
 	}
-	names := UnsetFields(object)
+	names := readNames(object[Unset])
 	if names == nil {
 		return "want a list of names of this object's fields"
 	}

@@ -1,7 +1,7 @@
 package directive
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 )
 
@@ -18,7 +18,7 @@ const (
 	Append     = "$append"
 )
 
-// valueField is the field beside $append, and beside a directive that stands in the place
+// valueField is the field beside a directive that joins a text, and beside a directive that stands in the place
 // of one scalar, that has the value.
 const valueField = "value"
 
@@ -35,38 +35,86 @@ const (
 	patchReplace = "replace"
 )
 
+// sides are the directives that join a text to what is there, and the side of each.
+var sides = map[string]Side{Append: Behind}
+
 // Names returns the names of all directives.
 func Names() []string { return []string{If, For, Each, Position, OnConflict, Patch, Unset, Append} }
 
 // Is reports whether an object's key is a directive's, known or not.
 func Is(key string) bool { return strings.HasPrefix(key, "$") }
 
-func object(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
+// Directives are what the directives of one object say to the merge. The zero value says
+// nothing. What is malformed says nothing either: [Check] tells of it.
+type Directives struct {
+	Position Place
+	// Conflict is the object's own policy, "" for none.
+	Conflict string
+	// Delete and Replace are the values of $patch.
+	Delete, Replace bool
+	// Marker is set for {$patch: replace} alone: as an item, it speaks of the whole list.
+	Marker bool
+	// Unset are the names of the fields that go, in the order given.
+	Unset []string
+	// Join is nil for an object that joins nothing.
+	Join *Join
 }
 
-// IsDelete reports whether v is an object with $patch: delete.
-func IsDelete(v any) bool { return object(v)[Patch] == patchDelete }
-
-// IsReplace reports whether v is an object with $patch: replace.
-func IsReplace(v any) bool { return object(v)[Patch] == patchReplace }
-
-// IsMarker reports whether v, an item of a list, is {$patch: replace} alone. It
-// speaks of the whole list.
-func IsMarker(v any) bool { return IsReplace(v) && len(object(v)) == 1 }
-
-// ReplacesList reports whether v is a list with a marker: it takes the place of
-// the pod's list.
-func ReplacesList(v any) bool {
-	items, _ := v.([]any)
-	return slices.ContainsFunc(items, IsMarker)
+// Join is a text that is joined to what is there.
+type Join struct {
+	Side Side
+	// Separator stands between the text and what is there. It is not empty.
+	Separator string
+	// Text may be empty. An empty text adds nothing.
+	Text string
 }
 
-// UnsetFields returns the names in the object's $unset, in its order. It is nil
-// if there is no $unset, or a malformed one.
-func UnsetFields(object map[string]any) []string {
-	list, _ := object[Unset].([]any)
+// Side is the side of a text on which another one is joined to it.
+type Side int
+
+// Behind is the side of $append.
+const Behind Side = iota
+
+// Of returns what the directives of v say, if v is an object.
+func Of(v any) Directives {
+	object, _ := v.(map[string]any)
+	var d Directives
+	for key, value := range object {
+		if !Is(key) {
+			continue
+		}
+		switch key {
+		case Position:
+			d.Position, _ = readPosition(value)
+		case OnConflict:
+			d.Conflict = readPolicy(value)
+		case Patch:
+			d.Delete, d.Replace = value == patchDelete, value == patchReplace
+			d.Marker = d.Replace && len(object) == 1
+		case Unset:
+			d.Unset = readNames(value)
+		default:
+			d.Join = cmp.Or(d.Join, readJoin(key, object))
+		}
+	}
+	return d
+}
+
+// readJoin returns what a directive that joins a text says, and nil if it is malformed or
+// another one.
+func readJoin(key string, object map[string]any) *Join {
+	side, joins := sides[key]
+	separator, _ := object[key].(string)
+	text, isText := Value(object).(string)
+	if !joins || separator == "" || !isText {
+		return nil
+	}
+	return &Join{Side: side, Separator: separator, Text: text}
+}
+
+// readNames returns the names in a $unset, nil if it is malformed.
+func readNames(v any) []string {
+	list, _ := v.([]any)
 	var names []string
 	for _, item := range list {
 		name, ok := item.(string)
@@ -78,28 +126,29 @@ func UnsetFields(object map[string]any) []string {
 	return names
 }
 
+// readPolicy returns the policy of an $onConflict, "" if it is none.
+func readPolicy(v any) string {
+	switch v {
+	case Deny, KeepPod, Overwrite:
+		return v.(string)
+	}
+	return ""
+}
+
 // Value returns the value of an object that stands in the place of one scalar:
 // {$onConflict: KeepPod, value: 60} or {$append: ",", value: "8080"}.
 func Value(object map[string]any) any { return object[valueField] }
 
-// AppendOf returns what the $append of v says: the text, and what separates it from the
-// text before it. Ok is false if v has no $append, or a malformed one.
-func AppendOf(v any) (separator, text string, ok bool) {
-	separator, ok = object(v)[Append].(string)
-	text, isText := object(v)[valueField].(string)
-	return separator, text, ok && separator != "" && isText
-}
+// Joins reports whether v is an object with a directive that joins a text, malformed or not.
+func Joins(v any) bool { return JoinKey(v) != "" }
 
-// Appends reports whether v is an object with $append.
-func Appends(v any) bool { return object(v)[Append] != nil }
-
-// Conflict returns the object's own $onConflict. ok is false if there is none, or
-// one that is no policy.
-func Conflict(object map[string]any) (policy string, ok bool) {
-	policy, _ = object[OnConflict].(string)
-	switch policy {
-	case Deny, KeepPod, Overwrite:
-		return policy, true
+// JoinKey returns the directive of v that joins a text, "" for none.
+func JoinKey(v any) string {
+	object, _ := v.(map[string]any)
+	for key := range sides {
+		if object[key] != nil {
+			return key
+		}
 	}
-	return "", false
+	return ""
 }

@@ -1,6 +1,7 @@
 package directive
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -16,80 +17,49 @@ func parsed(t *testing.T, text string) any {
 	return v
 }
 
-func TestAnObjectSaysWhatIsToGo(t *testing.T) {
-	for text, want := range map[string]struct{ deletes, replaces, marker bool }{
-		"{name: a}":                  {},
-		"{name: a, $patch: delete}":  {deletes: true},
-		"{name: a, $patch: replace}": {replaces: true},
-		"{$patch: replace}":          {replaces: true, marker: true},
-		"{$patch: delete}":           {deletes: true},
-		"{$patch: [delete]}":         {},
-		"replace":                    {},
+func TestAnObjectSaysWhatItsDirectivesMean(t *testing.T) {
+	for text, want := range map[string]Directives{
 		"null":                       {},
-	} {
-		v := parsed(t, text)
-		if IsDelete(v) != want.deletes || IsReplace(v) != want.replaces || IsMarker(v) != want.marker {
-			t.Errorf("%s: delete %t, replace %t, marker %t", text, IsDelete(v), IsReplace(v), IsMarker(v))
-		}
-	}
-}
+		"replace":                    {},
+		"[]":                         {},
+		"{name: a}":                  {},
+		"{name: a, $patch: delete}":  {Delete: true},
+		"{name: a, $patch: replace}": {Replace: true},
+		"{$patch: replace}":          {Replace: true, Marker: true},
+		"{$patch: delete}":           {Delete: true},
+		"{$patch: [delete]}":         {},
 
-func TestAListReplacesThePodsListWhenAnItemSaysSo(t *testing.T) {
-	for text, want := range map[string]bool{
-		"[{$patch: replace}, {name: a}]": true,
-		"[{name: a}, {$patch: replace}]": true,
-		"[{name: a, $patch: replace}]":   false,
-		"[]":                             false,
-		"{$patch: replace}":              false,
-	} {
-		if got := ReplacesList(parsed(t, text)); got != want {
-			t.Errorf("%s: %t", text, got)
-		}
-	}
-}
+		"{$unset: [b, a]}":          {Unset: []string{"b", "a"}},
+		"{$unset: []}":              {},
+		"{$unset: [a, 1]}":          {},
+		"{$unset: [a, '']}":         {},
+		"{$unset: ['${params.a}']}": {},
+		"{$unset: a}":               {},
 
-func TestUnsetNamesFields(t *testing.T) {
-	for text, want := range map[string]string{
-		"{$unset: [b, a]}":          "b a",
-		"{$unset: []}":              "",
-		"{$unset: [a, 1]}":          "",
-		"{$unset: [a, '']}":         "",
-		"{$unset: ['${params.a}']}": "",
-		"{$unset: a}":               "",
-		"{a: b}":                    "",
-	} {
-		if got := strings.Join(UnsetFields(object(parsed(t, text))), " "); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
-	}
-}
+		"{$onConflict: Deny}":      {Conflict: Deny},
+		"{$onConflict: KeepPod}":   {Conflict: KeepPod},
+		"{$onConflict: Overwrite}": {Conflict: Overwrite},
+		"{$onConflict: Win}":       {},
+		"{$onConflict: [Deny]}":    {},
 
-func TestConflictIsOneOfThePolicies(t *testing.T) {
-	for text, want := range map[string]string{
-		"{$onConflict: Deny}": Deny, "{$onConflict: KeepPod}": KeepPod, "{$onConflict: Overwrite}": Overwrite,
-		"{$onConflict: Win}": "", "{$onConflict: [Deny]}": "", "{a: b}": "",
-	} {
-		if got, ok := Conflict(object(parsed(t, text))); got != want || ok != (want != "") {
-			t.Errorf("%s: %q %t", text, got, ok)
-		}
-	}
-}
-
-func TestPositionIsAnEndOrANeighbour(t *testing.T) {
-	for text, want := range map[string]Place{
-		"{name: a}":                               {},
-		"{$position: First}":                      {Kind: First},
-		"{$position: Last}":                       {Kind: Last},
-		"{$position: {before: x}}":                {Kind: Before, Anchor: "x"},
-		"{$position: {after: x}}":                 {Kind: After, Anchor: "x"},
+		"{$position: First}":                      {Position: Place{Kind: First}},
+		"{$position: Last}":                       {Position: Place{Kind: Last}},
+		"{$position: {before: x}}":                {Position: Place{Kind: Before, Anchor: "x"}},
+		"{$position: {after: x}}":                 {Position: Place{Kind: After, Anchor: "x"}},
 		"{$position: {after: x, before: z}}":      {},
 		"{$position: {after: ''}}":                {},
 		"{$position: {after: 1}}":                 {},
 		"{$position: {after: '${params.after}'}}": {},
 		"{$position: Middle}":                     {},
-		"[]":                                      {},
+
+		"{$append: ',', value: x}":  {Join: &Join{Side: Behind, Separator: ",", Text: "x"}},
+		"{$append: ',', value: ''}": {Join: &Join{Side: Behind, Separator: ","}},
+		"{$append: ',', value: 1}":  {},
+		"{$append: ','}":            {},
+		"{$append: '', value: x}":   {},
+		"{$append: 1, value: x}":    {},
 	} {
-		if got := PositionOf(parsed(t, text)); got != want {
+		if got := Of(parsed(t, text)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
@@ -229,7 +199,7 @@ func TestCheckNamesEachMistake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, p := range Check(object(parsed(t, c.object)), c.where) {
+			for _, p := range Check(parsed(t, c.object).(map[string]any), c.where) {
 				got = append(got, p.Error())
 			}
 			if text := strings.Join(got, ", "); text != c.want {

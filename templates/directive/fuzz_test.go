@@ -41,21 +41,18 @@ func FuzzDirectives(f *testing.F) {
 		if len(problems) > 0 {
 			return
 		}
-		position, unset := PositionOf(object), UnsetFields(object)
-		policy, ok := Conflict(object)
-		policyAgain, okAgain := Conflict(object)
-		if position != PositionOf(object) || !reflect.DeepEqual(unset, UnsetFields(object)) || policy != policyAgain || ok != okAgain {
+		says := Of(object)
+		if again := Of(object); !reflect.DeepEqual(says, again) {
 			t.Fatalf("%s is not read the same twice", text)
 		}
-		separator, _, appends := AppendOf(object)
-		if Appends(object) && Value(object) == nil {
-			t.Fatalf("%s appends nothing without a problem", text)
+		if Joins(object) && Value(object) == nil {
+			t.Fatalf("%s joins nothing without a problem", text)
 		}
-		if appends && (separator == "" || object[Patch] != nil || object[OnConflict] != nil || object[Unset] != nil || object["valueFrom"] != nil) {
-			t.Fatalf("%s appends without a problem", text)
+		if says.Join != nil && (says.Join.Separator == "" || object[Patch] != nil || object[OnConflict] != nil || object[Unset] != nil || object["valueFrom"] != nil) {
+			t.Fatalf("%s joins a text without a problem", text)
 		}
 		for key := range object {
-			if Is(key) && where.Inside && !(where.Gathered && IsMarker(object)) {
+			if Is(key) && where.Inside && !(where.Gathered && says.Marker) {
 				t.Fatalf("%s stands inside one value without a problem", key)
 			}
 		}

@@ -22,13 +22,7 @@ const (
 	After
 )
 
-// PositionOf returns what the $position of an item says: Default if there is
-// none, or a malformed one.
-func PositionOf(item any) Place {
-	place, _ := readPosition(object(item)[Position])
-	return place
-}
-
+// readPosition reads a $position. It returns Default, and false, for a malformed one.
 func readPosition(v any) (Place, bool) {
 	switch v := v.(type) {
 	case string:

@@ -193,12 +193,30 @@ func (a authorities) permitted(now time.Time) authorities {
 	return a
 }
 
-// also returns the authorities with one more trusted CA, if it is new to them.
-func (a authorities) also(cert *x509.Certificate) authorities {
-	if !contains(a.trusted, cert) {
-		a.trusted = append(slices.Clone(a.trusted), trusted{cert: cert})
+// refuse returns the authorities without the revoked CAs, and with a time for each of these.
+// signing is a CA whose leaves the replicas serve, or nil: if it is revoked, it stays trusted
+// for the moment that they need to serve others.
+func (a authorities) refuse(signing *x509.Certificate, now time.Time) authorities {
+	a.revoked = a.revoked.decided(signing, now)
+	if a.revoked.has(signing) && !contains(a.trusted, signing) {
+		a.trusted = append(slices.Clone(a.trusted), trusted{cert: signing})
 	}
+	return a.permitted(now)
+}
+
+// remember returns the authorities with the CAs that they should remember; see the function
+// remember.
+func (a authorities) remember(inUse *x509.Certificate, now time.Time, keep time.Duration) authorities {
+	a.trusted = remember(a.trusted, a.current.cert, a.permitting(inUse), now, keep)
 	return a
+}
+
+// permitting returns the CA, nil if it is revoked.
+func (a authorities) permitting(cert *x509.Certificate) *x509.Certificate {
+	if a.revoked.has(cert) {
+		return nil
+	}
+	return cert
 }
 
 // circumstances are the inputs of a step of the hand-over besides the Secret.
@@ -225,8 +243,16 @@ type circumstances struct {
 // step returns the CAs that the Secret should hold: the next state of the hand-over, or
 // the same state. The package comment lists the states.
 func (a authorities) step(c circumstances) (authorities, error) {
-	next, revoked := a.withoutRevoked(c)
 	last := c.remembered.current
+	var signing *x509.Certificate
+	if a.current != nil && sameCA(a.current, last) {
+		signing = a.current.cert
+	}
+	next := a.completedBy(c.remembered).refuse(signing, c.now)
+	revoked := a.current != nil && next.revoked.has(a.current.cert)
+	if revoked {
+		next.current = nil
+	}
 	if last != nil && (next.revoked.has(last.cert) || expired(last.cert, c.now)) {
 		last = nil
 	}
@@ -253,34 +279,7 @@ func (a authorities) step(c circumstances) (authorities, error) {
 	if err != nil {
 		return a, err
 	}
-	next.trusted = remember(next.trusted, next.current.cert, next.permitting(c.inUse), c.now, c.keep)
-	return next, nil
-}
-
-// withoutRevoked returns the authorities without the revoked CAs. revoked reports whether the
-// CA that signs in the Secret is one of them. That CA stays trusted for a moment if it signed
-// until now: replicas still serve its leaves.
-func (a authorities) withoutRevoked(c circumstances) (next authorities, revoked bool) {
-	next = a.completedBy(c.remembered)
-	var signing *x509.Certificate
-	if sameCA(a.current, c.remembered.current) && a.current != nil {
-		signing = a.current.cert
-	}
-	next.revoked = next.revoked.decided(signing, c.now)
-	if a.current != nil && next.revoked.has(a.current.cert) {
-		revoked = true
-		next = next.also(a.current.cert)
-		next.current = nil
-	}
-	return next.permitted(c.now), revoked
-}
-
-// permitting returns the CA, nil if it is revoked.
-func (a authorities) permitting(cert *x509.Certificate) *x509.Certificate {
-	if a.revoked.has(cert) {
-		return nil
-	}
-	return cert
+	return next.remember(c.inUse, c.now, c.keep), nil
 }
 
 // same reports whether a and b hold the same CAs, so that nothing has to be written.

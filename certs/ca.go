@@ -28,13 +28,10 @@ const (
 )
 
 func (a KeyAlgorithm) generate() (crypto.Signer, error) {
-	switch a {
-	case ECDSA:
-		return pki.GenerateECPrivateKey(pki.ECCurve256)
-	case RSA:
+	if a == RSA {
 		return pki.GenerateRSAPrivateKey(pki.MinRSAKeySize)
 	}
-	return nil, fmt.Errorf("unknown key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
+	return pki.GenerateECPrivateKey(pki.ECCurve256)
 }
 
 // ca is a certificate authority that can sign.

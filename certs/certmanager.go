@@ -137,17 +137,12 @@ func (m *certManager) take(ctx context.Context, secret *corev1.Secret, stored au
 // the revoked ones. A revoked CA that signed the served leaf stays trusted for a moment, and
 // the current CA for as long as nothing else signs.
 func (m *certManager) step() authorities {
-	now, inUse, next := m.options.Now(), m.serving.inUse(), m.known
-	next.revoked = next.revoked.decided(inUse, now)
-	if from, revoked := m.known.revoked.of(next.current.cert); revoked && from.IsZero() {
-		next.revoked[FingerprintOf(next.current.cert)] = from
+	now, inUse, issuer := m.options.Now(), m.serving.inUse(), m.known.current
+	next := m.known.refuse(inUse, now)
+	if from, revoked := m.known.revoked.of(issuer.cert); revoked && from.IsZero() {
+		next.current, next.revoked[FingerprintOf(issuer.cert)] = issuer, from
 	}
-	if next.revoked.has(inUse) {
-		next = next.also(inUse)
-	}
-	trusts := next.revoked.permitted(next.trusted, now)
-	next.trusted = remember(trusts, next.current.cert, next.permitting(inUse), now, m.options.keep(m.options.LeafDuration))
-	return next
+	return next.remember(inUse, now, m.options.keep(m.options.LeafDuration))
 }
 
 // readServing reads the data of the Secret: the CA that signed the leaf is the current one.

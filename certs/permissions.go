@@ -74,9 +74,7 @@ func (p *permissions) missing(ctx context.Context) ([]permission, error) {
 	var missing []permission
 	for _, needed := range p.needed {
 		review, err := p.client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: needed.verb, Group: needed.group, Resource: needed.resource, Namespace: needed.namespace, Name: needed.name,
-			}},
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &needed.ResourceAttributes},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("asking the API server for the permission to %s: %w", needed, err)
@@ -95,7 +93,7 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 		return err
 	}
 	for _, needed := range p.needed {
-		if needed.verb == verb && needed.resource == resource && (needed.name == name || needed.name == "") {
+		if needed.Verb == verb && needed.Resource == resource && (needed.Name == name || needed.Name == "") {
 			return fmt.Errorf("%w: %w", missingError(needed), err)
 		}
 	}
@@ -104,7 +102,7 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 
 // permission is one action that the process must be allowed to do.
 type permission struct {
-	verb, group, resource, namespace, name string
+	authorizationv1.ResourceAttributes
 
 	// value is the chart's value that grants it, besides rbac.create.
 	value string
@@ -118,15 +116,15 @@ func (p permission) String() string {
 // action names verb, resource and object.
 func (p permission) action() string {
 	var b strings.Builder
-	b.WriteString(p.verb + " " + p.resource)
-	if p.group != "" {
-		b.WriteString("." + p.group)
+	b.WriteString(p.Verb + " " + p.Resource)
+	if p.Group != "" {
+		b.WriteString("." + p.Group)
 	}
-	if p.name != "" {
-		fmt.Fprintf(&b, " %q", p.name)
+	if p.Name != "" {
+		fmt.Fprintf(&b, " %q", p.Name)
 	}
-	if p.namespace != "" {
-		fmt.Fprintf(&b, " in namespace %q", p.namespace)
+	if p.Namespace != "" {
+		fmt.Fprintf(&b, " in namespace %q", p.Namespace)
 	}
 	return b.String()
 }
@@ -136,13 +134,19 @@ func (p permission) action() string {
 func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
 	for _, verb := range verbs {
-		p := permission{verb: verb, resource: "secrets", namespace: namespace, name: name, value: value + "=" + name}
+		p := onSecret(verb, namespace, name)
+		p.value = value + "=" + name
 		if verb == "create" {
-			p.name = "" // authorization does not see the name of an object that is created
+			p.Name = "" // authorization does not see the name of an object that is created
 		}
 		list = append(list, p)
 	}
 	return list
+}
+
+// onSecret returns the permission for one Secret.
+func onSecret(verb, namespace, name string) permission {
+	return permission{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: verb, Resource: "secrets", Namespace: namespace, Name: name}}
 }
 
 // configurationPermissions returns the permissions for the webhook configurations.
@@ -152,7 +156,8 @@ func configurationPermissions(configurations []WebhookConfiguration, provider st
 	for _, c := range configurations {
 		value := chartsValue(c, configurations)
 		for _, verb := range verbs {
-			list = append(list, permission{verb, "admissionregistration.k8s.io", c.Kind.resource(), "", c.Name, value + " and " + provider})
+			action := authorizationv1.ResourceAttributes{Verb: verb, Group: "admissionregistration.k8s.io", Resource: c.Kind.resource(), Name: c.Name}
+			list = append(list, permission{action, value + " and " + provider})
 		}
 	}
 	return list

@@ -143,7 +143,7 @@ func Revoke(ctx context.Context, client clientset.Interface, namespace, secret s
 // naming adds the missing permission to an error of the API server.
 func naming(err error, verb, namespace, secret string) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("missing permission: %s: %w", permission{verb: verb, resource: "secrets", namespace: namespace, name: secret}.action(), err)
+		return fmt.Errorf("missing permission: %s: %w", onSecret(verb, namespace, secret).action(), err)
 	}
 	if err != nil {
 		return fmt.Errorf("secret %s/%s: %w", namespace, secret, err)

@@ -105,7 +105,7 @@ func drawWishes(t *rapid.T) []wish {
 }
 
 func itemOf(name string, first bool) listItem {
-	n := &node{value: map[string]any{"name": name}}
+	n := &node{says: &directive.Directives{}, value: map[string]any{"name": name}}
 	if first {
 		n.says.Position.Kind = directive.First
 	}

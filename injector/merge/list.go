@@ -18,7 +18,7 @@ type listMerger struct {
 // there are merged, absent ones are put in at their position.
 func (m *merger) mergeList(o *object, name string, t *podschema.Type, v *node, at *place) error {
 	id, _ := t.Identity()
-	deleted, items := v.deleted, v.items
+	deleted, items := v.list.deleted, v.list.items
 	if !id.Elem.IsContainer() {
 		return m.mergeItems(o, name, t, deleted, items, at)
 	}

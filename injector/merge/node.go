@@ -8,10 +8,10 @@ import (
 )
 
 // node is a value of a fragment, read once. It says what the fragment wants in a place, and
-// what its directives say about it. Nobody changes a node.
+// what its directives say about it. Nobody changes a node that was read.
 type node struct {
 	// says is what the value's own directives say.
-	says directive.Directives
+	says *directive.Directives
 	// value is the value as a pod has it: without directives and nulls, its lists in the order
 	// that $position asks for. It is what the fragment has where that is the same.
 	value any
@@ -25,15 +25,22 @@ type node struct {
 	// joins: a text is joined to the value, or to something in it.
 	joins bool
 
-	// fields has what an object sets, and names are the names of fields in order.
-	fields map[string]*node
+	// names are the fields that an object sets, in order, and fields what it sets them to.
 	names  []string
-
-	// deleted and items are what a list of items with keys takes away, and what it sets: each
-	// key once. replaces: the list takes the place of the pod's.
-	deleted, items []listItem
-	replaces       bool
+	fields []node
+	// list is what a list of items with keys says, nil for any other value.
+	list *keyedList
 }
+
+// keyedList is what a list of items with keys takes away, and what it sets: each key once.
+type keyedList struct {
+	deleted, items []listItem
+	// replaces: the list takes the place of the pod's.
+	replaces bool
+}
+
+// silent is what a value without directives says.
+var silent = &directive.Directives{}
 
 // listItem is a fragment's item of a list with keys. Items of sets have no node's fields.
 type listItem struct {
@@ -50,7 +57,10 @@ func (n *node) field(name string) *node {
 	if n == nil {
 		return nil
 	}
-	return n.fields[name]
+	if i, ok := slices.BinarySearch(n.names, name); ok {
+		return &n.fields[i]
+	}
+	return nil
 }
 
 // setsField reports whether an object sets a field to something that stays.
@@ -62,8 +72,8 @@ func (n *node) setsField(name string) bool {
 // removals returns the fields that an object takes away, in order.
 func (n *node) removals() []string {
 	names := slices.Clone(n.says.Unset)
-	for _, name := range n.names {
-		if n.fields[name].says.Delete {
+	for i, name := range n.names {
+		if n.fields[i].says.Delete {
 			names = append(names, name)
 		}
 	}
@@ -77,66 +87,64 @@ func (n *node) addsNothing() bool { return n.says.Join != nil && n.says.Join.Tex
 // absent reports whether a pod has nothing of the value, wherever it is put.
 func (n *node) absent() bool { return n.says.Delete || n.addsNothing() }
 
-// scalarNode returns the node of a scalar, with the directives in its place.
-func scalarNode(v any, says directive.Directives) *node {
-	n := &node{says: says, value: v, same: true, blank: v == nil}
-	n.joins = says.Join != nil
+// setScalar makes n the node of a scalar, with the directives in its place.
+func (n *node) setScalar(v any, says *directive.Directives) {
+	*n = node{says: says, value: v, same: says == silent, blank: v == nil, joins: says.Join != nil}
 	n.adds = v != nil && !n.addsNothing()
-	return n
 }
 
-// objectNode returns the node of an object of type t with the nodes of its fields.
-func objectNode(t *podschema.Type, v map[string]any, says directive.Directives, fields map[string]*node, names []string) *node {
-	n := &node{says: says, fields: fields, names: names, same: len(names) == len(v), blank: !t.IsOneAddition(), joins: says.Join != nil}
-	takes := says.Delete || says.Replace || len(says.Unset) > 0
-	n.blank = n.blank && !takes
-	n.adds = len(says.Unset) == 0 && (len(names) == 0 || t.IsWhole())
-	for _, f := range fields {
+// setObject makes n the node of an object of type t with the nodes of its fields.
+func (n *node) setObject(t *podschema.Type, v map[string]any, says *directive.Directives, names []string, fields []node) {
+	*n = node{says: says, names: names, fields: fields, value: v, same: len(names) == len(v), joins: says.Join != nil}
+	whole, takes := t.IsWhole(), says.Delete || says.Replace || len(says.Unset) > 0
+	n.blank = !t.IsOneAddition() && !takes
+	n.adds = len(says.Unset) == 0 && (len(names) == 0 || whole)
+	for i := range fields {
+		f := &fields[i]
 		n.blank = n.blank && f.blank
 		n.joins = n.joins || f.joins
-		n.adds = n.adds || f.adds && !t.IsWhole()
+		n.adds = n.adds || f.adds && !whole
 		n.same = n.same && f.same && !f.absent()
 	}
 	n.adds = n.adds && !says.Delete
-	if n.value = v; n.same {
-		return n
+	if n.same {
+		return
 	}
 	value := make(map[string]any, len(names))
-	for _, name := range names {
-		if f := fields[name]; !f.absent() {
+	for i, name := range names {
+		if f := &fields[i]; !f.absent() {
 			value[name] = f.value
 		}
 	}
 	n.value = value
-	return n
 }
 
-// listNode returns the node of a list whose items have no keys.
-func listNode(v []any, all []*node) *node {
-	n := &node{same: true, adds: true}
-	for _, item := range all {
-		n.same = n.same && item.same
+// setList makes n the node of a list whose items have no keys.
+func (n *node) setList(v []any, items []node) {
+	*n = node{says: silent, value: v, same: true, adds: true}
+	for i := range items {
+		n.same = n.same && items[i].same
 	}
-	if n.value = v; n.same {
-		return n
+	if n.same {
+		return
 	}
-	value := make([]any, len(all))
-	for i, item := range all {
-		value[i] = item.value
+	value := make([]any, len(items))
+	for i := range items {
+		value[i] = items[i].value
 	}
 	n.value = value
-	return n
 }
 
-// keyedListNode returns the node of a list whose items have keys, which are not empty but for
-// markers.
-func keyedListNode(id podschema.Identity, v []any, all []*node) *node {
-	n := &node{same: true, blank: len(v) == 0}
-	at := map[string]int{}
-	for _, item := range all {
+// setKeyedList makes n the node of a list whose items have keys, all but markers.
+func (n *node) setKeyedList(id podschema.Identity, v []any, items []node) {
+	l := &keyedList{items: make([]listItem, 0, len(items))}
+	*n = node{says: silent, value: v, same: true, blank: len(v) == 0, list: l}
+	at := make(map[string]int, len(items))
+	for i := range items {
+		item := &items[i]
 		n.joins = n.joins || item.joins
 		if item.says.Marker {
-			n.replaces, n.same = true, false
+			l.replaces, n.same = true, false
 			continue
 		}
 		if item.addsNothing() {
@@ -149,29 +157,26 @@ func keyedListNode(id podschema.Identity, v []any, all []*node) *node {
 			it.texts = []directive.Join{*item.says.Join}
 		}
 		if item.says.Delete {
-			n.deleted, n.same = append(n.deleted, it), false
+			l.deleted, n.same = append(l.deleted, it), false
 			continue
 		}
 		n.adds = true
-		if i, twice := at[key]; twice {
-			n.items[i].texts = append(n.items[i].texts, it.texts...)
+		if first, twice := at[key]; twice {
+			l.items[first].texts = append(l.items[first].texts, it.texts...)
 			n.same = false
 			continue
 		}
-		at[key] = len(n.items)
-		n.items = append(n.items, it)
+		at[key] = len(l.items)
+		l.items = append(l.items, it)
 		n.same = n.same && item.same
 	}
-	for i := range n.items {
-		if it := &n.items[i]; len(it.texts) > 1 {
-			joined := *it.node
-			joined.value = withField(joined.value.(map[string]any), "value", joinedAlone(it.texts))
-			it.node = &joined
+	if n.same {
+		return
+	}
+	for _, it := range l.items {
+		if len(it.texts) > 1 {
+			it.value = withField(it.value.(map[string]any), "value", joinedAlone(it.texts))
 		}
 	}
-	if n.value = v; n.same {
-		return n
-	}
-	n.value, _ = localOrder(id, n.items).arrange(id, n.items)
-	return n
+	n.value, _ = localOrder(id, l.items).arrange(id, l.items)
 }

@@ -93,7 +93,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
 		}
-		if err := m.fragment(&fragments[i], nodes[i]); err != nil {
+		if err := m.fragment(&fragments[i], &nodes[i]); err != nil {
 			return Plan{}, err
 		}
 	}

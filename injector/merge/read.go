@@ -13,20 +13,19 @@ import (
 
 // readAll reads all fragments before any is merged: an item may stand before or
 // after an item of a later template. It returns the fragments' nodes.
-func readAll(ctx context.Context, fragments []Fragment, statusKey string, changes *Change) ([]*node, error) {
+func readAll(ctx context.Context, fragments []Fragment, statusKey string, changes *Change) ([]node, error) {
 	given := map[string]bool{}
-	nodes := make([]*node, len(fragments))
+	nodes := make([]node, len(fragments))
 	for i := range fragments {
 		f := &fragments[i]
 		if given[f.Template] {
 			return nil, &FragmentError{Template: f.Template, Err: errors.New("it is given twice")}
 		}
 		given[f.Template] = true
-		n, err := (reader{ctx: ctx, statusKey: statusKey, frag: f}).fragment(startOf(f, changes))
-		if err != nil {
+		r := reader{ctx: ctx, statusKey: statusKey, frag: f, start: startOf(f, changes)}
+		if err := r.fragment(&nodes[i]); err != nil {
 			return nil, err
 		}
-		nodes[i] = n
 	}
 	return nodes, nil
 }
@@ -37,50 +36,52 @@ type reader struct {
 	ctx       context.Context
 	statusKey string
 	frag      *Fragment
+	// start is the pod's place, and path leads from there to the value that is being read.
+	start *place
+	path  []string
 }
 
-func (r reader) fragment(start *place) (*node, error) {
+func (r *reader) fragment(n *node) error {
 	f := r.frag
-	if !slices.Contains([]string{Deny, KeepPod, Overwrite}, start.onConflict) {
-		return nil, &FragmentError{Template: f.Template, Err: fmt.Errorf("onConflict %q, allowed are Deny, KeepPod and Overwrite", f.OnConflict)}
+	if !slices.Contains([]string{Deny, KeepPod, Overwrite}, r.start.onConflict) {
+		return &FragmentError{Template: f.Template, Err: fmt.Errorf("onConflict %q, allowed are Deny, KeepPod and Overwrite", f.OnConflict)}
 	}
 	for _, name := range fieldsOf(f.Object) {
 		if name != "metadata" && name != "spec" {
-			return nil, f.fault(start.field(name), "only metadata and spec can be injected")
+			return f.fault(r.start.field(name), "only metadata and spec can be injected")
 		}
 	}
-	if err := r.checkMetadata(objectOf(f.Object["metadata"]), start.field("metadata")); err != nil {
-		return nil, err
+	if err := r.checkMetadata(objectOf(f.Object["metadata"]), r.start.field("metadata")); err != nil {
+		return err
 	}
-	at := start.field("spec")
+	at := r.start.field("spec")
 	if objectOf(f.Object["spec"])["ephemeralContainers"] != nil {
-		return nil, f.fault(at.field("ephemeralContainers"), "ephemeral containers cannot be injected")
+		return f.fault(at.field("ephemeralContainers"), "ephemeral containers cannot be injected")
 	}
-	n, err := r.read(podschema.Pod(), f.Object, where{at: start})
-	if err != nil {
-		return nil, err
+	if err := r.read(n, podschema.Pod(), f.Object, where{}); err != nil {
+		return err
 	}
 	spec := n.field("spec")
 	if alias, name := spec.field("serviceAccount"), spec.field("serviceAccountName"); alias != nil && name != nil && alias.value != name.value {
-		return nil, f.fault(at.field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias.value), podschema.Show(name.value))
+		return f.fault(at.field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias.value), podschema.Show(name.value))
 	}
-	return n, r.checkExtensions(spec, at)
+	return r.checkExtensions(spec, at)
 }
 
 // checkExtensions refuses to extend a container in both lists, since an item extends the
 // container of its name wherever that stands.
-func (r reader) checkExtensions(spec *node, at *place) error {
+func (r *reader) checkExtensions(spec *node, at *place) error {
 	app, init := spec.field("containers"), spec.field("initContainers")
 	if app == nil || init == nil {
 		return nil
 	}
 	extended := map[string]bool{}
-	for _, it := range app.items {
+	for _, it := range app.list.items {
 		if !isSidecar(it) {
 			extended[it.key] = true
 		}
 	}
-	for _, it := range init.items {
+	for _, it := range init.list.items {
 		if !isSidecar(it) && extended[it.key] {
 			return r.frag.fault(at.field("initContainers").field(it.key), "it has no image, and containers has such an item, too; write one: it extends the container of its name wherever that stands")
 		}
@@ -88,7 +89,7 @@ func (r reader) checkExtensions(spec *node, at *place) error {
 	return nil
 }
 
-func (r reader) checkMetadata(metadata map[string]any, at *place) error {
+func (r *reader) checkMetadata(metadata map[string]any, at *place) error {
 	for _, name := range fieldsOf(metadata) {
 		if name != "labels" && name != "annotations" {
 			return r.frag.fault(at.field(name), "only labels and annotations can be injected into metadata")
@@ -107,62 +108,84 @@ func (r reader) checkMetadata(metadata map[string]any, at *place) error {
 
 // where is where a value of a fragment stands, for the grammar of directives.
 type where struct {
-	at                            *place
 	item, keyed, gathered, inside bool
 	// inItem is set for a field of an item that no name tells from others.
 	inItem bool
 }
 
-// read reads a value of type t. It checks shapes against the schema, and directives.
-func (r reader) read(t *podschema.Type, v any, w where) (*node, error) {
+// at returns the place of the value that is being read.
+func (r *reader) at() *place {
+	at := r.start
+	for _, segment := range r.path {
+		at = at.field(segment)
+	}
+	return at
+}
+
+// fault is the error of the value that is being read.
+func (r *reader) fault(format string, args ...any) error {
+	return r.frag.fault(r.at(), format, args...)
+}
+
+// readIn is read for a value in the one that is being read.
+func (r *reader) readIn(segment string, n *node, t *podschema.Type, v any, w where) error {
+	r.path = append(r.path, segment)
+	err := r.read(n, t, v, w)
+	r.path = r.path[:len(r.path)-1]
+	return err
+}
+
+// read makes n the node of a value of type t. It checks shapes against the schema, and
+// directives.
+func (r *reader) read(n *node, t *podschema.Type, v any, w where) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if isScalar(t) && !w.item && hasDirective(v) {
-			return r.readDirected(v, w)
+			return r.readDirected(n, v, w)
 		}
 		if t != nil && t.Kind() != podschema.Struct && t.Kind() != podschema.Map {
-			return nil, r.frag.fault(w.at, "%s is expected, not an object", article(t.Kind()))
+			return r.fault("%s is expected, not an object", article(t.Kind()))
 		}
-		return r.readObject(t, v, w)
+		return r.readObject(n, t, v, w)
 	case []any:
 		if t != nil && t.Kind() != podschema.List {
-			return nil, r.frag.fault(w.at, "%s is expected, not a list", article(t.Kind()))
+			return r.fault("%s is expected, not a list", article(t.Kind()))
 		}
-		return r.readList(t, v, w)
+		return r.readList(n, t, v, w)
 	default:
 		if t != nil && t.Kind() != podschema.Scalar && v != nil {
-			return nil, r.frag.fault(w.at, "%s is expected, not %s", article(t.Kind()), podschema.Show(v))
+			return r.fault("%s is expected, not %s", article(t.Kind()), podschema.Show(v))
 		}
-		return scalarNode(v, directive.Directives{}), nil
+		n.setScalar(v, silent)
+		return nil
 	}
 }
 
 // readDirected reads an object with directives in the place of a scalar.
-func (r reader) readDirected(v map[string]any, w where) (*node, error) {
-	says, err := r.directives(v, directive.Where{Path: w.at.path(), Scalar: true, Inside: w.inside || w.inItem}, w.at)
+func (r *reader) readDirected(n *node, v map[string]any, w where) error {
+	says, err := r.directives(v, directive.Where{Path: r.path, Scalar: true, Inside: w.inside || w.inItem})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	value := directive.Value(v)
 	switch value.(type) {
 	case map[string]any, []any:
-		return nil, r.frag.fault(w.at, "a scalar is expected as its value, not %s", podschema.Show(value))
+		return r.fault("a scalar is expected as its value, not %s", podschema.Show(value))
 	}
-	n := scalarNode(value, says)
-	n.same = false
-	return n, nil
+	n.setScalar(value, says)
+	return nil
 }
 
 // directives reads and checks the directives of an object.
-func (r reader) directives(v map[string]any, w directive.Where, at *place) (directive.Directives, error) {
+func (r *reader) directives(v map[string]any, w directive.Where) (*directive.Directives, error) {
 	if problems := directive.Check(v, w); len(problems) > 0 {
-		return directive.Directives{}, r.frag.fault(at, "%w", problems[0])
+		return nil, r.fault("%w", problems[0])
 	}
 	says := directive.Of(v)
 	if says.Join == nil && directive.Joins(v) {
-		return says, r.frag.fault(at, "%s wants text as its value, not %s", directive.JoinKey(v), podschema.Show(directive.Value(v)))
+		return nil, r.fault("%s wants text as its value, not %s", directive.JoinKey(v), podschema.Show(directive.Value(v)))
 	}
-	return says, nil
+	return &says, nil
 }
 
 // isScalar reports whether t is known to be one scalar.
@@ -175,78 +198,91 @@ func article(k podschema.Kind) string {
 	return "a " + k.String()
 }
 
-func (r reader) readObject(t *podschema.Type, v map[string]any, w where) (*node, error) {
-	whole := t.IsWhole()
-	var says directive.Directives
+func (r *reader) readObject(n *node, t *podschema.Type, v map[string]any, w where) error {
+	whole, says := t.IsWhole(), silent
 	if hasDirective(v) {
 		var err error
-		says, err = r.directives(v, directive.Where{Path: w.at.path(), Item: w.item, Keyed: w.keyed, Gathered: w.gathered, Whole: whole, Inside: w.inside}, w.at)
+		says, err = r.directives(v, directive.Where{Path: r.path, Item: w.item, Keyed: w.keyed, Gathered: w.gathered, Whole: whole, Inside: w.inside})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	names := fieldsOf(v)
-	fields := make(map[string]*node, len(names))
-	for _, name := range names {
-		field, err := r.read(t.Child(name), v[name], where{at: w.at.field(name), inside: w.inside || whole, inItem: w.gathered})
-		if err != nil {
-			return nil, err
+	fields := make([]node, len(names))
+	for i, name := range names {
+		if err := r.readIn(name, &fields[i], t.Child(name), v[name], where{inside: w.inside || whole, inItem: w.gathered}); err != nil {
+			return err
 		}
-		fields[name] = field
 	}
+	n.setObject(t, v, says, names, fields)
 	chosen := ""
 	for _, name := range t.Unions() {
-		if f := fields[name]; f == nil || !f.adds {
+		if f := n.field(name); f == nil || !f.adds {
 			continue
 		}
 		if chosen != "" {
-			return nil, r.frag.fault(w.at, "it has both %s and %s, and only one of them can be set", chosen, name)
+			return r.fault("it has both %s and %s, and only one of them can be set", chosen, name)
 		}
 		chosen = name
 	}
-	return objectNode(t, v, says, fields, names), nil
+	return nil
 }
 
-func (r reader) readList(t *podschema.Type, v []any, w where) (*node, error) {
+func (r *reader) readList(n *node, t *podschema.Type, v []any, w where) error {
+	id, known := t.Identity()
+	if known {
+		return r.readKeyedList(n, id, len(t.Keys()) > 0, v, w)
+	}
 	var elem *podschema.Type
 	if t != nil {
 		elem = t.Elem()
 	}
-	id, known := t.Identity()
-	keyed := known && len(t.Keys()) > 0
-	all := make([]*node, len(v))
-	joins := map[string]bool{} // by key: whether the last item of the key joins a text
+	items := make([]node, len(v))
 	for i, item := range v {
 		if err := r.ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		here := where{at: w.at.field(strconv.Itoa(i)), item: true, keyed: keyed, gathered: known && !keyed, inside: w.inside || !known}
-		marker := known && directive.Of(item).Marker
-		if known && !marker {
-			key, ok := id.Key(item)
-			if !ok {
-				return nil, r.frag.fault(w.at, "item %d has no key that names it", i)
-			}
-			here.at = w.at.field(key)
-			before, twice := joins[key]
-			if joins[key] = directive.Joins(item); twice && !id.Set() && !(before && joins[key]) {
-				return nil, r.frag.fault(here.at, "there are two items of this key")
-			}
-		}
-		n, err := r.read(elem, item, here)
-		if err != nil {
-			return nil, err
-		}
-		if all[i] = n; known && !marker {
-			if err := r.notePosition(id, w.at, here.at.segment, n); err != nil {
-				return nil, r.frag.fault(here.at, "%w", err)
-			}
+		if err := r.readIn(strconv.Itoa(i), &items[i], elem, item, where{item: true, inside: true}); err != nil {
+			return err
 		}
 	}
-	if known {
-		return keyedListNode(id, v, all), nil
+	n.setList(v, items)
+	return nil
+}
+
+// readKeyedList reads a list whose items are told apart. Keyed reports whether they are by
+// the API's own keys.
+func (r *reader) readKeyedList(n *node, id podschema.Identity, keyed bool, v []any, w where) error {
+	here := where{item: true, keyed: keyed, gathered: !keyed, inside: w.inside}
+	items := make([]node, len(v))
+	joins := make(map[string]bool, len(v)) // by key: whether the last item of the key joins a text
+	for i, item := range v {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if directive.Of(item).Marker {
+			if err := r.readIn(strconv.Itoa(i), &items[i], id.Elem, item, here); err != nil {
+				return err
+			}
+			continue
+		}
+		key, ok := id.Key(item)
+		if !ok {
+			return r.fault("item %d has no key that names it", i)
+		}
+		before, twice := joins[key]
+		if joins[key] = directive.Joins(item); twice && !id.Set() && !(before && joins[key]) {
+			return r.frag.fault(r.at().field(key), "there are two items of this key")
+		}
+		if err := r.readIn(key, &items[i], id.Elem, item, here); err != nil {
+			return err
+		}
+		if err := r.notePosition(id, key, &items[i]); err != nil {
+			return r.frag.fault(r.at().field(key), "%w", err)
+		}
 	}
-	return listNode(v, all), nil
+	n.setKeyedList(id, v, items)
+	return nil
 }
 
 // fieldsOf returns the fields that a fragment's object sets, in order, without

@@ -22,11 +22,11 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag *node, at *place
 	if err != nil {
 		return err
 	}
-	for _, name := range frag.names {
-		if name == kept || frag.fields[name].says.Delete {
+	for i, name := range frag.names {
+		if name == kept || frag.fields[i].says.Delete {
 			continue
 		}
-		if err := m.mergeField(t, o, name, frag.fields[name], at.field(name)); err != nil {
+		if err := m.mergeField(t, o, name, &frag.fields[i], at.field(name)); err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v *node, 
 		return m.joinField(ft, o, name, *v.says.Join, at)
 	case v.blank:
 		return nil
-	case v.says.Replace || v.replaces:
+	case v.says.Replace || v.list != nil && v.list.replaces:
 		return m.replaceField(t, ft, o, name, v, at)
 	case ft != nil && ft.Kind() == podschema.List && !ft.IsValue():
 		return m.mergeList(o, name, ft, v, at)
@@ -174,8 +174,8 @@ func (m *merger) mergeUnion(t *podschema.Type, o *object, frag *node, at *place)
 	if wanted == "" {
 		return "", nil
 	}
-	here := at.field(wanted).with(frag.fields[wanted])
-	value := map[string]any{wanted: frag.fields[wanted].value}
+	here := at.field(wanted).with(frag.field(wanted))
+	value := map[string]any{wanted: frag.field(wanted).value}
 	for _, name := range others {
 		goes, err := m.makeRoom(t, o, name, value, at, here)
 		if err != nil || !goes {

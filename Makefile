@@ -121,8 +121,8 @@ faults: build ## faults under load, on a node of its own: a line FAULT <name> tr
 	@.cache/faults -only '$(FAULT)'
 
 NAMESPACES ?= 10000
-TEMPLATES ?= 1000
-idle: build ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (1000), on a Kubernetes of its own
+TEMPLATES ?= 100
+idle: build ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (100), on a Kubernetes of its own
 	@$(E2E) go build -o ../.cache/idle ./cmd/idle
 	@.cache/idle -namespaces $(NAMESPACES) -templates $(TEMPLATES)
 

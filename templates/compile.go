@@ -49,9 +49,6 @@ type Options struct {
 	// Kubernetes is the version that the template is rendered for where the [Input] names
 	// none. Default [NewestKubernetes].
 	Kubernetes KubernetesVersion
-
-	// again is set for a manifest that has compiled before: it is not proven again.
-	again bool
 }
 
 // Template is a compiled SidecarTemplate. It is immutable.
@@ -79,10 +76,6 @@ type Template struct {
 	kubernetes  KubernetesVersion
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
-
-	// origin is set for a template that can rest. It then has none of the fields from
-	// parameters on, and of the spec only the policies and a required template's fragment.
-	origin *origin
 }
 
 // compiler compiles one manifest and gathers what is wrong with it.
@@ -211,8 +204,8 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	t.verify = c.verification(specAt.Field("verify"))
 	c.selectors(t, specAt)
 	c.parameters(t, values, specAt.Field("parameters"))
-	c.expressions(t, values, specAt, o.again)
-	if len(c.problems) > 0 || o.again {
+	c.expressions(t, values, specAt)
+	if len(c.problems) > 0 {
 		return
 	}
 	c.unused(t, specAt.Field("parameters"))
@@ -409,10 +402,10 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 }
 
 // expressions compiles everything that holds CEL.
-func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path, again bool) {
+func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path) {
 	var err error
 	c.env, err = expression.NewEnvironment(expression.Template{
-		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields || again,
+		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields,
 		Problem: func(at expression.Place, message string) { c.problemAt(at.At, at.Line, message) },
 		Warn:    func(at expression.Place, message string) { c.warn(at.At, message) },
 	})
@@ -532,9 +525,8 @@ func (t *Template) Hash() string { return t.hash }
 // Order returns the template's place among others: lower first.
 func (t *Template) Order() int { return int(t.spec.Order) }
 
-// Spec returns the spec with its defaults filled in. The caller must not change it. A
-// template at rest wakes; [Template.Policies] needs less.
-func (t *Template) Spec() *v1alpha1.SidecarTemplateSpec { return &t.full().spec }
+// Spec returns the spec with its defaults filled in. The caller must not change it.
+func (t *Template) Spec() *v1alpha1.SidecarTemplateSpec { return &t.spec }
 
 // Match returns the selectors of the pods that get the template without asking. Both
 // must match. ok is false if the template has no match.
@@ -548,4 +540,4 @@ func (t *Template) AvailableTo(namespaceLabels map[string]string) bool {
 }
 
 // Parameters returns what teams may set, in the manifest's order.
-func (t *Template) Parameters() []Parameter { return t.full().parameters.Parameters() }
+func (t *Template) Parameters() []Parameter { return t.parameters.Parameters() }

@@ -11,7 +11,6 @@ import (
 // where they can mean more than a value. It does not warn of numbers, of values that an
 // enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
-	t = t.full()
 	var warnings []Warning
 	texts := textsIn(t.tree, false, nil)
 	for _, f := range t.files {

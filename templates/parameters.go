@@ -21,5 +21,5 @@ const (
 // Mistakes returns what is wrong with the annotations of a namespace or of a pod by themselves,
 // as far as they are this template's. A parameter that the template does not have is none.
 func (t *Template) Mistakes(from Origin, annotations map[string]string) []*ParameterError {
-	return t.full().parameters.Mistakes(from, annotations)
+	return t.parameters.Mistakes(from, annotations)
 }

@@ -24,7 +24,6 @@ const AnyItem = "*"
 // list the value of its key (spec, initContainers, fluent-bit, resources, limits, memory) or
 // [AnyItem]. A path that the template does not write has neither parameters nor is it fixed.
 func (t *Template) At(path []string) Decided {
-	t = t.full()
 	return t.decided(t.tree, path)
 }
 

@@ -119,10 +119,6 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 // no annotation sets, and that has no default, takes its example or a made-up value.
 // With all set that holds for parameters that may be absent, too.
 func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
-	t, err := t.wake()
-	if err != nil {
-		return nil, err
-	}
 	params, err := t.parameters.ResolveExample(in.annotations(), all)
 	if err != nil {
 		return nil, err

@@ -123,18 +123,14 @@ var containerLists = []string{"initContainers", "containers"}
 
 // Render renders the template for a pod. Its error is a *ParameterError (a
 // team's mistake), a *RenderError (the template fails for this pod), a
-// *TooExpensiveError, that of the context, which has ended, or that a template at rest
-// does not compile any more, which is a bug. The input is not modified. The result must not be: other pods with the same parameters share it.
+// *TooExpensiveError, or that of the context, which has ended. The input is not modified.
+// The result must not be: other pods with the same parameters share it.
 func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
-	awake, err := t.wake()
+	m, err := t.made(in)
 	if err != nil {
 		return nil, err
 	}
-	m, err := t.made(awake, in)
-	if err != nil {
-		return nil, err
-	}
-	return awake.renderWith(ctx, in, m)
+	return t.renderWith(ctx, in, m)
 }
 
 // renderWith renders with parameters that are already known.

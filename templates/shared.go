@@ -277,19 +277,19 @@ func (c *Cache) add(bytes int) {
 	}
 }
 
-// made returns what is made of the template, which is awake, for a pod's parameters. Its error is
-// a *ParameterError.
-func (t *Template) made(awake *Template, in Input) (*made, error) {
+// made returns what is made of the template for a pod's parameters. Its error is a
+// *ParameterError.
+func (t *Template) made(in Input) (*made, error) {
 	a := in.annotations()
 	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a), kubernetes: in.Kubernetes}
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
-	params, err := awake.parameters.Resolve(a)
+	params, err := t.parameters.Resolve(a)
 	if err != nil {
 		return nil, err
 	}
-	return in.Cache.put(key, awake.newMade(params, in.Kubernetes)), nil
+	return in.Cache.put(key, t.newMade(params, in.Kubernetes)), nil
 }
 
 // setBy returns the annotations that set parameters of the template, in one text. Different

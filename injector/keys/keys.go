@@ -69,9 +69,6 @@ const (
 	// maxCompared is how many keys are compared with what all templates select and are named.
 	// An honest object has few: most of its keys mean something at first sight.
 	maxCompared = 50
-	// maxWoken is how many templates at rest are compiled to see whether a namespace names
-	// parameters of theirs. Keys of the others pass as parameters.
-	maxWoken = 20
 )
 
 // Finding is one key that means nothing.
@@ -188,8 +185,8 @@ type checker struct {
 	object Object
 	found  []Finding
 	// more are the keys that were not looked at, compared those that were compared with all
-	// templates, and woken the templates that were compiled.
-	more, compared, woken int
+	// templates.
+	more, compared int
 	// without are the labels of a namespace, but for the one that is compared.
 	without map[string]string
 	// available are the names of the templates that the namespace may have.
@@ -247,18 +244,9 @@ func (c *checker) means(field Field, template, name, value string) bool {
 	case !known || level == Workload:
 		return false
 	case level == Namespace:
-		return !c.wakes(entry) || isParameter(entry, c.Prefix, name)
+		return isParameter(entry, c.Prefix, name)
 	}
 	return c.Concerned == nil || c.Concerned(template)
-}
-
-// wakes reports whether a template can be asked for its parameters: it is awake, or is woken.
-func (c *checker) wakes(e templates.Entry) bool {
-	if e.Template == nil || !e.Template.AtRest() {
-		return true
-	}
-	c.woken++
-	return c.woken <= maxWoken
 }
 
 // selected reports whether a template selects namespaces or pods by the label.

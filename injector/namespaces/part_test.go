@@ -76,10 +76,6 @@ func drawSet(t *rapid.T, label string) *templates.Set {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, manifest)
 		}
-		if rapid.Bool().Draw(t, at+" rests") {
-			compiled = compiled.CanRest([]byte(manifest), templates.Options{})
-			compiled.Rest()
-		}
 		entries = append(entries, templates.Entry{Name: fmt.Sprint("t", n), Template: compiled})
 	}
 	return templates.NewSet(entries)

@@ -324,20 +324,6 @@ func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
 	}
 }
 
-// That is a bug, and the look is no review, whose panics are caught.
-func TestATemplateThatDoesNotCompileAgainEndsTheLookAndNotTheProcess(t *testing.T) {
-	c := &cluster{pods: map[string]int{"shop": 3}}
-	counter, log := counterOf(t, c, namespace("shop", "enabled"))
-	e, _ := setOf(t).Get("side")
-	e.Template = e.Template.CanRest([]byte("{}"), templates.Options{})
-	e.Template.Rest()
-	counter.options.Templates = func() *templates.Set { return templates.NewSet([]templates.Entry{e}) }
-	counter.note(counter.look(t.Context()))
-	if !strings.Contains(log.String(), "the next look tries again") || !strings.Contains(log.String(), "template side cannot be compiled again") {
-		t.Error(log)
-	}
-}
-
 func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
 	c := &cluster{pods: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}}
 	all := []templates.Namespace{namespace("a", "enabled"), namespace("b", "enabled"), namespace("c", "enabled"), namespace("d", "")}

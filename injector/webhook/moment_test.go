@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -238,39 +237,4 @@ func TestAnUpdateIsVerifiedByWhatIsInForceOnly(t *testing.T) {
 			t.Error("an update to the image of the version before is admitted")
 		}
 	})
-}
-
-// The entry of some namespaces lets pods through where Pillion has no answer: a version that
-// cannot be judged by is no reason to have none.
-func TestARefusalStandsWhereAVersionOfBeforeCannotBeJudgedBy(t *testing.T) {
-	info := levelled("info")
-	broken := func() *templates.Set {
-		e, _ := version(t, 1).Get("audit")
-		e.Template = e.Template.CanRest([]byte("{}"), templates.Options{})
-		e.Template.Rest()
-		return templates.NewSet([]templates.Entry{e})
-	}
-	forged := strings.Replace(made(t, wants(version(t, 1), info)), "audit:1", "evil:1", 1)
-	live := func() templates.Namespace { return info }
-	for name, now := range map[string]*replica{
-		"one of before": {sets: []*templates.Set{version(t, 2)}, setsOld: []*templates.Set{broken()}, ns: info, live: live},
-		"the next one":  {sets: []*templates.Set{version(t, 2)}, ns: info, live: live, onAsk: nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if name == "the next one" {
-					next := broken()
-					now.onAsk = func(n int) {
-						if n > 4 {
-							now.sets = []*templates.Set{next}
-						}
-					}
-				}
-				r := decodeAnswer(t, postTo(t, newFixture(t, now.knows).verify, forged)).Response
-				if r.Allowed || r.Result.Code != http.StatusForbidden {
-					t.Errorf("%+v, want the refusal", r.Result)
-				}
-			})
-		})
-	}
 }

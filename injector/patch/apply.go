@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
+	"strconv"
 )
 
 var errNoValue = errors.New("there is nothing there")
@@ -62,7 +64,7 @@ type node struct {
 	// kids are the members of an object that an operation has reached, nil for one that it
 	// removed. List is an array that it has reached.
 	kids map[string]*node
-	list *splice
+	list []any
 	// changed reports whether an operation changed the value or one in it.
 	changed bool
 }
@@ -107,14 +109,14 @@ func (n *node) kid(segment string) (*node, error) {
 		return kid, nil
 	case []any:
 		n.open()
-		i, err := position(segment, n.list.length())
+		i, err := position(segment, len(n.list))
 		if err != nil {
 			return nil, err
 		}
-		kid, ok := n.list.at(i).(*node)
+		kid, ok := n.list[i].(*node)
 		if !ok {
-			kid = &node{value: n.list.at(i)}
-			n.list.set(i, kid)
+			kid = &node{value: n.list[i]}
+			n.list[i] = kid
 		}
 		return kid, nil
 	default:
@@ -125,7 +127,7 @@ func (n *node) kid(segment string) (*node, error) {
 // open makes an array ready for changes.
 func (n *node) open() {
 	if n.list == nil {
-		n.list = newSplice(n.value.([]any))
+		n.list = append([]any{}, n.value.([]any)...)
 	}
 }
 
@@ -142,13 +144,12 @@ func (n *node) settle() any {
 	switch {
 	case !n.changed:
 	case n.list != nil:
-		items := n.list.all()
-		for i, item := range items {
+		for i, item := range n.list {
 			if kid, ok := item.(*node); ok {
-				items[i] = kid.settle()
+				n.list[i] = kid.settle()
 			}
 		}
-		n.value = items
+		n.value = slices.Clip(n.list)
 	case n.kids != nil:
 		object := maps.Clone(n.value.(map[string]any))
 		if object == nil {
@@ -173,7 +174,7 @@ func (n *node) is(v any) (where string, same bool) {
 	case !n.changed:
 		return compare(n.value, v)
 	case n.list != nil:
-		return n.list.is(v)
+		return n.isList(v)
 	case n.kids != nil:
 		return n.isObject(v)
 	}
@@ -226,6 +227,26 @@ func (n *node) isObject(v any) (string, bool) {
 	return "", true
 }
 
+// isList compares the list of an array with a value.
+func (n *node) isList(v any) (where string, same bool) {
+	list, ok := v.([]any)
+	if !ok || list == nil || len(list) != len(n.list) {
+		return "", false
+	}
+	for i, item := range list {
+		where, same := "", false
+		if kid, ok := n.list[i].(*node); ok {
+			where, same = kid.is(item)
+		} else {
+			where, same = compare(n.list[i], item)
+		}
+		if !same {
+			return "/" + strconv.Itoa(i) + where, false
+		}
+	}
+	return "", true
+}
+
 func (n *node) applyToObject(o Operation, key string) error {
 	kid, reached := n.kids[key]
 	current, have := n.value.(map[string]any)[key]
@@ -253,7 +274,7 @@ func (n *node) applyToObject(o Operation, key string) error {
 
 func (n *node) applyToArray(o Operation, segment string) error {
 	n.open()
-	length := n.list.length()
+	length := len(n.list)
 	if o.op.Operation == Add {
 		i := length
 		if segment != "-" {
@@ -263,7 +284,7 @@ func (n *node) applyToArray(o Operation, segment string) error {
 			}
 		}
 		n.changed = true
-		n.list.insert(i, o.op.Value)
+		n.list = slices.Insert(n.list, i, o.op.Value)
 		return nil
 	}
 	i, err := position(segment, length)
@@ -272,15 +293,15 @@ func (n *node) applyToArray(o Operation, segment string) error {
 	}
 	switch o.op.Operation {
 	case Test:
-		current := n.list.at(i)
+		current := n.list[i]
 		if kid, ok := current.(*node); ok {
 			current = kid.settle()
 		}
 		return test(current, o.op.Value)
 	case Replace:
-		n.list.set(i, o.op.Value)
+		n.list[i] = o.op.Value
 	default:
-		n.list.remove(i)
+		n.list = slices.Delete(n.list, i, i+1)
 	}
 	n.changed = true
 	return nil

@@ -383,39 +383,3 @@ func BenchmarkApplyAndCheckManyAppends(b *testing.B) {
 		})
 	}
 }
-
-// A splice has no other items than a list that is changed in the slow way.
-func TestASpliceIsAList(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := make([]any, rapid.IntRange(0, 20).Draw(t, "length"))
-		for i := range want {
-			want[i] = i
-		}
-		original := slices.Clone(want)
-		s := newSplice(original)
-		for change := range rapid.IntRange(0, 80).Draw(t, "changes") {
-			i := rapid.IntRange(0, len(want)).Draw(t, "at")
-			switch {
-			case rapid.Bool().Draw(t, "insert") || i == len(want):
-				want = slices.Insert(want, i, any(100+change))
-				s.insert(i, 100+change)
-			default:
-				want = slices.Delete(want, i, i+1)
-				s.remove(i)
-			}
-			for i, v := range want {
-				if s.length() != len(want) || s.at(i) != v {
-					t.Fatalf("item %d of %d is %v; want %v of %v", i, s.length(), s.at(i), v, want)
-				}
-			}
-		}
-		if got := s.all(); !slices.Equal(got, want) {
-			t.Fatalf("got  %v\nwant %v", got, want)
-		}
-		for i, v := range original {
-			if v != i {
-				t.Fatalf("the array itself was changed: %v", original)
-			}
-		}
-	})
-}

@@ -31,8 +31,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/live":          {module + "certs"},
 		"offline/workload":        append(clients, module),
 		"offline/admissionpolicy": append(clients, module+"injector", module+"certs"),
-		"offline/chain":           append(clients, module+"injector", module+"certs"),
-		"offline/explain":         append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"offline/apirules":        append(clients, module),
 		"offline/predict":         append(clients, module+"injector", module+"certs"),
 		"offline/samples":         append(clients, module+"injector", module+"certs"),
@@ -51,7 +49,11 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/handover":       append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"injector":                append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":        append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
-		"check":                   append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/keeper", module+"certs", module+"rollout"),
+		"inspect":                 {"k8s.io/client-go/kubernetes", module + "injector/keeper", module + "injector/namespaces", module + "certs", module + "rollout"},
+		"inspect/chain":           append(clients, module+"injector", module+"certs"),
+		"inspect/check":           append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/keeper", module+"certs", module+"rollout"),
+		"inspect/explain":         append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
+		"inspect/state":           append(clients, "k8s.io", module),
 		"rollout":                 {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "injector/webhook", module + "injector/keeper", module + "certs"},
 		"certs":                   {module + "injector", module + "templates"},
 		"clientset/follow":        append(clients, module),
@@ -112,7 +114,7 @@ func within(pkg, other string) bool {
 }
 
 // TestTheTreesAreLayers holds the arrows between the folders at the top: templates is
-// below injector, both are below offline, and cmd is above all.
+// below injector, both are below offline, inspect is above that, and cmd is above all.
 func TestTheTreesAreLayers(t *testing.T) {
 	for pkg, imports := range imports(t) {
 		for _, imported := range imports {
@@ -121,8 +123,8 @@ func TestTheTreesAreLayers(t *testing.T) {
 			case into("cmd"),
 				within(pkg, "templates") && (into("injector") || into("offline")),
 				into("rollout") && !within(pkg, "rollout") && !within(pkg, "cmd"),
-				into("check") && !within(pkg, "check") && !within(pkg, "cmd"),
-				into("offline") && !within(pkg, "offline") && !within(pkg, "cmd"):
+				into("inspect") && !within(pkg, "inspect") && !within(pkg, "cmd"),
+				into("offline") && !within(pkg, "offline") && !within(pkg, "inspect") && !within(pkg, "cmd"):
 				t.Errorf("%s imports %s", pkg, imported)
 			}
 		}

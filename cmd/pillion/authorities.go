@@ -11,12 +11,7 @@ import (
 	"time"
 
 	"github.com/pillion-dev/pillion/certs"
-)
-
-// The metrics in which a replica says what it knows of the CAs.
-const (
-	authorityMetric = "pillion_certificate_authority_until_timestamp_seconds"
-	providerMetric  = "pillion_certificate_provider_info"
+	"github.com/pillion-dev/pillion/inspect/state"
 )
 
 // authority is a CA that a replica or a caBundle has.
@@ -43,7 +38,7 @@ func (a *authority) is(state certs.AuthorityState) bool {
 
 // authoritiesOf returns the CAs that the replicas and the caBundles have: the CA that signs
 // first, the revoked ones last.
-func authoritiesOf(configurations []configuration, replicas []answers) []*authority {
+func authoritiesOf(configurations []configuration, replicas []state.Replica) []*authority {
 	var list []*authority
 	of := func(fingerprint string) *authority {
 		for _, a := range list {
@@ -56,23 +51,22 @@ func authoritiesOf(configurations []configuration, replicas []answers) []*author
 		return a
 	}
 	for _, r := range replicas {
-		for _, m := range r.metrics[authorityMetric].GetMetric() {
-			labels := labelsOf(m)
-			a := of(labels["fingerprint"])
-			if state := labels["state"]; !slices.Contains(a.states, state) {
-				a.states = append(a.states, state)
+		for _, said := range r.Certificates.Authorities {
+			a := of(said.Fingerprint)
+			if !slices.Contains(a.states, said.State) {
+				a.states = append(a.states, said.State)
 			}
-			if seconds := numberOf(m); seconds > 0 {
-				a.until = time.Unix(int64(seconds), 0).UTC()
+			if said.Until != nil {
+				a.until = *said.Until
 			}
 		}
 	}
 	for _, c := range configurations {
 		for _, e := range c.entries {
-			for _, cert := range trustedCAs(e.client.CABundle) {
+			for _, cert := range trustedCAs(e.ClientConfig.CABundle) {
 				a := of(certs.FingerprintOf(cert).String())
 				a.cert = cert
-				a.entries = append(a.entries, c.String()+", entry "+e.name)
+				a.entries = append(a.entries, c.String()+", entry "+e.Name)
 			}
 		}
 	}
@@ -122,15 +116,13 @@ func (a *authority) state() string {
 
 // providerOf returns what the replicas say of their provider. It is empty if no replica says
 // anything, or if they differ.
-func providerOf(replicas []answers) certs.ProviderStatus {
+func providerOf(replicas []state.Replica) certs.ProviderStatus {
 	var said []certs.ProviderStatus
 	for _, r := range replicas {
-		for _, m := range r.metrics[providerMetric].GetMetric() {
-			labels := labelsOf(m)
-			p := certs.ProviderStatus{Name: labels["provider"], Secret: labels["secret"], Publishes: labels["publishes"] == "true"}
-			if !slices.Contains(said, p) {
-				said = append(said, p)
-			}
+		c := r.Certificates
+		p := certs.ProviderStatus{Name: c.Provider, Secret: c.Secret, Publishes: c.Publishes}
+		if p.Name != "" && !slices.Contains(said, p) {
+			said = append(said, p)
 		}
 	}
 	if len(said) != 1 {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/state"
 )
 
 // shortestPrefix is how many digits of a fingerprint name a CA at least.
@@ -33,7 +35,7 @@ func newCertsCommand() *cobra.Command {
 }
 
 func newCertsListCommand() *cobra.Command {
-	var where installation
+	var where inspect.Place
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the CAs with fingerprint, state and validity",
@@ -52,19 +54,26 @@ code is 1 if a replica does not answer, or there is none.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			client, replicas, err := where.open(ctx, out)
+			cluster, err := openCluster(where)
 			if err != nil {
 				return err
 			}
-			found, err := look(ctx, client, where.namespace, replicas)
+			if err := cluster.Answers(ctx); err != nil {
+				return err
+			}
+			replicas, err := findReplicas(ctx, out, cluster)
 			if err != nil {
 				return err
 			}
-			return found.list(out, where.namespace)
+			found, err := look(ctx, cluster, replicas)
+			if err != nil {
+				return err
+			}
+			return found.list(out, where.Namespace)
 		},
 	}
-	where.flags(cmd.Flags())
-	where.replicaFlag(cmd.Flags())
+	placeFlags(cmd.Flags(), &where)
+	replicaFlag(cmd.Flags(), &where)
 	return cmd
 }
 
@@ -104,39 +113,60 @@ With --secret the replicas need not answer.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			client, replicas, err := r.where.open(ctx, out)
-			if err != nil && (client == nil || r.secret == "") {
+			cluster, err := openCluster(r.where)
+			if err != nil {
+				return err
+			}
+			if err := cluster.Answers(ctx); err != nil {
+				return err
+			}
+			replicas, err := findReplicas(ctx, out, cluster)
+			if err != nil && r.secret == "" {
 				return err
 			}
 			if err != nil {
 				fmt.Fprintf(out, "no replica is asked: %v\n", err)
 			}
-			return r.run(ctx, out, client, replicas)
+			config, err := clusterConfig(r.where.Kubeconfig, r.where.Context)
+			if err != nil {
+				return err
+			}
+			client, err := clientset.New(config)
+			if err != nil {
+				return fmt.Errorf("making a client: %w", err)
+			}
+			return r.run(ctx, out, cluster, client, replicas)
 		},
 	}
 	f := cmd.Flags()
-	r.where.flags(f)
-	r.where.replicaFlag(f)
+	placeFlags(f, &r.where)
+	replicaFlag(f, &r.where)
 	f.StringVar(&r.secret, "secret", "", "name of the Secret, if no replica answers (self-signed: certs.secretName; cert-manager with publish: certs.certManager.secretName)")
 	f.DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until no caBundle has the CA")
 	return cmd
 }
 
+// findReplicas returns the replicas, and prints a line for each pod of Pillion that does not run.
+func findReplicas(ctx context.Context, out io.Writer, cluster *inspect.Cluster) ([]inspect.Replica, error) {
+	replicas, notRunning, err := cluster.FindReplicas(ctx)
+	for _, line := range notRunning {
+		fmt.Fprintln(out, line)
+	}
+	return replicas, err
+}
+
 // found is what replicas and webhook configurations say at one moment.
 type found struct {
-	answers        []answers
+	answers        []state.Replica
 	configurations []configuration
 	authorities    []*authority
 }
 
 // look asks the replicas and reads the webhook configurations.
-func look(ctx context.Context, client clientset.Interface, namespace string, replicas []replica) (found, error) {
-	var f found
-	for _, r := range replicas {
-		f.answers = append(f.answers, r.ask(ctx))
-	}
+func look(ctx context.Context, cluster *inspect.Cluster, replicas []inspect.Replica) (found, error) {
+	f := found{answers: inspect.AskAll(ctx, replicas)}
 	var err error
-	if f.configurations, err = configurationsOf(ctx, client, namespace, f.answers); err != nil {
+	if f.configurations, err = configurationsOf(ctx, cluster, f.answers); err != nil {
 		return f, err
 	}
 	f.authorities = authoritiesOf(f.configurations, f.answers)
@@ -148,11 +178,11 @@ func look(ctx context.Context, client clientset.Interface, namespace string, rep
 func (f found) list(out io.Writer, namespace string) error {
 	complete := len(f.answers) > 0
 	if !complete {
-		fmt.Fprintln(out, noReplicas(namespace))
+		fmt.Fprintln(out, inspect.NoReplicas(namespace))
 	}
 	for _, a := range f.answers {
-		if a.metrics == nil {
-			fmt.Fprintf(out, "no answer: %s: %s\n", a.name, a.missing)
+		if !a.Answers {
+			fmt.Fprintf(out, "no answer: %s: %s\n", a.Name, a.Missing)
 			complete = false
 		}
 	}
@@ -173,14 +203,14 @@ func (f found) authority(fingerprint certs.Fingerprint) *authority {
 
 // revocation is one call of revoke.
 type revocation struct {
-	where   installation
+	where   inspect.Place
 	digits  string
 	secret  string
 	timeout time.Duration
 }
 
-func (r revocation) run(ctx context.Context, out io.Writer, client clientset.Interface, replicas []replica) error {
-	now, err := look(ctx, client, r.where.namespace, replicas)
+func (r revocation) run(ctx context.Context, out io.Writer, cluster *inspect.Cluster, client clientset.Interface, replicas []inspect.Replica) error {
+	now, err := look(ctx, cluster, replicas)
 	if err != nil {
 		return err
 	}
@@ -193,22 +223,22 @@ func (r revocation) run(ctx context.Context, out io.Writer, client clientset.Int
 	case r.secret != "":
 		provider = certs.ProviderStatus{Name: provider.Name, Secret: r.secret, Publishes: true}
 	case provider.Name == "":
-		return fmt.Errorf("no replica in namespace %s says which Secret has its CA, or they differ: name the Secret with --secret (the chart's default is pillion-ca)", r.where.namespace)
+		return fmt.Errorf("no replica in namespace %s says which Secret has its CA, or they differ: name the Secret with --secret (the chart's default is pillion-ca)", r.where.Namespace)
 	case !provider.Publishes:
-		return elsewhere(out, r.where.namespace, provider, now.authority(fingerprint))
+		return elsewhere(out, r.where.Namespace, provider, now.authority(fingerprint))
 	}
-	if err := certs.Revoke(ctx, client, r.where.namespace, provider.Secret, fingerprint); err != nil {
+	if err := certs.Revoke(ctx, client, r.where.Namespace, provider.Secret, fingerprint); err != nil {
 		return fmt.Errorf("revoking the CA %s: %w", fingerprint, err)
 	}
-	fmt.Fprintf(out, "revoked %s in secret %s/%s\n", fingerprint, r.where.namespace, provider.Secret)
+	fmt.Fprintf(out, "revoked %s in secret %s/%s\n", fingerprint, r.where.Namespace, provider.Secret)
 	known := now.authority(fingerprint)
 	if known == nil {
 		fmt.Fprintln(out, "no caBundle has this CA, and no replica knows it: it is refused from now on")
 	}
 	if provider.Name == certManager && known != nil && known.is(certs.SigningAuthority) {
-		fmt.Fprint(out, "this CA signs: it stays in the caBundles until cert-manager has issued a certificate by another one\n"+renewal(r.where.namespace, provider.Secret))
+		fmt.Fprint(out, "this CA signs: it stays in the caBundles until cert-manager has issued a certificate by another one\n"+renewal(r.where.Namespace, provider.Secret))
 	}
-	return r.wait(ctx, out, client, replicas, fingerprint)
+	return r.wait(ctx, out, cluster, replicas, fingerprint)
 }
 
 // resolve returns the fingerprint with the digits. A whole fingerprint may be unknown: a CA
@@ -233,13 +263,13 @@ func (r revocation) resolve(list []*authority) (certs.Fingerprint, error) {
 }
 
 // wait returns when no caBundle has the CA and every replica that answers refuses it.
-func (r revocation) wait(ctx context.Context, out io.Writer, client clientset.Interface, replicas []replica, fingerprint certs.Fingerprint) error {
+func (r revocation) wait(ctx context.Context, out io.Writer, cluster *inspect.Cluster, replicas []inspect.Replica, fingerprint certs.Fingerprint) error {
 	start := time.Now()
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	for {
 		var still []string
-		now, err := look(limited, client, r.where.namespace, replicas)
+		now, err := look(limited, cluster, replicas)
 		if err == nil {
 			still = now.still(fingerprint, r.secret == "")
 			if len(still) == 0 {
@@ -271,13 +301,15 @@ func (f found) still(fingerprint certs.Fingerprint, all bool) []string {
 		}
 	}
 	for _, a := range f.answers {
-		_, refuses := a.value(authorityMetric, "fingerprint="+fingerprint.String(), "state="+string(certs.RevokedAuthority))
+		refuses := slices.ContainsFunc(a.Certificates.Authorities, func(a state.Authority) bool {
+			return a.Fingerprint == fingerprint.String() && a.State == string(certs.RevokedAuthority)
+		})
 		switch {
-		case a.metrics == nil && !all:
-		case a.metrics == nil:
-			lines = append(lines, "no answer: "+a.name+": "+a.missing)
+		case !a.Answers && !all:
+		case !a.Answers:
+			lines = append(lines, "no answer: "+a.Name+": "+a.Missing)
 		case !refuses:
-			lines = append(lines, "has not seen the revocation: "+a.name)
+			lines = append(lines, "has not seen the revocation: "+a.Name)
 		}
 	}
 	return lines

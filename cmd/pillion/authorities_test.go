@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,27 +17,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/state"
 )
 
 // knowing returns a replica that says what it knows of a CA.
-func knowing(name string, provider certs.ProviderStatus, fingerprint string, state func() certs.AuthorityState) replica {
-	return replica{name: name, get: func(_ context.Context, path string) ([]byte, error) {
-		if path != "/metrics" {
+func knowing(name string, provider certs.ProviderStatus, fingerprint string, now func() certs.AuthorityState) inspect.Replica {
+	return inspect.NewReplica(name, func(_ context.Context, path string) ([]byte, error) {
+		if path != state.Path {
 			return nil, nil
 		}
-		var out bytes.Buffer
-		fmt.Fprintf(&out, "%s{provider=%q,secret=%q,publishes=\"%t\"} 1\n", providerMetric, provider.Name, provider.Secret, provider.Publishes)
-		fmt.Fprintln(&out, `pillion_certificate_published{configuration="pillion",kind="MutatingWebhookConfiguration"} 1`)
-		if s := state(); s != "" {
-			fmt.Fprintf(&out, "%s{fingerprint=%q,state=%q} 1.9e9\n", authorityMetric, fingerprint, s)
+		c := state.Certificates{
+			Provider: provider.Name, Secret: provider.Secret, Publishes: provider.Publishes,
+			Published: []state.Published{{Kind: "MutatingWebhookConfiguration", Name: "pillion", Verifies: true}},
 		}
-		return out.Bytes(), nil
-	}}
+		if s := now(); s != "" {
+			c.Authorities = []state.Authority{{Fingerprint: fingerprint, State: string(s), Until: new(time.Unix(1_900_000_000, 0).UTC())}}
+		}
+		return json.Marshal(state.State{Certificates: c})
+	})
+}
+
+// silent is a replica that does not answer.
+func silent(name string) inspect.Replica {
+	return inspect.NewReplica(name, func(context.Context, string) ([]byte, error) { return nil, errors.New("no route") })
 }
 
 func always(state certs.AuthorityState) func() certs.AuthorityState {
@@ -61,18 +71,17 @@ func fingerprintIn(t *testing.T, bundle []byte) string {
 // What list cannot know is an error of its exit code: the states are the replicas' to tell.
 func TestListEndsWithAnErrorWhereNoReplicaAnswers(t *testing.T) {
 	fingerprint := fingerprintIn(t, aBundle())
-	silent := replica{name: "b", get: func(context.Context, string) ([]byte, error) { return nil, errors.New("no route") }}
 	for name, c := range map[string]struct {
-		replicas []replica
+		replicas []inspect.Replica
 		want     error
 		says     string
 	}{
 		"none":                {nil, errRefused, "no replicas: no running pod in namespace own"},
-		"all answer":          {[]replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority))}, nil, "signing"},
-		"one does not answer": {[]replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority)), silent}, errRefused, "no answer: b: "},
+		"all answer":          {[]inspect.Replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority))}, nil, "signing"},
+		"one does not answer": {[]inspect.Replica{knowing("a", ownProvider, fingerprint, always(certs.SigningAuthority)), silent("b")}, errRefused, "no answer: b: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := look(t.Context(), clientsettest.Of(fake.NewClientset(ownConfiguration(aBundle()))), "own", c.replicas)
+			found, err := look(t.Context(), withWebhooks(t, ownConfiguration(aBundle())), c.replicas)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +99,7 @@ func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 	fingerprint := fingerprintIn(t, bundle)
 	for name, digits := range map[string]string{"whole": fingerprint, "eight digits": fingerprint[:8]} {
 		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset(ownConfiguration(bundle), ownSecret())
+			client, cluster := fake.NewClientset(ownSecret()), withWebhooks(t, ownConfiguration(bundle))
 			var seen atomic.Bool
 			client.PrependReactor("update", "secrets", func(action k8stesting.Action) (bool, runtime.Object, error) {
 				secret := action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret)
@@ -99,19 +108,22 @@ func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 				}
 				time.AfterFunc(300*time.Millisecond, func() {
 					seen.Store(true)
-					_ = client.Tracker().Update(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}, ownConfiguration([]byte("x")), "")
+					configurations := cluster.Objects.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"})
+					if _, err := configurations.Patch(t.Context(), "pillion", types.JSONPatchType, []byte(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`), metav1.PatchOptions{}); err != nil {
+						t.Error(err)
+					}
 				})
 				return false, nil, nil
 			})
-			state := func() certs.AuthorityState {
+			now := func() certs.AuthorityState {
 				if seen.Load() {
 					return certs.RevokedAuthority
 				}
 				return certs.SigningAuthority
 			}
 			var out bytes.Buffer
-			r := revocation{where: installation{namespace: "own"}, digits: digits, timeout: 10 * time.Second}
-			err := r.run(t.Context(), &out, clientsettest.Of(client), []replica{knowing("a", ownProvider, fingerprint, state), knowing("b", ownProvider, fingerprint, state)})
+			r := revocation{where: inspect.Place{Namespace: "own"}, digits: digits, timeout: 10 * time.Second}
+			err := r.run(t.Context(), &out, cluster, clientsettest.Of(client), []inspect.Replica{knowing("a", ownProvider, fingerprint, now), knowing("b", ownProvider, fingerprint, now)})
 			if err != nil || !seen.Load() || !strings.Contains(out.String(), "no caBundle has it: 1 webhook configurations, 2 replicas") {
 				t.Errorf("got %v after the caBundle was written: %t\n%s", err, seen.Load(), &out)
 			}
@@ -122,8 +134,8 @@ func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 	bundle := aBundle()
 	fingerprint := fingerprintIn(t, bundle)
-	signing := func(p certs.ProviderStatus) []replica {
-		return []replica{knowing("a", p, fingerprint, always(certs.SigningAuthority))}
+	signing := func(p certs.ProviderStatus) []inspect.Replica {
+		return []inspect.Replica{knowing("a", p, fingerprint, always(certs.SigningAuthority))}
 	}
 	forbid := func(verb string) func(*fake.Clientset) {
 		return func(c *fake.Clientset) {
@@ -136,14 +148,14 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 		name     string
 		digits   string
 		secret   string
-		replicas []replica
+		replicas []inspect.Replica
 		change   func(*fake.Clientset)
 		want     []string // in output or error
 	}{
 		{"the caBundle keeps the CA", fingerprint, "", signing(ownProvider), nil,
 			[]string{"still in the caBundle: mutatingwebhookconfiguration/pillion, entry requested.pillion.dev", "has not seen the revocation: a", "not gone everywhere"}},
-		{"no replica answers", fingerprint, "", []replica{{name: "gone", get: getURL("http://127.0.0.1:1")}}, nil, []string{"--secret"}},
-		{"no replica answers, and the Secret is named", fingerprint, "pillion-ca", []replica{{name: "gone", get: getURL("http://127.0.0.1:1")}}, nil, []string{"revoked " + fingerprint, "still in the caBundle"}},
+		{"no replica answers", fingerprint, "", []inspect.Replica{silent("gone")}, nil, []string{"--secret"}},
+		{"no replica answers, and the Secret is named", fingerprint, "pillion-ca", []inspect.Replica{silent("gone")}, nil, []string{"revoked " + fingerprint, "still in the caBundle"}},
 		{"an unknown prefix", "00000000", "", signing(ownProvider), nil, []string{"no CA has a fingerprint that begins with 00000000"}},
 		{"no permission to get", fingerprint, "", signing(ownProvider), forbid("get"), []string{`missing permission: get secrets "pillion-ca" in namespace "own"`}},
 		{"no permission to update", fingerprint, "", signing(ownProvider), forbid("update"), []string{`missing permission: update secrets "pillion-ca" in namespace "own"`}},
@@ -155,13 +167,13 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 			[]string{"until cert-manager has issued", "kubectl -n own delete secret pillion-ca-ca", "revoked " + fingerprint}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			client := fake.NewClientset(ownConfiguration(bundle), ownSecret())
+			client := fake.NewClientset(ownSecret())
 			if test.change != nil {
 				test.change(client)
 			}
 			var out bytes.Buffer
-			r := revocation{where: installation{namespace: "own"}, digits: test.digits, secret: test.secret, timeout: 400 * time.Millisecond}
-			err := r.run(t.Context(), &out, clientsettest.Of(client), test.replicas)
+			r := revocation{where: inspect.Place{Namespace: "own"}, digits: test.digits, secret: test.secret, timeout: 400 * time.Millisecond}
+			err := r.run(t.Context(), &out, withWebhooks(t, ownConfiguration(bundle)), clientsettest.Of(client), test.replicas)
 			if err == nil {
 				t.Error("revoke succeeds")
 			}
@@ -194,15 +206,15 @@ func TestRevokeRefusesWhatIsNoFingerprintAsWrongUsage(t *testing.T) {
 func TestStatusListsTheCAsWithTheirStates(t *testing.T) {
 	bundle := aBundle()
 	fingerprint := fingerprintIn(t, bundle)
-	for state, want := range map[certs.AuthorityState]string{
+	for s, want := range map[certs.AuthorityState]string{
 		certs.SigningAuthority: fingerprint + "  signing  2030-03-17T17:46:40Z  1 ",
 		certs.RevokedAuthority: fingerprint + "  revoked, leaving  2030-03-17T17:46:40Z  1 ",
 		"":                     fingerprint + "  in a caBundle only  unknown  1 ",
 	} {
 		var out bytes.Buffer
-		err := status(t.Context(), &out, clientsettest.Of(fake.NewClientset(ownConfiguration(bundle))), "own", askAll(t.Context(), []replica{knowing("a", ownProvider, fingerprint, always(state))}))
+		err := status(t.Context(), &out, withWebhooks(t, ownConfiguration(bundle)), inspect.AskAll(t.Context(), []inspect.Replica{knowing("a", ownProvider, fingerprint, always(s))}))
 		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "O=Acme Co") {
-			t.Errorf("%q: %v, want %q in\n%s", state, err, want, &out)
+			t.Errorf("%q: %v, want %q in\n%s", s, err, want, &out)
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/check"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // checkCommand are the flags of check.
 type checkCommand struct {
-	where  installation
+	where  inspect.Place
 	output string
 	color  string
 	strict bool
@@ -48,8 +49,8 @@ The replicas are asked through the API server, by its proxy of pods.`,
 		Args: noArgs,
 		RunE: c.run,
 	}
-	c.where.flags(cmd.Flags())
-	c.where.replicaFlag(cmd.Flags())
+	placeFlags(cmd.Flags(), &c.where)
+	replicaFlag(cmd.Flags(), &c.where)
 	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
 	colourFlag(cmd.Flags(), &c.color)
@@ -64,12 +65,12 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	facts, err := readFacts(cmd.Context(), c.where, time.Now())
+	cluster, err := openCluster(c.where)
 	if err != nil {
 		return err
 	}
-	report := check.Run(check.All(), facts)
-	aim{c.where.kubeconfig, c.where.context}.check(report)
+	report := check.Run(check.All(), cluster.Facts(cmd.Context(), version, time.Now()))
+	c.where.AimCheck(report)
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
 	} else {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
@@ -18,8 +20,8 @@ import (
 func init() { os.Unsetenv("COLUMNS") }
 
 func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
-	c := openFake(t, liveCluster, nil)
-	paramsOf := func(c *cluster, namespace string, out io.Writer, args ...string) error {
+	c := inspecttest.Live(t, inspecttest.Shop, nil)
+	paramsOf := func(c *inspect.Live, namespace string, out io.Writer, args ...string) error {
 		return (&paramsCommand{given: offline{namespace: namespace}}).ofCluster(t.Context(), out, c, args)
 	}
 	for namespace, wants := range map[string][]string{
@@ -36,19 +38,19 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 			}
 		}
 	}
-	hostile := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
+	hostile := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
 	var shown bytes.Buffer
 	if err := paramsOf(hostile, "shop", &shown, "side", "level"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {
 		t.Errorf("a value that commands a terminal: %v\n%q", err, shown.String())
 	}
-	bad := openFake(t, strings.Replace(liveCluster, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
+	bad := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
 	if err := paramsOf(bad, "shop", &bytes.Buffer{}, "side"); err == nil || !strings.Contains(err.Error(), "9Gi") {
 		t.Errorf("a bad value on the namespace: %v", err)
 	}
 	if err := paramsOf(c, "", &bytes.Buffer{}, "nope"); err == nil || !strings.Contains(err.Error(), `there is no template "nope"; the templates are: other, side`) {
 		t.Errorf("no such template: %v", err)
 	}
-	unread := openFake(t, liveCluster, nil, "get namespaces")
+	unread := inspecttest.Live(t, inspecttest.Shop, nil, "get namespaces")
 	if err := paramsOf(unread, "shop", &bytes.Buffer{}, "side"); err == nil || !strings.Contains(err.Error(), "you lack the right to get namespaces") {
 		t.Errorf("a namespace that cannot be read: %v", err)
 	}
@@ -72,7 +74,7 @@ func TestParamsAreWrittenAsJSON(t *testing.T) {
 		return r
 	}
 	var out bytes.Buffer
-	if err := (&paramsCommand{given: offline{namespace: "shop"}, output: "json"}).ofCluster(t.Context(), &out, openFake(t, liveCluster, nil), []string{"side", "size"}); err != nil {
+	if err := (&paramsCommand{given: offline{namespace: "shop"}, output: "json"}).ofCluster(t.Context(), &out, inspecttest.Live(t, inspecttest.Shop, nil), []string{"side", "size"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := read(out.Bytes()); r.Template != "side" || r.Hash == "" || r.Namespace != "shop" || len(r.Parameters) != 1 || r.Parameters[0].Value != "2Mi" || r.Parameters[0].From != "Namespace" || r.Parameters[0].Default != "1Mi" {
@@ -100,22 +102,22 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 	}{
 		"all can be read":           {says: ""},
 		"no limits":                 {forbidden: []string{"list limitranges shop"}, says: ""},
-		"not the server's settings": {forbidden: teamsRights, says: "cannot be read with your rights"},
+		"not the server's settings": {forbidden: inspecttest.TeamsRights, says: "cannot be read with your rights"},
 		"not the namespace":         {forbidden: []string{"get namespaces"}, says: "cannot be read with your rights"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cl := openFake(t, strings.Replace(liveCluster, "max: {memory: 1Mi}", "max: {memory: 1Gi}", 1), nil, c.forbidden...)
-			s := cl.session()
+			cl := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "max: {memory: 1Mi}", "max: {memory: 1Gi}", 1), nil, c.forbidden...)
+			s := &session{Session: cl.Session()}
 			documents, err := workload.Parse([]byte(file))
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.documents = documents
-			ns, err := cl.namespaceOf(t.Context(), "shop")
+			ns, err := cl.NamespaceOf(t.Context(), "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.namespaces.keep(ns)
+			s.Namespaces.Keep(ns)
 			var errs bytes.Buffer
 			err = s.whole(&errs)
 			if (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {

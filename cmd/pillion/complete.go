@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -308,7 +309,7 @@ func completeTargets(cmd *cobra.Command, args []string, begun string) ([]cobra.C
 		slices.Sort(all)
 		return slices.Compact(all), noFiles
 	}
-	isNamespace, known := targetPrefixes[kind]
+	isNamespace, known := inspect.TargetPrefixes[kind]
 	if !known {
 		return nil, noFiles
 	}
@@ -323,22 +324,22 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]cobra.C
 	}
 	if !qualified {
 		var kinds []cobra.Completion
-		for _, k := range objectKinds {
-			kinds = append(kinds, k.short+"/")
+		for _, k := range inspect.ObjectKinds {
+			kinds = append(kinds, k.Short+"/")
 		}
 		return kinds, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
-	k, ok := kindOf(kind)
+	k, ok := inspect.ObjectKindOf(kind)
 	if !ok {
 		return nil, noFiles
 	}
 	namespace := ""
-	if k.kind != "Namespace" {
+	if k.Kind != "Namespace" {
 		if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
 			namespace = kubectlNamespace(cmd)
 		}
 	}
-	names := clusterNames(cmd, schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}, namespace)
+	names := clusterNames(cmd, k.GroupVersionResource, namespace)
 	if len(args) == 0 || strings.Contains(args[0], "/") {
 		return withKind(kind, names), noFiles
 	}

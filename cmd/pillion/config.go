@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-// defaultExcluded are the namespaces with pods that the cluster itself depends on.
-var defaultExcluded = []string{"kube-system", "kube-node-lease"}
+var defaultExcluded = inspect.DefaultExcluded
 
 // serveConfig holds the validated settings of 'pillion serve'.
 type serveConfig struct {
@@ -60,6 +60,9 @@ type serveConfig struct {
 	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
 	ReviewTimeout time.Duration
 	MemoryLimit   int64
+
+	// settings has all of them, by the names of the flags.
+	settings map[string]any
 }
 
 // The values of --webhook-scope.
@@ -86,7 +89,7 @@ const leastCountEvery = 5 * time.Second
 func serveFlags(f *pflag.FlagSet) {
 	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
 	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate and /verify")
-	f.String("admin-listen", fmt.Sprint(":", defaultAdminPort), "address of /healthz, /readyz and /metrics, plain HTTP")
+	f.String("admin-listen", fmt.Sprint(":", defaultAdminPort), "address of /healthz, /readyz, /metrics and /state, plain HTTP")
 	f.String("namespace", "", "Pillion's own namespace (required)")
 	f.String("service", "pillion", "name of the Service through which API servers call Pillion")
 	certsFlags(f)
@@ -135,6 +138,17 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 			return serveConfig{}, err
 		}
 	}
+	c := readConfig(v)
+	if err := c.validate(); err != nil {
+		return c, usageError{err}
+	}
+	c.ExcludedNamespaces = append(c.ExcludedNamespaces, c.Namespace)
+	delete(c.settings, "help")
+	return c, nil
+}
+
+// readConfig returns the settings without looking whether they are allowed.
+func readConfig(v *viper.Viper) serveConfig {
 	c := serveConfig{
 		Listen: v.GetString("listen"), AdminListen: v.GetString("admin-listen"),
 		Namespace: v.GetString("namespace"), Service: v.GetString("service"),
@@ -150,15 +164,12 @@ func loadConfig(cmd *cobra.Command) (serveConfig, error) {
 		ReviewTimeout: v.GetDuration("review-timeout"), WebhookScope: v.GetString("webhook-scope"),
 		CountEvery: v.GetDuration("count-pods-every"),
 		Preview:    v.GetBool("preview"), PreviewLimits: v.GetBool("preview-limits"),
+		settings: v.AllSettings(),
 	}
 	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
 		c.MemoryLimit = q.Value()
 	}
-	if err := c.validate(); err != nil {
-		return c, usageError{err}
-	}
-	c.ExcludedNamespaces = append(c.ExcludedNamespaces, c.Namespace)
-	return c, nil
+	return c
 }
 
 // readConfigFile reads the file of --config. It refuses keys that are not settings, because

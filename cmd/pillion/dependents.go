@@ -5,66 +5,19 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-const (
-	// countsAtOnce is how many namespaces are asked for the number of their pods at a time.
-	countsAtOnce = 16
-	// countTime bounds the counting for the answer to who applies a template.
-	countTime = time.Second
-)
-
-// podCounts returns how many pods namespaces have, also where there is an error: of those that it
-// could ask. It reads one pod of each, and the API server says how many more there are.
-func podCounts(ctx context.Context, client metadata.Interface, names []string) (map[string]int, error) {
-	counts := map[string]int{}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(countsAtOnce)
-	for _, name := range names {
-		group.Go(func() error {
-			page, err := client.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(name).List(ctx, metav1.ListOptions{Limit: 1})
-			if err != nil {
-				return fmt.Errorf("counting the pods of namespace %s: %w", name, err)
-			}
-			n := len(page.Items)
-			if more := page.RemainingItemCount; more != nil {
-				n += int(*more)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			counts[name] = n
-			return nil
-		})
-	}
-	return counts, group.Wait()
-}
-
-// counter returns podCounts for a cluster. Whoever waits for it is not to wait for other reads.
-func counter(config *rest.Config) (func(context.Context, []string) (map[string]int, error), error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the numbers of pods: %w", err)
-	}
-	return func(ctx context.Context, names []string) (map[string]int, error) {
-		return podCounts(ctx, client, names)
-	}, nil
-}
+// countTime bounds the counting for the answer to who applies a template.
+const countTime = time.Second
 
 // dependence says which namespaces come to depend on Pillion by a change of templates.
 type dependence struct {
@@ -82,7 +35,7 @@ func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, 
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d, nil // it has not the right
 	}
-	count, err := counter(config)
+	count, err := inspect.PodCounter(config)
 	d.count = func(ctx context.Context, names []string) (map[string]int, error) {
 		counts, err := count(ctx, names)
 		if err != nil {

@@ -1,27 +1,20 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/keys"
-	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/standing"
-	"github.com/pillion-dev/pillion/offline/explain"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/workload"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // explainCommand has the flags of the command.
 type explainCommand struct {
 	given  offline
-	where  installation
+	where  inspect.Place
 	output string
 	colour string
 	chain  bool
@@ -77,7 +70,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	targets, err := parseObjects(args)
+	targets, err := inspect.ParseObjects(args)
 	if err != nil {
 		return err
 	}
@@ -88,7 +81,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	case len(targets) > 0 && c.given.file != "":
 		return usageError{fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
 	case len(targets) > 0:
-		report, err = c.live(cmd, targets)
+		report, err = c.objects(cmd, targets)
 	case c.given.file == "":
 		return usageError{errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
 	default:
@@ -97,7 +90,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	aim{c.where.kubeconfig, c.where.context}.explain(report)
+	c.where.AimExplain(report)
 	if report.Notes == nil {
 		report.Notes = []explain.Note{}
 	}
@@ -112,6 +105,16 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// objects explains objects of a cluster.
+func (c *explainCommand) objects(cmd *cobra.Command, targets []inspect.Object) (explain.Report, error) {
+	live, err := c.given.connect(cmd)
+	if err != nil {
+		return explain.Report{}, err
+	}
+	live.Chain = c.chain
+	return live.Explain(cmd.Context(), targets)
+}
+
 // files explains the pods of a file.
 func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 	report := explain.Report{Pods: []explain.Pod{}}
@@ -119,12 +122,12 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 	if err != nil {
 		return report, err
 	}
-	if s.cluster != nil {
-		s.cluster.chain = c.chain
+	if s.Live != nil {
+		s.Live.Chain = c.chain
 	}
 	for _, d := range s.documents {
 		_, _, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-			explained, err := s.explain(cmd.Context(), p)
+			explained, err := s.ExplainFile(cmd.Context(), p)
 			if err == nil {
 				report.Pods = append(report.Pods, explained)
 			}
@@ -134,111 +137,12 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 			return report, err
 		}
 	}
-	s.warnOfTheRest(cmd.ErrOrStderr())
+	s.WarnOfTheRest(cmd.ErrOrStderr())
 	if len(report.Pods) == 0 {
 		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.given.file)
 	}
-	if s.cluster != nil {
-		report.Notes = s.cluster.notes
+	if s.Live != nil {
+		report.Notes = s.Live.Notes
 	}
 	return report, nil
-}
-
-// explain explains a pod of a file.
-func (s *session) explain(ctx context.Context, p workload.Pod) (explain.Pod, error) {
-	ns, known := s.namespaces.of(p.Namespace)
-	now, err := s.standing(ctx, p, ns.Name)
-	if err != nil {
-		return explain.Pod{}, err
-	}
-	created := p.Created(ns.Name)
-	if now != nil {
-		created = now.Base
-	}
-	out, err := s.outcomeOf(ctx, created, ns, injector.Request{Explain: true})
-	if err != nil {
-		return explain.Pod{}, err
-	}
-	in := explain.Input{
-		Name: p.Owner, Namespace: ns.Name, Outcome: out.Outcome, Troubles: out.troubles, Standing: now,
-		Templates: s.set, Values: s.values,
-	}
-	if s.cluster != nil {
-		in.Approximate = s.cluster.settings.approximate
-	}
-	if !known {
-		in.Unknown = s.namespaces.unknown(ns.Name)
-	}
-	in.Keys = s.keysOf(p, ns, out.Outcome)
-	explained := explain.Of(in)
-	explained.Notes = append(explained.Notes, s.namespaces.notes[ns.Name]...)
-	if s.cluster == nil {
-		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
-	} else {
-		called := s.cluster.called(s.namespaces.live[ns.Name], created, nil)
-		explained.Called = &called
-		if err := s.cluster.link(ctx, &explained, ns, created, out.Pod); err != nil {
-			return explained, err
-		}
-	}
-	return explained, nil
-}
-
-// keysOf finds the keys under the prefix that mean nothing, of a pod or of a workload and its
-// pod template.
-func (s *session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Outcome) []keys.Finding {
-	if s.cluster != nil && s.cluster.settings.set == nil {
-		return nil
-	}
-	rules := keys.Rules{Prefix: s.prefix, Templates: s.set, Namespace: ns.Labels, Concerned: explain.Concerned(out)}
-	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
-	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
-	var found []keys.Finding
-	if kind, _, _ := strings.Cut(p.Owner, "/"); kind != "Pod" && p.Holder() != nil {
-		of := keys.Object{Level: keys.Workload, Kind: kind, PodLabels: ofPod.Labels, PodAnnotations: ofPod.Annotations}
-		of.Labels, of.Annotations = metadataOf(p.Holder())
-		found = keys.Check(rules, of)
-	}
-	return append(found, keys.Check(rules, ofPod)...)
-}
-
-// metadataOf returns an object's labels and annotations.
-func metadataOf(object map[string]any) (labels, annotations map[string]string) {
-	u := unstructured.Unstructured{Object: object}
-	return u.GetLabels(), u.GetAnnotations()
-}
-
-// standing compares a pod of a file that exists, or has a record, with one that is created now.
-// A pod that is yet to be created has no standing.
-func (s *session) standing(ctx context.Context, p workload.Pod, namespace string) (*standing.Standing, error) {
-	metadata, _ := p.Object["metadata"].(map[string]any)
-	uid, _ := metadata["uid"].(string)
-	rec, _ := record.Parse(p.Object, s.prefix+"/status") // the run warns of a record that cannot be read
-	if uid == "" && rec.Empty() {
-		return nil, nil
-	}
-	ns, _ := s.namespaces.of(namespace)
-	found, err := s.compare.Compare(ctx, p.Created(namespace), ns, s.set)
-	if err != nil || !found.Counts {
-		return nil, err
-	}
-	return &found, nil
-}
-
-// fileNotes are about facts that the files do not have.
-func (s *session) fileNotes(namespace string, known bool, now *standing.Standing) []explain.Note {
-	var notes []explain.Note
-	say := func(format string, args ...any) {
-		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
-	}
-	if !known {
-		say("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace)
-	}
-	if now == nil {
-		return notes
-	}
-	for _, name := range standing.Named(now.Templates, standing.Dropped) {
-		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.prefix)
-	}
-	return notes
 }

@@ -15,9 +15,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/state"
 )
 
 // maxFuzzed bounds the inputs of a target: a longer one is no other case.
@@ -74,35 +74,35 @@ func FuzzConfigFile(f *testing.F) {
 // lines.
 func FuzzReplicasAnswers(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"", ""}, {"ok\n", "pillion_certificate_expiry_timestamp_seconds 1.8e9\npillion_certificate_published{configuration=\"pillion\",kind=\"MutatingWebhookConfiguration\"} 1\n"},
-		{"not ready:\ncertificates: missing\n", "pillion_certificate_problem{operation=\"publish\",object=\"secret a/b\"} 1\n"}, {`{"kind":"Status","message":"no endpoints"}`, "# TYPE a counter\na{b=\"\\n\"} NaN\n"},
-		{"not ready:\n\x1b[2J", "pillion_certificate_problem{operation=\"\x1b[2J\",object=\"\u202e\"} 1\n"}, {"<html>", "a 1 2 3"}, {"0", "{}"}, {`{"message":"\u0007"}`, "a{b=\"c\"} +Inf\na{b=\"c\"} -Inf\n"},
-		{"ok", "pillion_certificate_expiry_timestamp_seconds 1e300\npillion_certificate_rotations_total -1e300\n"}, {"ok", "pillion_certificate_published{configuration=\"a\tb\r\",kind=\"\"} 1e300\n"},
-		{"ok", "pillion_cache_age_seconds{cache=\"namespaces\"} NaN\npillion_cache_age_seconds{cache=\"templates\"} +Inf\npillion_survey_last_success_timestamp_seconds 1e300\npillion_template_info{good=\"false\",hash=\"1\\n2\",template=\"a\"} 1\npillion_enforcement_proven 1\n"},
+		{"", ""}, {"ok\n", `{"version": "1", "certificates": {"ends": "2027-01-01T00:00:00Z", "published": [{"kind": "MutatingWebhookConfiguration", "name": "pillion", "verifies": true}]}}`},
+		{"not ready:\ncertificates: missing\n", `{"certificates": {"problems": ["publish: secret a/b"]}}`}, {`{"kind":"Status","message":"no endpoints"}`, `{"templates": null, "settings": [1]}`},
+		{"not ready:\n\x1b[2J", `{"certificates": {"problems": ["\u001b[2J: \u202e"]}}`}, {"<html>", "a 1 2 3"}, {"0", "{}"}, {`{"message":"\u0007"}`, `[{}]`},
+		{"ok", `{"certificates": {"rotations": -1e300, "ends": "9999-12-31T23:59:59Z"}}`}, {"ok", `{"certificates": {"published": [{"name": "a\tb\r", "kind": ""}], "authorities": [{"fingerprint": "\n", "state": "x"}]}}`},
+		{"ok", `{"cacheAgeSeconds": {"namespaces": 1e300, "a\nb": -1}, "templates": {"a": "1\n2"}, "broken": ["a"], "enforcementProven": true, "unknownTemplates": {"\u001b": 1}, "failingLabels": {"\n": 2}}`},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), true)
 		f.Add([]byte(seed[0]), []byte(seed[1]), false)
 	}
-	client := fake.NewClientset(ownConfiguration(aBundle()))
-	f.Fuzz(func(t *testing.T, readiness, metrics []byte, ready bool) {
-		if len(readiness) > maxFuzzed || len(metrics) > maxFuzzed {
+	cluster := withWebhooks(f, ownConfiguration(aBundle()))
+	f.Fuzz(func(t *testing.T, readiness, said []byte, ready bool) {
+		if len(readiness) > maxFuzzed || len(said) > maxFuzzed {
 			return
 		}
-		one := replica{name: "one", get: func(_ context.Context, path string) ([]byte, error) {
-			if path == "/metrics" {
-				return metrics, nil
+		one := inspect.NewReplica("one", func(_ context.Context, path string) ([]byte, error) {
+			if path == state.Path {
+				return said, nil
 			}
 			if !ready {
 				return readiness, errors.New("503 Service Unavailable")
 			}
 			return readiness, nil
-		}}
+		})
 		var out bytes.Buffer
-		all := askAll(t.Context(), []replica{one})
-		if _, err := json.Marshal(all[0].report()); err != nil {
+		all := inspect.AskAll(t.Context(), []inspect.Replica{one})
+		if _, err := json.Marshal(replicaOf(all[0])); err != nil {
 			t.Fatalf("as JSON: %v", err)
 		}
-		err := status(t.Context(), &out, clientsettest.Of(client), "own", all)
+		err := status(t.Context(), &out, cluster, all)
 		if err != nil && !errors.Is(err, errRefused) || !ready && err == nil {
 			t.Fatalf("error %v:\n%s", err, &out)
 		}

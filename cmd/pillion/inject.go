@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -21,7 +21,7 @@ import (
 
 func newInjectCommand() *cobra.Command {
 	var o offline
-	var where installation
+	var where inspect.Place
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
@@ -67,20 +67,14 @@ Nothing in the cluster changes.`,
 // cluster, and writes what else could not: a manifest that lacks a sidecar must not look like
 // one that needs none.
 func (s *session) whole(w io.Writer) error {
-	if s.cluster == nil {
+	if s.Live == nil {
 		return nil
 	}
-	missing := !s.cluster.settings.whole
-	for _, note := range s.cluster.notes {
+	unread, notes := s.Namespaces.Unread()
+	for _, note := range slices.Concat(s.Live.Notes, notes) {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.namespaces.live)) {
-		missing = missing || s.namespaces.live[name].unread != nil
-		for _, note := range s.namespaces.notes[name] {
-			fmt.Fprintf(w, "note: %s\n", note)
-		}
-	}
-	if missing {
+	if unread || !s.Live.Whole {
 		return errors.New("what decides about the pods cannot be read with your rights; the API server injects all the same: kubectl apply --dry-run=server -f FILE -o yaml, for pods")
 	}
 	return nil
@@ -104,12 +98,12 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
-			out, err := s.outcome(cmd.Context(), p)
+			out, err := s.Outcome(cmd.Context(), p)
 			if err != nil {
 				return nil, err
 			}
 			report(cmd.ErrOrStderr(), p, out)
-			refused, asked = refused || out.refused(), asked || out.Code != reason.NotRequested
+			refused, asked = refused || out.Refused(), asked || out.Code != reason.NotRequested
 			if quiet == nil {
 				quiet = &p
 			}
@@ -125,7 +119,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		}
 		results = append(results, r)
 	}
-	s.warnOfTheRest(cmd.ErrOrStderr())
+	s.WarnOfTheRest(cmd.ErrOrStderr())
 	if quiet != nil && !asked {
 		fmt.Fprintln(cmd.ErrOrStderr(), s.silence(*quiet))
 	}
@@ -137,22 +131,22 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 
 // silence says why nothing is injected where nothing asks, by the first pod.
 func (s *session) silence(p workload.Pod) string {
-	ns, known := s.namespaces.of(p.Namespace)
+	ns, known := s.Namespaces.Of(p.Namespace)
 	why := fmt.Sprintf("neither the pods nor namespace %s ask for a template, and none selects them", ns.Name)
 	if !known {
 		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)
 	}
-	return fmt.Sprintf("note: nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.prefix)
+	return fmt.Sprintf("note: nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.Prefix)
 }
 
-func report(w io.Writer, p workload.Pod, out foretold) {
+func report(w io.Writer, p workload.Pod, out inspect.Foretold) {
 	for _, warning := range out.Warnings {
 		fmt.Fprintf(w, "warning: %s: %s\n", p.Owner, warning)
 	}
 	if !out.Allowed {
 		fmt.Fprintf(w, "refused: %s: %s\n", p.Owner, out.Message)
 	}
-	for _, t := range out.troubles {
+	for _, t := range out.Troubles {
 		fmt.Fprintf(w, "%s: %s: %s\n", troubleWord(t), p.Owner, t)
 	}
 }

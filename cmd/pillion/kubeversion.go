@@ -2,27 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-const (
-	// versionEvery is how often the API server's version is read: an upgrade is noticed well
-	// within a minute.
-	versionEvery = 20 * time.Second
-	// versionTimeout bounds one read. The first holds up the start for as long.
-	versionTimeout = 5 * time.Second
-)
+// versionEvery is how often the API server's version is read: an upgrade is noticed well within a
+// minute.
+const versionEvery = 20 * time.Second
 
 // kubeVersion knows the API server's version, for expressions. What was read last stays while
 // the version cannot be read; until it was read once it is the newest that this build knows.
@@ -61,7 +53,7 @@ func (k *kubeVersion) Ready() error {
 // Run reads the version again and again, until ctx ends.
 func (k *kubeVersion) Run(ctx context.Context) error {
 	for {
-		version, err := readKubeVersion(ctx, k.read)
+		version, err := inspect.KubernetesVersion(ctx, k.read)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -92,36 +84,4 @@ func (k *kubeVersion) note(version templates.KubernetesVersion, err error) {
 		k.log.Info("the API server's version, which expressions see as kubernetes", "version", version.String())
 	}
 	k.version, k.known, k.failing = version, true, false
-}
-
-func readKubeVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (templates.KubernetesVersion, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
-	defer cancel()
-	body, err := read(ctx)
-	if err != nil {
-		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
-	}
-	var info struct{ Major, Minor string }
-	if err := json.Unmarshal(body, &info); err != nil {
-		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
-	}
-	version, err := templates.ParseKubernetesVersion(info.Major + "." + info.Minor)
-	if err != nil {
-		return version, fmt.Errorf("reading /version: %w", err)
-	}
-	return version, nil
-}
-
-// clusterKubeVersion returns the version of a cluster for a command that predicts what the
-// server there does. Where it cannot be read, it is the newest that this build knows.
-func clusterKubeVersion(ctx context.Context, config *rest.Config) templates.KubernetesVersion {
-	client, err := clientset.New(config)
-	if err != nil {
-		return templates.NewestKubernetes()
-	}
-	version, err := readKubeVersion(ctx, client.ServerVersion)
-	if err != nil {
-		return templates.NewestKubernetes()
-	}
-	return version
 }

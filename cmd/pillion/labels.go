@@ -151,3 +151,14 @@ func (w labelWriter) patch(ctx context.Context, namespace string, as types.Patch
 	}
 	return w.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: w.manager, Force: force})
 }
+
+// permitted reports whether this process has a right.
+func permitted(ctx context.Context, client clientset.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for the permission to %s %s: %w", to.Verb, to.Resource, err)
+	}
+	return review.Status.Allowed, nil
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -101,7 +102,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cases.flags(cmd)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the templates would newly refuse, against those in force")
-	f.where.flags(cmd.Flags())
+	placeFlags(cmd.Flags(), &f.where)
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
@@ -117,7 +118,7 @@ type lintFlags struct {
 	pods   []string
 	// cluster compares with the templates in force, and where finds them.
 	cluster bool
-	where   installation
+	where   inspect.Place
 }
 
 // samples reads the author's own pods.
@@ -140,7 +141,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 		found := len(own)
 		for _, d := range documents {
 			if _, _, err := changePods(file, d, func(p workload.Pod) (map[string]any, error) {
-				namespace, _ := ns.of(p.Namespace)
+				namespace, _ := ns.Of(p.Namespace)
 				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Created(namespace.Name), Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {

@@ -9,23 +9,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 
-	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/policy"
-	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/samples"
@@ -43,16 +38,13 @@ const (
 
 // templateUsers are what uses templates in a cluster, read with the user's own rights.
 type templateUsers struct {
-	podsReader
+	*inspect.Live
 	// changed are the templates as the files have them, by name; old is the set in force.
 	changed  map[string]templates.Entry
 	old, new *templates.Set
 	// matching are the templates of the files that select pods by their match, and are not in force
-	// as they are. count counts pods; nil counts none.
+	// as they are.
 	matching []*templates.Template
-	count    func(context.Context, []string) (map[string]int, error)
-	pipeline *injector.Pipeline
-	compare  standing.Comparer
 	// refused has the workloads that would newly be refused, by template and reason.
 	refused map[[2]string]map[string]int
 	unread  []string
@@ -66,46 +58,26 @@ var kindsOfUsers = []schema.GroupVersionResource{
 
 // againstCluster adds to the results what the templates of the documents would change for
 // the pods of a cluster.
-func againstCluster(cmd *cobra.Command, where installation, documents []lint.Document, results []lint.Result) error {
-	ctx := cmd.Context()
-	config, err := clusterConfig(where.kubeconfig, where.context)
+func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Document, results []lint.Result) error {
+	cluster, err := openCluster(where)
 	if err != nil {
 		return err
 	}
-	config.QPS, config.Burst = 50, 100
-	client, err := clientset.New(config)
+	settings, err := cluster.Settings(cmd.Context(), "")
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return inspect.Granting(err)
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for workloads: %w", err)
-	}
-	names, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for namespaces: %w", err)
-	}
-	settings, err := readServerSettings(ctx, objects, where.place())
-	if err != nil {
-		return granting(err)
-	}
-	count, err := counter(config)
-	if err != nil {
-		return err
-	}
-	return (&templateUsers{podsReader: podsReader{list: client.PodList, metadata: names, dynamic: objects, settings: settings}, count: count}).check(ctx, documents, results)
+	return (&templateUsers{Live: cluster.By(settings, templates.NewestKubernetes())}).check(cmd.Context(), documents, results)
 }
 
 // check adds the findings of the rule cluster to the results of lint.
 func (u *templateUsers) check(ctx context.Context, documents []lint.Document, results []lint.Result) error {
-	u.old, u.refused = u.settings.set, map[[2]string]map[string]int{}
-	u.pipeline = injector.NewPipeline(injector.Config{Prefix: u.settings.prefix, ExcludedNamespaces: u.settings.excluded})
-	u.compare = standing.Comparer{Pipeline: u.pipeline, Registration: standing.Registration{Prefix: u.settings.prefix, All: u.settings.all, Excluded: u.settings.excluded}}
+	u.old, u.refused = u.Templates, map[[2]string]map[string]int{}
 	u.change(documents)
 	if len(u.changed)+len(u.matching) == 0 {
 		return nil
 	}
-	namespaces, err := u.namespaces(ctx, "")
+	namespaces, err := u.Namespaces(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -115,7 +87,7 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 		using[name] = u.uses(ns)
 	}
 	if err := u.podsThatAsk(ctx, using); err != nil {
-		u.unread = append(u.unread, granting(err).Error())
+		u.unread = append(u.unread, inspect.Granting(err).Error())
 	}
 	for _, name := range slices.Sorted(maps.Keys(using)) {
 		ns, known := namespaces[name]
@@ -135,7 +107,7 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 func (u *templateUsers) change(documents []lint.Document) {
 	u.changed = map[string]templates.Entry{}
 	for _, d := range documents {
-		options := u.settings.compile
+		options := u.Compile
 		options.Source, options.FirstLine = d.Source, d.Line
 		t, _, err := templates.Compile(d.Manifest, options)
 		if err != nil {
@@ -162,8 +134,8 @@ func (u *templateUsers) change(documents []lint.Document) {
 // depending adds which namespaces come to depend on Pillion by each template.
 func (u *templateUsers) depending(ctx context.Context, namespaces map[string]templates.Namespace, results []lint.Result) {
 	d := dependence{
-		labels: kept.New(u.settings.excluded, kept.Injection(u.settings.prefix, func() kept.Enforcement { return u.settings.enforcement })),
-		prefix: u.settings.prefix, count: u.count,
+		labels: kept.New(u.Excluded, kept.Injection(u.Prefix, func() kept.Enforcement { return u.Enforcement })),
+		prefix: u.Prefix, count: u.Count,
 		namespaces: func() iter.Seq[kept.Namespace] {
 			return func(yield func(kept.Namespace) bool) {
 				for _, ns := range namespaces {
@@ -188,7 +160,7 @@ func (u *templateUsers) depending(ctx context.Context, namespaces map[string]tem
 
 // uses reports whether a namespace gets one of the changed templates without its pods' asking.
 func (u *templateUsers) uses(ns templates.Namespace) bool {
-	ask := usage.Rules{Prefix: u.settings.prefix, Excluded: u.settings.excluded}.Asks(ns)
+	ask := usage.Rules{Prefix: u.Prefix, Excluded: u.Excluded}.Asks(ns)
 	for name, e := range u.changed {
 		old, _ := u.old.Get(name)
 		if slices.Contains(ask.Names, name) || ask.Mode == policy.Default && (old.InjectByDefault() || e.InjectByDefault()) {
@@ -206,21 +178,15 @@ func (u *templateUsers) uses(ns templates.Namespace) bool {
 // podsThatAsk marks the namespaces of pods that name a changed template themselves. Only
 // metadata are read.
 func (u *templateUsers) podsThatAsk(ctx context.Context, using map[string]bool) error {
-	options := metav1.ListOptions{Limit: survey.PageSize}
-	for {
-		page, err := u.metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("looking for pods that ask for a template themselves: %w", err)
+	err := u.EachName(ctx, inspect.PodsResource, func(pod *metav1.PartialObjectMetadata) {
+		if value, ok := pod.Annotations[u.Prefix+"/inject"]; ok && u.names(value) {
+			using[pod.Namespace] = true
 		}
-		for _, pod := range page.Items {
-			if value, ok := pod.Annotations[u.settings.prefix+"/inject"]; ok && u.names(value) {
-				using[pod.Namespace] = true
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("looking for pods that ask for a template themselves: %w", err)
 	}
+	return nil
 }
 
 func (u *templateUsers) names(value string) bool {
@@ -242,18 +208,18 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 		err := u.workloads(ctx, kind, ns)
 		switch {
 		case apierrors.IsForbidden(err):
-			u.unread = append(u.unread, granting(err).Error())
+			u.unread = append(u.unread, inspect.Granting(err).Error())
 		case err != nil:
 			return err
 		}
 	}
-	_, err := u.list.Each(ctx, ns.Name, func(pod map[string]any) error {
+	_, err := u.Pods.Each(ctx, ns.Name, func(pod map[string]any) error {
 		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
 		who := "pod/" + name
 		if of := survey.WorkloadOf(pod); of.Kind != "" {
 			who = of.String()
 		}
-		standing, err := u.compare.Compare(ctx, pod, ns, u.old)
+		standing, err := u.Compare.Compare(ctx, pod, ns, u.old)
 		if err != nil || !standing.Counts || !standing.Called {
 			return err
 		}
@@ -261,11 +227,11 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		u.unread = append(u.unread, granting(err).Error())
+		u.unread = append(u.unread, inspect.Granting(err).Error())
 	case err != nil:
 		return err
 	}
-	if u.uses(ns) && u.compare.Registration.Calls(ns, nil) && !u.hasRefused(ns.Name) {
+	if u.uses(ns) && u.Compare.Registration.Calls(ns, nil) && !u.hasRefused(ns.Name) {
 		return u.judge(ctx, ns.Name+" each new pod", 0, samples.Bundled()[0].Pod, ns)
 	}
 	return nil
@@ -287,7 +253,7 @@ func (u *templateUsers) hasRefused(namespace string) bool {
 func (u *templateUsers) workloads(ctx context.Context, kind schema.GroupVersionResource, ns templates.Namespace) error {
 	options := metav1.ListOptions{Limit: survey.PageSize}
 	for {
-		page, err := u.dynamic.Resource(kind).Namespace(ns.Name).List(ctx, options)
+		page, err := u.Objects.Resource(kind).Namespace(ns.Name).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("listing %s in namespace %s: %w", kind.Resource, ns.Name, err)
 		}
@@ -306,7 +272,7 @@ func (u *templateUsers) workloads(ctx context.Context, kind schema.GroupVersionR
 			if _, _, err := workload.Change(documents[0].Object, func(p workload.Pod) (map[string]any, error) {
 				kind, name, _ := strings.Cut(p.Owner, "/")
 				pod := p.Created(ns.Name)
-				if annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations"); !u.compare.Registration.Calls(ns, annotations) {
+				if annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations"); !u.Compare.Registration.Calls(ns, annotations) {
 					return p.Object, nil
 				}
 				return p.Object, u.judge(ctx, ns.Name+" "+strings.ToLower(kind)+"/"+name, 0, pod, ns)
@@ -344,7 +310,7 @@ func (u *templateUsers) judge(ctx context.Context, who string, pods int, pod map
 
 // refusals are the templates and the reasons by which a pod does not come to be.
 func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) ([][2]string, error) {
-	out, err := u.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+	out, err := u.Compare.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
 	if err != nil {
 		return nil, err
 	}
@@ -355,13 +321,7 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 	if !out.Allowed {
 		return all, nil
 	}
-	var injected []*templates.Template
-	for _, t := range out.Templates {
-		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
-			injected = append(injected, e.Template)
-		}
-	}
-	for _, t := range predict.Troubles(predict.Input{Before: pod, After: out.Pod, Namespace: predict.Namespace{Namespace: ns}, Injected: injected}) {
+	for _, t := range inspect.Troubles(pod, out, predict.Namespace{Namespace: ns}, set) {
 		if t.Refused {
 			for _, name := range t.Templates {
 				all = append(all, [2]string{name, t.Says + ": " + t.Advice})

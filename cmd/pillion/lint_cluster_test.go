@@ -2,21 +2,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -39,24 +38,33 @@ func userDeployment(namespace, name, port string) map[string]any {
 }
 
 // users returns a cluster in which a template with a maximum of 1024 is in force.
-func users(t *testing.T, objects ...map[string]any) *templateUsers {
+func users(t *testing.T, forbidden []string, objects ...map[string]any) *templateUsers {
 	t.Helper()
 	old := templatestest.Compile(t, bounded(1024))
-	pod := strings.Replace(statusPod("shop", "web", 1, ""), `"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"512"`, 1)
-	bare := strings.NewReplacer(`"annotations":{`, `"annotations":{"proxy.pillion.dev/port":"99"`, `"name":"-5d8c-1"`, `"name":"bare"`).Replace(statusPod("shop", "", 1, ""))
-	namespaces := []templates.Namespace{statusNamespace("shop", "enabled", "proxy"), statusNamespace("quiet", "", ""), statusNamespace("set", "enabled", "proxy")}
-	namespaces[2].Annotations["proxy.pillion.dev/port"] = "700"
-	reader := statusReader(fakePods{"shop": {pod, strings.Replace(pod, "web-5d8c-1", "web-5d8c-2", 1), bare}}.list, templates.NewSet([]templates.Entry{{Name: "proxy", Template: old}}), namespaces)
-	var all []runtime.Object
+	pod := func(name, owner, port string) map[string]any {
+		p := map[string]any{
+			"metadata": map[string]any{"name": name, "namespace": "shop", "labels": map[string]any{"pod-template-hash": "5d8c"}, "annotations": map[string]any{"proxy.pillion.dev/port": port}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": "app:1"}}}, "status": map[string]any{"phase": "Running"},
+		}
+		if owner != "" {
+			p["metadata"].(map[string]any)["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner + "-5d8c", "uid": "1", "controller": true}}
+		}
+		return p
+	}
+	manifests := []string{
+		`{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {pillion.dev/injection: enabled}, annotations: {pillion.dev/inject: proxy}}}`,
+		`{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}`,
+		`{apiVersion: v1, kind: Namespace, metadata: {name: set, labels: {pillion.dev/injection: enabled}, annotations: {pillion.dev/inject: proxy, proxy.pillion.dev/port: "700"}}}`,
+	}
 	for _, o := range objects {
-		all = append(all, &unstructured.Unstructured{Object: o})
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, string(text))
 	}
-	kinds := map[schema.GroupVersionResource]string{}
-	for _, k := range kindsOfUsers {
-		kinds[k] = map[string]string{"deployments": "DeploymentList", "statefulsets": "StatefulSetList", "daemonsets": "DaemonSetList", "cronjobs": "CronJobList", "jobs": "JobList"}[k.Resource]
-	}
-	reader.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
-	return &templateUsers{podsReader: reader}
+	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Pods: []map[string]any{pod("web-5d8c-1", "web", "512"), pod("web-5d8c-2", "web", "512"), pod("bare", "", "99")}, Forbidden: forbidden})
+	return &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet([]templates.Entry{{Name: "proxy", Template: old}})}, templates.NewestKubernetes())}
 }
 
 func clusterFindings(t *testing.T, u *templateUsers, maximum int) string {
@@ -76,7 +84,7 @@ func clusterFindings(t *testing.T, u *templateUsers, maximum int) string {
 // A maximum lowered from 1024 to 64 broke Deployments later, without a word.
 func TestAMaximumThatIsLoweredNamesWhatItBreaks(t *testing.T) {
 	objects := []map[string]any{userDeployment("shop", "web", "512"), userDeployment("shop", "idle", "512"), userDeployment("shop", "fine", "64"), userDeployment("quiet", "other", "512")}
-	got := clusterFindings(t, users(t, objects...), 64)
+	got := clusterFindings(t, users(t, nil, objects...), 64)
 	want := []string{
 		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of 2 users, 2 of which run: annotation proxy.pillion.dev/port on the pod has the value "512": want a whole number, at most 64 (BadParameter): shop/deployment/idle, shop/deployment/web (2 running). Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
 		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of one user, 0 of which run: annotation proxy.pillion.dev/port on the namespace has the value "700": want a whole number, at most 64 (BadParameter): set/each new pod. Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
@@ -91,7 +99,7 @@ func TestAMaximumThatIsLoweredNamesWhatItBreaks(t *testing.T) {
 		t.Errorf("what is not refused is named:\n%s", got)
 	}
 	for _, maximum := range []int{1024, 2048} {
-		if got := clusterFindings(t, users(t, objects...), maximum); got != "" {
+		if got := clusterFindings(t, users(t, nil, objects...), maximum); got != "" {
 			t.Errorf("a maximum of %d: %s", maximum, got)
 		}
 	}
@@ -102,17 +110,14 @@ func TestWhatLintSaysOfAClusterIsBounded(t *testing.T) {
 	for i := range 30 {
 		objects = append(objects, userDeployment("shop", fmt.Sprintf("web-%02d", i), "512"), userDeployment("shop", fmt.Sprintf("more-%02d", i), fmt.Sprint(600+i)))
 	}
-	got := clusterFindings(t, users(t, objects...), 64)
+	got := clusterFindings(t, users(t, nil, objects...), 64)
 	if n := strings.Count(got, "\n") + 1; n != mostReasons+1 || !strings.Contains(got, "shop/deployment/web-08 and 21 more.") || !strings.Contains(got, "13 more reasons") {
 		t.Errorf("%d findings:\n%s", n, got)
 	}
 }
 
 func TestARightThatLintLacksIsNamed(t *testing.T) {
-	u := users(t)
-	u.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "batch", Resource: "jobs"}, "", fmt.Errorf(`User "ann" cannot list resource "jobs" in API group "batch" in the namespace "shop"`))
-	})
+	u := users(t, []string{"list jobs shop"})
 	got := clusterFindings(t, u, 64)
 	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: you lack the right to list jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
 		t.Errorf("got\n%s", got)
@@ -123,9 +128,9 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 	template := func(name, spec string) lint.Document {
 		return lint.Document{Document: templates.Document{Manifest: []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n" + spec), Line: 1}}
 	}
-	u := &templateUsers{podsReader: statusReader(nil, templates.NewSet(nil), []templates.Namespace{{Name: "quiet"}, {Name: "kube-system"}})}
-	u.settings.enforcement = kept.Enforcement{Enforce: true}
-	u.count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
+	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", inspecttest.Options{})
+	c.Count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
+	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: kept.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
 	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
 	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
 	if err := u.check(t.Context(), documents, results); err != nil {
@@ -155,11 +160,11 @@ func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
 		}
 		return true, &metav1.List{ListMeta: metav1.ListMeta{RemainingItemCount: new(int64(41))}, Items: []runtime.RawExtension{{Object: &metav1.PartialObjectMetadata{}}}}, nil
 	})
-	if got, err := podCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
+	if got, err := inspect.PodCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
 		t.Errorf("%v, %v", got, err)
 	}
 	d := dependence{prefix: "pillion.dev", count: func(ctx context.Context, names []string) (map[string]int, error) {
-		return podCounts(ctx, client, names)
+		return inspect.PodCounts(ctx, client, names)
 	}}
 	for _, c := range []struct {
 		names []string

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -70,10 +71,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	refuseUnknownShells(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var inspected inspect.UsageError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &inspected):
 		fmt.Fprintf(stderr, "pillion: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, errRefused):

@@ -2,15 +2,11 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/injector"
 )
@@ -85,14 +81,6 @@ func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
 			t.Errorf("%s: exit %d, %s", command, code, errs)
 		}
 	}
-	if err := answering("https://a", apierrors.NewUnauthorized("Unauthorized")); err == nil || !strings.Contains(err.Error(), "does not accept your credentials") {
-		t.Error(err)
-	}
-	for _, err := range []error{nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")), apierrors.NewInternalError(os.ErrInvalid)} {
-		if got := answering("https://a", err); got != nil {
-			t.Errorf("%v: %v", err, got)
-		}
-	}
 }
 
 // -n is the namespace of pods, as kubectl's. Pillion's own has the same flag in each command that
@@ -120,7 +108,7 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 		}
 	}
 	want := "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"
-	if _, err := readServerSettings(t.Context(), fakeCluster(t), installation{namespace: "own"}.place()); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if _, err := settingsOf(t, ""); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"log/slog"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// buildInfoMetric has the label version.
-const buildInfoMetric = "pillion_build_info"
+	"github.com/pillion-dev/pillion/inspect/state"
+)
 
 // registerSettings registers what tells one replica from another in a dashboard: its version, its
 // settings, and the bounds that alerts compare with.
@@ -17,10 +17,21 @@ func registerSettings(registry prometheus.Registerer, c serveConfig) {
 		g.Set(value)
 		registry.MustRegister(g)
 	}
-	constant(buildInfoMetric, "1, with the version of Pillion and of Go.", 1, prometheus.Labels{"version": version, "goversion": runtime.Version()})
+	constant("pillion_build_info", "1, with the version of Pillion and of Go.", 1, prometheus.Labels{"version": version, "goversion": runtime.Version()})
 	constant("pillion_config_info", "1, with the settings that decide how pods are treated.", 1, prometheus.Labels{
 		"annotation_prefix": c.AnnotationPrefix, "enforcement": c.Enforcement, "webhook_scope": c.WebhookScope, "certs_provider": c.Provider,
 	})
 	constant("pillion_memory_limit_bytes", "How much memory the container may use (--memory-limit).", float64(c.MemoryLimit), nil)
 	constant("pillion_review_timeout_seconds", "The longest time that an API server waits for an answer (--review-timeout).", c.ReviewTimeout.Seconds(), nil)
+}
+
+// state returns the function that tells what the replica says of itself.
+func (c serveConfig) state(metrics prometheus.Gatherer, log *slog.Logger) func() any {
+	return func() any {
+		families, err := metrics.Gather()
+		if err != nil {
+			log.Debug("not all metrics could be gathered for the state", "error", err)
+		}
+		return state.Of(version, c.settings, families)
+	}
 }

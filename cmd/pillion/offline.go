@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,13 +12,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
-	"github.com/pillion-dev/pillion/offline/explain"
-	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -39,7 +34,7 @@ type offline struct {
 	namespaceFile string
 	// inCluster: templates, values and namespaces are those of the cluster of where.
 	inCluster bool
-	where     *installation
+	where     *inspect.Place
 }
 
 // maxFile bounds the bytes of one file.
@@ -73,9 +68,9 @@ func (o *offline) podFlags(cmd *cobra.Command) {
 
 // clusterFlag adds --cluster, and the flags that say which cluster. Without it, only files are
 // read, whether or not there is a cluster.
-func (o *offline) clusterFlag(cmd *cobra.Command, where *installation) {
+func (o *offline) clusterFlag(cmd *cobra.Command, where *inspect.Place) {
 	o.where = where
-	where.flags(cmd.Flags())
+	placeFlags(cmd.Flags(), where)
 	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values, prefix and namespaces from the cluster, read with your own rights")
 }
 
@@ -84,13 +79,13 @@ var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "
 
 // connect returns the cluster that the flags name. What it is read for must not be given by
 // files as well.
-func (o *offline) connect(cmd *cobra.Command) (*cluster, error) {
+func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 	for _, name := range fileFlags {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
 			return nil, usageError{fmt.Errorf("--%s is for files, and here the cluster is read: leave it out", name)}
 		}
 	}
-	return o.where.cluster(cmd, o.prefix, o.namespace)
+	return openLive(cmd, *o.where, o.prefix, o.namespace)
 }
 
 // readFile reads a file, or standard input for "-".
@@ -288,115 +283,28 @@ func readManifests(path string) ([]manifest, error) {
 	return manifests, nil
 }
 
-// knownNamespaces finds the namespace of an object among those of --namespace-file.
-type knownNamespaces struct {
-	known map[string]templates.Namespace
-	// limits has the LimitRanges and ResourceQuotas, by namespace.
-	limits   map[string]*predict.Namespace
-	fallback string
-	// live are the cluster's, with what of them could not be read.
-	live  map[string]liveNamespace
-	notes map[string][]explain.Note
-}
-
-// unknown says why the annotations of a namespace are not known.
-func (n knownNamespaces) unknown(name string) string {
-	if ns, ok := n.live[name]; ok && ns.unread != nil {
-		return "not known: the namespace cannot be read with your rights"
-	}
-	return "not known: no --namespace-file has it"
-}
-
-// keep takes a namespace of the cluster in.
-func (n *knownNamespaces) keep(ns liveNamespace) {
-	if n.live == nil {
-		n.known, n.limits, n.live, n.notes = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]liveNamespace{}, map[string][]explain.Note{}
-	}
-	n.live[ns.Name], n.notes[ns.Name] = ns, ns.notes
-	n.limits[ns.Name] = &ns.Namespace
-	if ns.unread == nil {
-		n.known[ns.Name] = ns.Namespace.Namespace
-	}
-}
-
-func (o *offline) namespaces(cmd *cobra.Command) (knownNamespaces, error) {
-	n := knownNamespaces{known: map[string]templates.Namespace{}, limits: map[string]*predict.Namespace{}, fallback: o.namespace}
+// namespaces reads those of --namespace-file, with what limits their pods.
+func (o *offline) namespaces(cmd *cobra.Command) (inspect.Namespaces, error) {
 	if o.namespaceFile == "" {
-		return n, nil
+		return inspect.FileNamespaces(nil, o.namespace)
 	}
 	data, err := readFile(cmd, o.namespaceFile)
 	if err != nil {
-		return n, err
+		return inspect.Namespaces{}, err
 	}
 	documents, err := workload.Parse(data)
-	if err != nil {
-		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
+	var objects []map[string]any
+	if err == nil {
+		objects, err = flatten(documents)
 	}
-	var only string
-	objects, err := flatten(documents)
-	if err != nil {
-		return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
-	}
-	for _, object := range objects {
-		switch kind, _ := object["kind"].(string); kind {
-		case "Namespace":
-		case "LimitRange", "ResourceQuota":
-			if err := n.limit(kind, object); err != nil {
-				return n, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
-			}
-			continue
-		default:
-			return n, fmt.Errorf("reading namespaces from %s: an object is of kind %q; allowed are Namespace, LimitRange and ResourceQuota", o.namespaceFile, kind)
-		}
-		ns := injector.NamespaceOf(object)
-		if err := workload.CheckMetadata(object); err != nil {
-			return n, fmt.Errorf("reading namespaces from %s: Namespace/%s: %w", o.namespaceFile, ns.Name, err)
-		}
-		n.known[ns.Name] = ns
-		only = ns.Name
-	}
-	if n.fallback == "" && len(n.known) == 1 {
-		n.fallback = only
-	}
-	return n, nil
-}
-
-// limit keeps a LimitRange or a ResourceQuota.
-func (n *knownNamespaces) limit(kind string, object map[string]any) error {
-	metadata, _ := object["metadata"].(map[string]any)
-	namespace, _ := metadata["namespace"].(string)
-	of := n.limits[namespace]
-	if of == nil {
-		of = &predict.Namespace{}
-		n.limits[namespace] = of
-	}
-	data, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	if kind == "LimitRange" {
-		of.LimitRanges = append(of.LimitRanges, corev1.LimitRange{})
-		err = json.Unmarshal(data, &of.LimitRanges[len(of.LimitRanges)-1])
-	} else {
-		of.Quotas = append(of.Quotas, corev1.ResourceQuota{})
-		err = json.Unmarshal(data, &of.Quotas[len(of.Quotas)-1])
+	var found inspect.Namespaces
+	if err == nil {
+		found, err = inspect.FileNamespaces(objects, o.namespace)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", workload.NameOf(object), err)
+		return found, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
 	}
-	return nil
-}
-
-// limited returns a namespace with what limits its pods. An object that names no namespace
-// counts for each.
-func (n knownNamespaces) limited(ns templates.Namespace) predict.Namespace {
-	all := predict.Namespace{Namespace: ns}
-	for _, name := range []string{"", ns.Name} {
-		if of := n.limits[name]; of != nil {
-			all.LimitRanges, all.Quotas = append(all.LimitRanges, of.LimitRanges...), append(all.Quotas, of.Quotas...)
-		}
-	}
-	return all
+	return found, nil
 }
 
 // flatten returns the objects of documents, with the items of lists in their places.
@@ -419,37 +327,12 @@ func flatten(documents []workload.Document) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// of returns the namespace of that name, or the fallback for an object that names none.
-// Known reports whether --namespace-file has it.
-func (n knownNamespaces) of(name string) (ns templates.Namespace, known bool) {
-	if name == "" {
-		name = n.fallback
-	}
-	if name == "" {
-		name = "default"
-	}
-	if ns, ok := n.known[name]; ok {
-		return ns, true
-	}
-	return templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}}, false
-}
-
-// session has the inputs of one run of a command: of files, or of a cluster.
+// session decides about the pods of a file.
 type session struct {
-	pipeline *injector.Pipeline
-	// compare compares pods that exist with new ones.
-	compare    standing.Comparer
-	set        *templates.Set
-	prefix     string
-	values     map[string]any // the installer's
-	namespaces knownNamespaces
+	*inspect.Session
 	// file holds the documents.
 	file      string
 	documents []workload.Document
-	// told has the broken templates that a pod asked for. Its outcome told of the mistakes.
-	told map[string]bool
-	// cluster is nil for a session of files.
-	cluster *cluster
 }
 
 func (o *offline) open(cmd *cobra.Command) (*session, error) {
@@ -473,101 +356,34 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 		return nil, err
 	}
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"})
-	return &session{
-		pipeline: pipeline, compare: standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
-		set: set, prefix: o.prefix, values: options.Values, namespaces: ns, file: o.file, documents: documents, told: map[string]bool{},
-	}, nil
+	return &session{file: o.file, documents: documents, Session: &inspect.Session{
+		Pipeline: pipeline, Compare: standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
+		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,
+	}}, nil
 }
 
 // openCluster returns a session with the settings of the cluster, and the namespaces there that
 // the documents are for.
 func (o *offline) openCluster(cmd *cobra.Command, documents []workload.Document) (*session, error) {
-	c, err := o.connect(cmd)
+	live, err := o.connect(cmd)
 	if err != nil {
 		return nil, err
 	}
-	s := c.session()
-	s.file, s.documents = o.file, documents
+	s := &session{file: o.file, documents: documents, Session: live.Session()}
 	names := map[string]bool{}
 	for _, d := range documents {
 		// A document that cannot be read is told of when its turn comes.
 		_, _, _ = workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
-			names[cmp.Or(p.Namespace, c.namespace)] = true
+			names[cmp.Or(p.Namespace, live.Fallback)] = true
 			return p.Object, nil
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		ns, err := c.namespaceOf(cmd.Context(), name)
+		ns, err := live.NamespaceOf(cmd.Context(), name)
 		if err != nil {
 			return nil, err
 		}
-		s.namespaces.keep(ns)
+		s.Namespaces.Keep(ns)
 	}
 	return s, nil
-}
-
-// session returns one for the cluster, without a file. Its set is empty where the templates
-// cannot be read.
-func (c *cluster) session() *session {
-	set := c.settings.set
-	if set == nil {
-		set = templates.NewSet(nil)
-	}
-	return &session{
-		pipeline: c.compare.Pipeline, compare: c.compare, set: set, prefix: c.settings.prefix, values: c.settings.compile.Values,
-		namespaces: knownNamespaces{fallback: c.namespace}, told: map[string]bool{}, cluster: c,
-	}
-}
-
-// outcome injects into the pod that is created of p, and into p.
-func (s *session) outcome(ctx context.Context, p workload.Pod) (foretold, error) {
-	ns, _ := s.namespaces.of(p.Namespace)
-	return s.outcomeOf(ctx, p.Created(ns.Name), ns, injector.Request{PodTemplate: p.Object})
-}
-
-// outcomeOf injects into a pod that is created now. Of the request it takes what is about the
-// answer.
-func (s *session) outcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (foretold, error) {
-	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.set
-	out, err := s.pipeline.Inject(ctx, r)
-	if err != nil {
-		return foretold{}, err
-	}
-	f := foretold{Outcome: out}
-	var injected []*templates.Template
-	for _, t := range out.Templates {
-		switch t.Code {
-		case reason.TemplateBroken:
-			s.told[t.Name] = true
-		case reason.Injected:
-			if e, ok := s.set.Get(t.Name); ok && e.Template != nil {
-				injected = append(injected, e.Template)
-			}
-		}
-	}
-	if out.Allowed {
-		f.troubles = predict.Troubles(predict.Input{Before: created, After: out.Pod, Namespace: s.namespaces.limited(ns), Injected: injected})
-	}
-	return f, nil
-}
-
-// foretold is what becomes of a pod.
-type foretold struct {
-	injector.Outcome
-	// troubles are what refuses the pod after its injection.
-	troubles []predict.Trouble
-}
-
-// refused reports whether the pod does not come to be.
-func (f foretold) refused() bool {
-	return !f.Allowed || slices.ContainsFunc(f.troubles, func(t predict.Trouble) bool { return t.Refused })
-}
-
-// warnOfTheRest warns of broken templates that no pod asked for.
-func (s *session) warnOfTheRest(w io.Writer) {
-	for _, e := range s.set.All() {
-		if e.Err != nil && !s.told[e.Name] {
-			fmt.Fprintf(w, "warning: %v\n", e.Err)
-		}
-	}
 }

@@ -11,12 +11,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/offline/explain"
-	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -44,7 +41,7 @@ func levels[T ~string](setBy []T) string {
 // paramsCommand has the flags of the command.
 type paramsCommand struct {
 	given  offline
-	where  installation
+	where  inspect.Place
 	output string
 }
 
@@ -121,22 +118,22 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range cl.notes {
+	for _, note := range cl.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 	}
-	if cl.settings.set == nil {
+	if cl.Templates == nil {
 		return errRefused
 	}
 	return c.ofCluster(cmd.Context(), cmd.OutOrStdout(), cl, args)
 }
 
 // ofCluster writes the parameters of a template in force.
-func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *cluster, args []string) error {
-	t, err := oneTemplate(cl.settings.set, args[0])
+func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *inspect.Live, args []string) error {
+	t, err := oneTemplate(cl.Templates, args[0])
 	if err != nil {
 		return err
 	}
-	given, err := cl.params(ctx, args[0], c.given.namespace)
+	given, err := cl.Params(ctx, args[0], c.given.namespace)
 	if err != nil {
 		return err
 	}
@@ -147,45 +144,9 @@ func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *cluster,
 func oneTemplate(set *templates.Set, name string) (*templates.Template, error) {
 	entry, ok := set.Get(name)
 	if !ok {
-		return nil, fmt.Errorf("there is no template %q; the templates are: %s", name, templateNames(set))
+		return nil, fmt.Errorf("there is no template %q; the templates are: %s", name, inspect.TemplateNames(set))
 	}
 	return entry.Template, entry.Err
-}
-
-// params returns the values of a template's parameters that a plain pod of the namespace gets, by
-// name; nil without a namespace.
-func (c *cluster) params(ctx context.Context, name, namespace string) (map[string]explain.Parameter, error) {
-	if namespace == "" {
-		return nil, nil
-	}
-	ns, err := c.namespaceOf(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	if ns.unread != nil {
-		return nil, ns.unread
-	}
-	s := c.session()
-	s.namespaces.keep(ns)
-	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
-	pod["metadata"] = map[string]any{"annotations": map[string]any{c.settings.prefix + "/inject": name}}
-	out, err := s.outcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
-		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
-	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: c.settings.set, Values: c.settings.compile.Values, Approximate: c.settings.approximate})
-	given := map[string]explain.Parameter{}
-	for _, t := range explained.Templates {
-		if t.Name == name {
-			for _, p := range t.Parameters {
-				given[p.Name] = p
-			}
-		}
-	}
-	return given, nil
 }
 
 // parametersOf returns the parameters of a template, or those that are chosen by their names or

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -14,7 +15,7 @@ import (
 // policyCommand has the flags of the command.
 type policyCommand struct {
 	given    offline
-	where    installation
+	where    inspect.Place
 	excluded []string
 }
 
@@ -74,7 +75,7 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 // read returns the templates of the files or of the cluster, and what the policy depends on
 // beside them.
 func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolicy.Options, error) {
-	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.namespace)}
+	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.Namespace)}
 	if !c.given.inCluster {
 		set, err := c.given.set(cmd)
 		return set, options, err
@@ -86,12 +87,12 @@ func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolic
 	if err != nil {
 		return nil, options, err
 	}
-	for _, note := range cl.notes {
+	for _, note := range cl.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 	}
-	if !cl.complete {
+	if !cl.Complete {
 		return nil, options, errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")
 	}
-	options = admissionpolicy.Options{Prefix: cl.settings.prefix, Excluded: cl.settings.excluded}
-	return cl.settings.set, options, nil
+	options = admissionpolicy.Options{Prefix: cl.Prefix, Excluded: cl.Excluded}
+	return cl.Templates, options, nil
 }

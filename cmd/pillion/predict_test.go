@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/offline/explain"
+	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
 const predictTemplate = `

@@ -25,6 +25,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -246,12 +247,12 @@ func limitsOf(list string) (predict.Namespace, error) {
 	if err != nil {
 		return predict.Namespace{}, err
 	}
-	n := knownNamespaces{limits: map[string]*predict.Namespace{}}
 	objects, err := flatten(documents)
-	for _, o := range objects {
-		err = errors.Join(err, n.limit(o["kind"].(string), o))
+	if err != nil {
+		return predict.Namespace{}, err
 	}
-	return n.limited(templates.Namespace{}), err
+	n, err := inspect.FileNamespaces(objects, "")
+	return n.Limited(templates.Namespace{}), err
 }
 
 func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {

@@ -33,7 +33,7 @@ func changes(text string) bool {
 // remediesOfCheck are the commands in the source of check, with … for what differs.
 func remediesOfCheck(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("../../check/*.go")
+	files, err := filepath.Glob("../../inspect/check/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

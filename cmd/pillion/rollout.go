@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,16 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -31,7 +24,7 @@ const rolloutPoll = time.Second
 
 // rolloutCommand has the flags of the command.
 type rolloutCommand struct {
-	where installation
+	where inspect.Place
 	given offline
 	modes map[rollout.Mode]*bool
 	// namespace, pods and except narrow what is brought up to date.
@@ -80,7 +73,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("rollout takes one template or namespace, got %d", len(args))}
 			}
-			_, _, err := parseTarget(args[0])
+			_, _, err := inspect.ParseTarget(args[0])
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
@@ -93,7 +86,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 	} {
 		r.modes[mode] = f.Bool(string(mode), false, usage)
 	}
-	r.where.flags(f)
+	placeFlags(f, &r.where)
 	f.StringVarP(&r.namespace, "namespace", "n", "", "only the pods of this namespace")
 	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
 	f.StringSliceVar(&r.except, "except", nil, "workloads to leave alone, as NAMESPACE/KIND/NAME: shop/deployment/web")
@@ -129,8 +122,8 @@ func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
 		if len(parts) != 3 || slices.Contains(parts, "") {
 			return o, usageError{fmt.Errorf("--except is %q; allowed are workloads as NAMESPACE/KIND/NAME, such as shop/deployment/web", key)}
 		}
-		if known, ok := kindOf(parts[1]); ok {
-			parts[1] = known.kind
+		if known, ok := inspect.ObjectKindOf(parts[1]); ok {
+			parts[1] = known.Kind
 		}
 		o.Except = append(o.Except, strings.ToLower(strings.Join(parts, "/")))
 	}
@@ -165,57 +158,36 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	config, err := clusterConfig(r.where.kubeconfig, r.where.context)
+	cluster, err := openCluster(r.where)
 	if err != nil {
 		return err
 	}
-	// A rollout reads a few objects for each workload. The default of 5 requests a second
-	// would only delay that.
-	config.QPS, config.Burst = 50, 100
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	settings, err := r.settings(cmd, client)
+	settings, err := r.settings(cmd, cluster)
 	if err != nil {
 		return err
 	}
-	of, err := r.target(cmd.Context(), config, arg, settings)
+	of, err := cluster.FindTarget(cmd.Context(), arg, settings.Templates)
 	if err != nil {
 		return err
 	}
-	if of, err = of.in(r.namespace); err != nil {
+	if of, err = of.In(r.namespace); err != nil {
 		return err
 	}
-	if of.namespace != "" {
-		o.Namespaces = []string{of.namespace}
+	if of.Namespace != "" {
+		o.Namespaces = []string{of.Namespace}
 	}
-	version := clusterKubeVersion(cmd.Context(), config)
-	pipeline := injector.NewPipeline(injector.Config{
-		Prefix: settings.prefix, ExcludedNamespaces: settings.excluded, Kubernetes: func() templates.KubernetesVersion { return version },
-	})
-	o.Cluster = rollout.Connect(client)
-	o.Judge = rollout.Judge{
-		Comparer:  standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: settings.prefix, All: settings.all}},
-		Templates: settings.set, Template: of.template,
-	}
+	o.Cluster = rollout.Connect(cluster.Objects)
+	o.Judge = rollout.Judge{Comparer: cluster.By(settings, cluster.Kubernetes(cmd.Context())).Compare, Templates: settings.Templates, Template: of.Template}
 	return rollout.Run(cmd.Context(), o)
 }
 
-// rolloutPlace is where a rollout finds the server's settings, and which flags spare it that.
-func rolloutPlace(where installation) place {
-	p := where.place()
-	p.otherwise = "; or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix"
-	return p
-}
-
 // settings returns the server's settings, or those of the flags if one of them is given.
-func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) (serverSettings, error) {
+func (r *rolloutCommand) settings(cmd *cobra.Command, cluster *inspect.Cluster) (inspect.Settings, error) {
 	given := func(flag string) bool { return cmd.Flags().Changed(flag) }
 	if !slices.ContainsFunc([]string{"library", "templates", "values", "foreign-sidecars", "annotation-prefix"}, given) {
-		return readServerSettings(cmd.Context(), client, rolloutPlace(r.where))
+		return cluster.Settings(cmd.Context(), "; or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix")
 	}
-	s := serverSettings{prefix: r.given.prefix, excluded: append(slices.Clone(defaultExcluded), r.where.namespace)}
+	s := inspect.Settings{Prefix: r.given.prefix, Excluded: append(slices.Clone(defaultExcluded), r.where.Namespace)}
 	compile, err := r.given.compileOptions(cmd)
 	if err != nil {
 		return s, err
@@ -231,25 +203,15 @@ func (r *rolloutCommand) settings(cmd *cobra.Command, client dynamic.Interface) 
 		}
 		entries[name] = templates.Entry{Name: name, Template: t}
 	}
-	options := live.Options{Compile: compile, Logger: slog.New(slog.DiscardHandler), Sources: []live.Source{live.Cluster(client, s.prefix, slog.New(slog.DiscardHandler))}}
-	cluster, err := readTemplates(cmd.Context(), options)
+	own, err := cluster.ClusterTemplates(cmd.Context(), compile)
 	if err != nil {
 		return s, err
 	}
-	for _, e := range cluster.All() {
+	for _, e := range own.All() {
 		if _, taken := entries[e.Name]; !taken {
 			entries[e.Name] = e
 		}
 	}
-	s.set = templates.NewSet(slices.Collect(maps.Values(entries)))
+	s.Templates = templates.NewSet(slices.Collect(maps.Values(entries)))
 	return s, nil
-}
-
-// target reads the argument.
-func (r *rolloutCommand) target(ctx context.Context, config *rest.Config, arg string, settings serverSettings) (target, error) {
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return target{}, fmt.Errorf("making a client: %w", err)
-	}
-	return findTarget(ctx, arg, settings.set, client)
 }

@@ -296,7 +296,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	addPreview(handlers, c, limits, previews, reviews)
 	server = webhook.NewServer(webhook.ServerOptions{
 		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
-		Webhooks: handlers,
+		State: c.state(registry, log), Webhooks: handlers,
 		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},

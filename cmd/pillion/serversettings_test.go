@@ -4,34 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/fake"
-	"sigs.k8s.io/yaml"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
 )
 
-// objectsOf reads manifests.
-func objectsOf(t *testing.T, manifests []string) []runtime.Object {
+// settingsOf reads the settings of the server in a cluster.
+func settingsOf(t *testing.T, otherwise string, manifests ...string) (inspect.Settings, error) {
 	t.Helper()
-	var objects []runtime.Object
-	for _, m := range manifests {
-		var o map[string]any
-		if err := yaml.Unmarshal([]byte(m), &o); err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, &unstructured.Unstructured{Object: o})
-	}
-	return objects
-}
-
-// fakeCluster is a cluster with the objects of manifests.
-func fakeCluster(t *testing.T, manifests ...string) *fake.FakeDynamicClient {
-	t.Helper()
-	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		{Group: "apps", Version: "v1", Resource: "deployments"}:                            "DeploymentList",
-		{Group: "sidecars.example.com", Version: "v1alpha1", Resource: "sidecartemplates"}: "SidecarTemplateList",
-	}, objectsOf(t, manifests)...)
+	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Place: inspect.Place{Namespace: "sidecars"}, Serve: served})
+	return c.Settings(t.Context(), otherwise)
 }
 
 const servingDeployment = `
@@ -77,28 +58,27 @@ kind: MutatingWebhookConfiguration
 metadata: {name: pillion}
 webhooks:
 - {name: namespaces.sidecars.example.com, namespaceSelector: {}, rules: [{resources: [namespaces]}]}
-- {name: requested.sidecars.example.com, rules: [{resources: [pods]}], namespaceSelector: {matchExpressions: [{key: sidecars.example.com/injection, operator: ` + operator + `, values: [` + values + `]}]}}
+- {name: requested.sidecars.example.com, rules: [{apiGroups: [""], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchExpressions: [{key: sidecars.example.com/injection, operator: ` + operator + `, values: [` + values + `]}]}}
 `
 }
 
 func TestTheSettingsOfTheServerAreReadFromItsDeployment(t *testing.T) {
 	for entry, all := range map[string]bool{selecting("In", "enabled"): false, selecting("NotIn", "enabled, enforced, disabled"): false, selecting("NotIn", "enforced, disabled"): true} {
-		client := fakeCluster(t, servingDeployment, servingFiles, servingValues, entry, `
+		s, err := settingsOf(t, "", servingDeployment, servingFiles, servingValues, entry, `
 apiVersion: sidecars.example.com/v1alpha1
 kind: SidecarTemplate
 metadata: {name: own}
 spec: {inject: {spec: {containers: [{name: own, image: own}]}}}
 `)
-		s, err := readServerSettings(t.Context(), client, installation{namespace: "sidecars"}.place())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, e := range s.set.All() {
+		for _, e := range s.Templates.All() {
 			names = append(names, e.Name)
 		}
-		if got := strings.Join(names, " "); got != "debug-toolbox fluent-bit own proxy" || s.prefix != "sidecars.example.com" || strings.Join(s.excluded, " ") != "kube-system infra sidecars" || s.all != all {
-			t.Errorf("templates %s, prefix %s, excluded %v, all namespaces %v; want all namespaces %v", got, s.prefix, s.excluded, s.all, all)
+		if got := strings.Join(names, " "); got != "debug-toolbox fluent-bit own proxy" || s.Prefix != "sidecars.example.com" || strings.Join(s.Excluded, " ") != "kube-system infra sidecars" || s.All != all {
+			t.Errorf("templates %s, prefix %s, excluded %v, all namespaces %v; want all namespaces %v", got, s.Prefix, s.Excluded, s.All, all)
 		}
 	}
 }
@@ -115,7 +95,7 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; or give --library"},
 		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},
 	} {
-		_, err := readServerSettings(t.Context(), fakeCluster(t, test.manifests...), rolloutPlace(installation{namespace: "sidecars"}))
+		_, err := settingsOf(t, "; or give --library", test.manifests...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}

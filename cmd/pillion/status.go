@@ -1,40 +1,28 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// ownContainer is the name of Pillion's container in the chart. It does not depend on the
-// names of the release and the chart.
-const ownContainer = "pillion"
-
-// statusTimeout bounds the requests to one replica.
-const statusTimeout = 5 * time.Second
+// statusCommand are the flags of status.
+type statusCommand struct {
+	where inspect.Place
+	// namespace narrows what is said of pods, "" for all.
+	namespace, output string
+}
 
 func newStatusCommand() *cobra.Command {
 	var c statusCommand
@@ -76,326 +64,168 @@ configurations that the replicas name, and all others that call the same Service
 			if len(args) == 0 {
 				return nil
 			}
-			_, _, err := parseTarget(args[0])
+			_, _, err := inspect.ParseTarget(args[0])
 			return err
 		},
 		RunE: c.run,
 	}
-	c.where.flags(cmd.Flags())
-	c.where.replicaFlag(cmd.Flags())
+	placeFlags(cmd.Flags(), &c.where)
+	replicaFlag(cmd.Flags(), &c.where)
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only the pods of this namespace")
 	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	return cmd
 }
 
-// installation says where to find Pillion in a cluster.
-type installation struct {
-	kubeconfig, context string
-	// namespace is Pillion's own, selector tells two releases there apart.
-	namespace, selector string
-
-	// urls are the admin ports of replicas, to ask instead of the pods.
-	urls []string
+// statusReport is what -o json prints.
+type statusReport struct {
+	// Sound reports whether nothing is missing in the installation.
+	Sound    bool     `json:"sound"`
+	Problems []string `json:"problems"`
+	// Warnings are about what does no harm now.
+	Warnings []string `json:"warnings,omitempty"`
+	// Target is what the argument names, as sct/NAME or ns/NAME.
+	Target         string                `json:"target,omitempty"`
+	Replicas       []replicaReport       `json:"replicas"`
+	Configurations []configurationReport `json:"configurations,omitempty"`
+	Pods           *inspect.PodsReport   `json:"pods,omitempty"`
+	// PodsUnknown says why no pods were compared.
+	PodsUnknown string `json:"podsUnknown,omitempty"`
+	// Notes say where what follows may be wrong.
+	Notes []string `json:"notes,omitempty"`
+	// Next are the commands to run next.
+	Next []string `json:"next"`
 }
 
-func (i *installation) flags(f *pflag.FlagSet) {
-	f.StringVar(&i.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&i.context, "context", "", contextUsage)
-	f.StringVar(&i.namespace, "pillion-namespace", injector.DefaultNamespace, "Pillion's own namespace")
-	f.StringVar(&i.selector, "pillion-selector", "", "label selector of Pillion's Deployment and pods, where its namespace has two releases")
+// replicaReport is one replica.
+type replicaReport struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	// Templates are those that it applies, library and all, with their hashes.
+	Templates map[string]string `json:"templates"`
+	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
+	Broken []string `json:"broken,omitempty"`
+	// CacheAgeSeconds says how long ago each cache was last known to be right.
+	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
+	// EnforcementProven reports whether this replica has proven that pods go through Pillion.
+	EnforcementProven *bool      `json:"enforcementProven,omitempty"`
+	CertificateEnds   *time.Time `json:"certificateEnds,omitempty"`
+	AuthorityEnds     *time.Time `json:"authorityEnds,omitempty"`
+	PodsLastLookedAt  *time.Time `json:"podsLastLookedAt,omitempty"`
 }
 
-// replicaFlag adds the flag of commands that ask replicas.
-func (i *installation) replicaFlag(f *pflag.FlagSet) {
-	f.StringSliceVar(&i.urls, "replica", nil, "URL of a replica's admin port, to ask instead of the pods (repeatable)")
+// configurationReport is one webhook configuration.
+type configurationReport struct {
+	Kind       string   `json:"kind"`
+	Name       string   `json:"name"`
+	Exists     bool     `json:"exists"`
+	VerifiedBy int      `json:"verifiedBy"`
+	Replicas   int      `json:"replicas"`
+	Entries    []string `json:"entries"`
+	// TrustedCAs counts the certificates in the caBundle of each entry.
+	TrustedCAs map[string]int `json:"trustedCAs"`
 }
 
-// args are the flags that lead another command to the same installation, each with a space
-// before it.
-func (i *installation) args() string {
-	args := ""
-	if i.namespace != injector.DefaultNamespace {
-		args += " --pillion-namespace " + rights.Word(i.namespace)
+func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
+	if c.output != "text" && c.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
 	}
-	if i.selector != "" {
-		args += " --pillion-selector " + rights.Word(i.selector)
-	}
-	return args + aim{i.kubeconfig, i.context}.flags("--context")
-}
-
-// open returns a client with the user's own rights, and the replicas. It prints a line for
-// each pod of Pillion that does not run. If only the pods cannot be listed, the client is
-// there beside the error.
-func (i *installation) open(ctx context.Context, w io.Writer) (clientset.Interface, []replica, error) {
-	config, err := clusterConfig(i.kubeconfig, i.context)
+	ctx := cmd.Context()
+	cluster, err := openCluster(c.where)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	client, err := clientset.New(config)
+	if err := cluster.Answers(ctx); err != nil {
+		return err
+	}
+	replicas, notRunning, err := cluster.FindReplicas(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client: %w", err)
+		return inspect.Granting(err)
 	}
-	_, err = readKubeVersion(ctx, client.ServerVersion)
-	if err := answering(config.Host, err); err != nil {
-		return nil, nil, err
+	live, of, err := c.target(ctx, cluster, args)
+	var pods inspect.PodsReport
+	if err == nil {
+		pods, err = live.ComparePods(ctx, of)
 	}
-	if len(i.urls) == 0 {
-		replicas, err := podsOf(ctx, w, client, i.namespace, i.selector)
-		return client, replicas, err
+	if err != nil && (len(args) > 0 || c.namespace != "") {
+		return err
 	}
-	var replicas []replica
-	for _, url := range i.urls {
-		replicas = append(replicas, replica{name: url, get: getURL(strings.TrimSuffix(url, "/"))})
+	all := inspect.AskAll(ctx, replicas)
+	r := statusReport{Problems: append([]string{}, inspect.Problems(c.where.Namespace, all)...), Warnings: append(inspect.Warnings(all), notRunning...), Target: of.String(), Next: []string{}}
+	if err == nil {
+		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(all, live.Templates, version)
+	} else {
+		r.PodsUnknown = err.Error()
 	}
-	return client, replicas, nil
+	if c.output == "json" {
+		return r.writeJSON(ctx, cmd.OutOrStdout(), cluster, all, of)
+	}
+	return r.write(ctx, show.Writer(cmd.OutOrStdout()), cluster, all, notRunning, of)
 }
 
-// replica is one running Pillion.
-type replica struct {
-	name string
-	// created is when its pod was made; zero if it is not known.
-	created time.Time
-	// get fetches a path of the admin port. It may return a body together with an error.
-	get func(ctx context.Context, path string) ([]byte, error)
-}
-
-// podsOf returns the replicas among the pods of the namespace. It prints a line for each
-// pod of Pillion that does not run.
-func podsOf(ctx context.Context, w io.Writer, client clientset.Interface, namespace, selector string) ([]replica, error) {
-	pods, err := client.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+// target returns the cluster with the server's settings, and what the arguments are about there.
+func (c *statusCommand) target(ctx context.Context, cluster *inspect.Cluster, args []string) (live *inspect.Live, of inspect.Target, err error) {
+	settings, err := cluster.Settings(ctx, "")
 	if err != nil {
-		return nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", namespace, err)
+		return nil, of, inspect.Granting(err)
 	}
-	var replicas []replica
-	for _, pod := range pods.Items {
-		own := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == ownContainer })
-		switch {
-		case pod.DeletionTimestamp != nil || own < 0:
-			continue
-		case pod.Status.Phase != corev1.PodRunning:
-			fmt.Fprintf(w, "not running: %s: %s\n", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": ")))
-			continue
+	if len(args) > 0 {
+		if of, err = cluster.FindTarget(ctx, args[0], settings.Templates); err != nil {
+			return nil, of, err
 		}
-		port := adminPort(pod.Spec.Containers[own])
-		replicas = append(replicas, replica{name: pod.Name, created: pod.CreationTimestamp.Time, get: func(ctx context.Context, path string) ([]byte, error) {
-			return client.PodProxy(ctx, namespace, pod.Name, port, path)
-		}})
 	}
-	return replicas, nil
+	of, err = of.In(c.namespace)
+	return cluster.By(settings, cluster.Kubernetes(ctx)), of, err
 }
 
-// adminPort returns the port on which Pillion's container has probes and metrics. Where neither
-// its arguments nor its environment say another one, a file may: the container's port admin tells.
-func adminPort(c corev1.Container) int {
-	if len(c.Args) > 0 {
-		if v, err := servedFlags(c); err == nil {
-			_, text, _ := net.SplitHostPort(v.GetString("admin-listen"))
-			if port, err := strconv.Atoi(text); err == nil && port != defaultAdminPort {
-				return port
+// write prints the report for people. It returns errRefused if something is missing or fails, or the
+// pods are not known.
+func (r statusReport) write(ctx context.Context, out io.Writer, cluster *inspect.Cluster, all []state.Replica, notRunning []string, of inspect.Target) error {
+	for _, line := range notRunning {
+		fmt.Fprintln(out, line)
+	}
+	result := error(nil)
+	if of.String() == "" {
+		if result = status(ctx, out, cluster, all); result != nil && result != errRefused {
+			return inspect.Granting(result)
+		}
+	} else {
+		for _, line := range r.Problems {
+			fmt.Fprintln(out, line)
+			result = errRefused
+		}
+		if of.Template != "" {
+			if err := writeTemplates(out, all, of.Template); err != nil {
+				return err
 			}
 		}
 	}
-	for _, p := range c.Ports {
-		if p.Name == "admin" {
-			return int(p.ContainerPort)
-		}
+	if r.Pods == nil {
+		fmt.Fprintf(out, "\npods: not compared: %s\n", r.PodsUnknown)
+		return errRefused
 	}
-	return defaultAdminPort
-}
-
-// why returns the reason in a pod's status why the pod does not run; empty if there is
-// none.
-func why(s corev1.PodStatus) string {
-	for _, c := range s.ContainerStatuses {
-		if w := c.State.Waiting; w != nil {
-			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
-		}
+	if of.Namespace == "" {
+		fmt.Fprintln(out)
 	}
-	return strings.TrimSuffix(s.Reason+": "+s.Message, ": ")
-}
-
-// getURL returns a replica's get for the URL of its admin port.
-func getURL(base string) func(context.Context, string) ([]byte, error) {
-	return func(ctx context.Context, path string) ([]byte, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-		if err != nil {
-			return nil, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
-		if err == nil && response.StatusCode != http.StatusOK {
-			err = errors.New(response.Status)
-		}
-		return body, err
+	for _, note := range r.Notes {
+		fmt.Fprintln(out, "note:", note)
 	}
-}
-
-// answers are the answers of one replica.
-type answers struct {
-	name    string
-	created time.Time
-
-	// missing says why the replica is not ready; empty if it is ready.
-	missing string
-
-	// metrics are nil if the replica did not answer.
-	metrics map[string]*dto.MetricFamily
-}
-
-// ask fetches the readiness and the metrics of the replica.
-func (r replica) ask(ctx context.Context) answers {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	a := answers{name: r.name, created: r.created}
-	if body, err := r.get(ctx, "/readyz"); err != nil {
-		a.missing = notReady(body, err)
+	if err := r.Pods.Write(out, of); err != nil {
+		return err
 	}
-	body, err := r.get(ctx, "/metrics")
-	if err != nil {
-		return a
-	}
-	if a.metrics, err = parseMetrics(body); err != nil {
-		a.missing = strings.TrimPrefix(a.missing+"; reading the metrics: "+err.Error(), "; ")
-	}
-	plainLabels(a.metrics)
-	return a
-}
-
-// parseMetrics reads metrics in Prometheus' text format. Its parser panics on some texts,
-// such as {}.
-func parseMetrics(text []byte) (metrics map[string]*dto.MetricFamily, err error) {
-	defer func() {
-		if recover() != nil {
-			metrics, err = nil, errors.New("they are not in the text format")
-		}
-	}()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(bytes.NewReader(text))
-}
-
-// plainLabels takes what would change a terminal out of the labels, which status prints:
-// another program may have answered.
-func plainLabels(metrics map[string]*dto.MetricFamily) {
-	for _, family := range metrics {
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				l.Value = new(show.Plain(l.GetValue()))
-			}
-		}
-	}
-}
-
-// labelsOf returns the labels of a metric by name.
-func labelsOf(m *dto.Metric) map[string]string {
-	labels := map[string]string{}
-	for _, l := range m.GetLabel() {
-		labels[l.GetName()] = l.GetValue()
-	}
-	return labels
-}
-
-// numberOf returns the value of a gauge or a counter, whether or not its type is known.
-func numberOf(m *dto.Metric) float64 {
-	return m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
-}
-
-// notReady returns the reason why a request for /readyz failed: the replica's answer or, if
-// the API server could not reach the replica, the API server's answer.
-func notReady(body []byte, err error) string {
-	if missing, ok := webhook.MissingOf(body); ok {
-		return missing
-	}
-	var said metav1.Status
-	if json.Unmarshal(body, &said) == nil && said.Message != "" {
-		return said.Message
-	}
-	return err.Error()
-}
-
-// value returns the sum of a metric over the series with the labels (NAME=VALUE).
-func (a answers) value(name string, labels ...string) (sum float64, found bool) {
-	for _, m := range a.metrics[name].GetMetric() {
-		has := 0
-		for _, l := range m.GetLabel() {
-			if slices.Contains(labels, l.GetName()+"="+l.GetValue()) {
-				has++
-			}
-		}
-		if has == len(labels) {
-			sum, found = sum+numberOf(m), true
-		}
-	}
-	return sum, found
-}
-
-// unauthorized reports whether the API server does not accept the replica's token.
-func (a answers) unauthorized() bool {
-	n, _ := a.value("pillion_unauthorized")
-	return n > 0
-}
-
-// askAll asks every replica. The answers are sorted by name.
-func askAll(ctx context.Context, replicas []replica) []answers {
-	var all []answers
-	for _, r := range replicas {
-		all = append(all, r.ask(ctx))
-	}
-	slices.SortFunc(all, func(a, b answers) int { return strings.Compare(a.name, b.name) })
-	return all
-}
-
-// problemsOf are lines about what is missing or fails.
-func problemsOf(namespace string, all []answers) []string {
-	var lines []string
-	if len(all) == 0 {
-		lines = append(lines, noReplicas(namespace))
-	}
-	for _, a := range all {
-		for line := range strings.Lines(a.missing) {
-			lines = append(lines, fmt.Sprintf("not ready: %s: %s", a.name, show.Plain(strings.TrimSpace(line))))
-		}
-	}
-	for _, a := range all {
-		if a.unauthorized() {
-			lines = append(lines, fmt.Sprintf("failing: %s: the API server does not accept its token: it injects pods, and writes nothing; pillion check says why", a.name))
-		}
-		for _, p := range slices.Concat(a.problems(), a.labelProblems(), a.inUseProblems()) {
-			lines = append(lines, fmt.Sprintf("failing: %s: %s; its log says why", a.name, p))
-		}
-	}
-	return lines
-}
-
-func noReplicas(namespace string) string {
-	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, ownContainer)
-}
-
-// warningsOf are lines about what does no harm now.
-func warningsOf(all []answers) []string {
-	var lines []string
-	for _, a := range all {
-		for _, line := range a.namedMissing() {
-			lines = append(lines, fmt.Sprintf("warning: %s: %s", a.name, line))
-		}
-	}
-	return lines
+	return result
 }
 
 // status prints what the replicas answered, and the configurations. It returns errRefused if
 // something is missing or fails.
-func status(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, all []answers) error {
-	problems := problemsOf(namespace, all)
-	for _, line := range slices.Concat(problems, warningsOf(all)) {
+func status(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []state.Replica) error {
+	problems := inspect.Problems(cluster.Namespace, all)
+	for _, line := range slices.Concat(problems, inspect.Warnings(all)) {
 		fmt.Fprintln(w, line)
 	}
 	if len(all) == 0 {
 		return errRefused
 	}
-	complete, err := certificateStatus(ctx, w, client, namespace, all, time.Now())
+	complete, err := certificateStatus(ctx, w, cluster, all, time.Now())
 	if err != nil {
 		return err
 	}
@@ -406,4 +236,119 @@ func status(ctx context.Context, w io.Writer, client clientset.Interface, namesp
 		return errRefused
 	}
 	return nil
+}
+
+// writeJSON prints everything as one object.
+func (r statusReport) writeJSON(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []state.Replica, of inspect.Target) error {
+	r.Sound = len(r.Problems) == 0
+	r.Replicas = []replicaReport{}
+	for _, a := range all {
+		r.Replicas = append(r.Replicas, replicaOf(a))
+	}
+	if of == (inspect.Target{}) {
+		configurations, err := configurationsOf(ctx, cluster, all)
+		if err != nil {
+			return err
+		}
+		r.Sound = r.Sound && complete(configurations, all)
+		for _, one := range configurations {
+			r.Configurations = append(r.Configurations, one.report(all))
+		}
+	}
+	if err := show.JSON(w, r); err != nil {
+		return err
+	}
+	if !r.Sound || r.Pods == nil {
+		return errRefused
+	}
+	return nil
+}
+
+// replicaOf is what a replica says of itself.
+func replicaOf(a state.Replica) replicaReport {
+	r := replicaReport{
+		Name: a.Name, Ready: a.Ready(), Templates: a.Templates, Broken: a.Broken, CacheAgeSeconds: a.CacheAgeSeconds, EnforcementProven: a.EnforcementProven,
+		CertificateEnds: a.Certificates.Ends, AuthorityEnds: a.Certificates.AuthorityEnds, PodsLastLookedAt: a.PodsLastLookedAt,
+	}
+	if r.Templates == nil {
+		r.Templates = map[string]string{}
+	}
+	return r
+}
+
+func (c configuration) report(replicas []state.Replica) configurationReport {
+	verified, of := c.verified(replicas)
+	r := configurationReport{Kind: c.kind, Name: c.name, Exists: c.exists, VerifiedBy: verified, Replicas: of, Entries: []string{}, TrustedCAs: map[string]int{}}
+	for _, e := range c.entries {
+		r.Entries = append(r.Entries, e.Name)
+		r.TrustedCAs[e.Name] = len(trustedCAs(e.ClientConfig.CABundle))
+	}
+	return r
+}
+
+// writeReplicas prints the templates that the replicas apply, and what else they say of
+// themselves: the ages of their caches, and whether they have proven that pods reach them.
+func writeReplicas(w io.Writer, all []state.Replica) error {
+	fmt.Fprintln(w)
+	if err := writeTemplates(w, all, ""); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	any := false
+	for _, a := range all {
+		var parts []string
+		for _, cache := range slices.Sorted(maps.Keys(a.CacheAgeSeconds)) {
+			parts = append(parts, fmt.Sprintf("%s %s", cache, time.Duration(a.CacheAgeSeconds[cache]*float64(time.Second)).Round(100*time.Millisecond)))
+		}
+		if len(parts) == 0 && a.EnforcementProven == nil {
+			continue
+		}
+		if !any {
+			fmt.Fprintln(table, "\nREPLICA\tAGE OF CACHES\tENFORCEMENT")
+			any = true
+		}
+		proof := "unknown"
+		if p := a.EnforcementProven; p != nil && *p {
+			proof = "proven"
+		} else if p != nil {
+			proof = "not proven"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", a.Name, orDash(strings.Join(parts, ", ")), proof)
+	}
+	return table.Flush()
+}
+
+// writeTemplates prints each template with its hash, and how many replicas apply it: more than
+// one line where they differ. Only is the one template to print, "" for all.
+func writeTemplates(w io.Writer, all []state.Replica, only string) error {
+	by, answered := map[string]map[string]int{}, 0
+	for _, a := range all {
+		if !a.Answers {
+			continue
+		}
+		answered++
+		for name, hash := range a.Templates {
+			if only != "" && name != only {
+				continue
+			}
+			if slices.Contains(a.Broken, name) {
+				hash += " (a newer version is broken)"
+			}
+			if by[name] == nil {
+				by[name] = map[string]int{}
+			}
+			by[name][hash]++
+		}
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "TEMPLATE\tHASH\tAPPLIED BY")
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		for _, hash := range slices.Sorted(maps.Keys(by[name])) {
+			fmt.Fprintf(table, "%s\t%s\t%d of %d replicas\n", name, orDash(strings.TrimSpace(hash)), by[name][hash], answered)
+		}
+	}
+	if len(by) == 0 {
+		fmt.Fprintln(table, "none")
+	}
+	return table.Flush()
 }

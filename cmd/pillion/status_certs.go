@@ -12,32 +12,30 @@ import (
 	"text/tabwriter"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
+	"github.com/pillion-dev/pillion/inspect/state"
 )
 
 // certificateStatus prints the certificates and webhook configurations. It reports whether
 // they are complete: every configuration verifies all its replicas.
-func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interface, namespace string, replicas []answers, now time.Time) (bool, error) {
+func certificateStatus(ctx context.Context, w io.Writer, cluster *inspect.Cluster, replicas []state.Replica, now time.Time) (bool, error) {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
 	for _, a := range replicas {
-		count := func(name string) string {
-			value, ok := a.value("pillion_certificate_" + name)
-			if !ok {
+		c := a.Certificates
+		count := func(n int) string {
+			if !a.Answers {
 				return "unknown"
 			}
-			return fmt.Sprintf("%.0f", value)
+			return fmt.Sprint(n)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", a.name, a.end("expiry_timestamp_seconds", now), a.end("authority_expiry_timestamp_seconds", now),
-			count("rotations_total"), count("handovers_total"), count("failures_total"))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, end(c.Ends, now), end(c.AuthorityEnds, now), count(c.Rotations), count(c.Handovers), count(c.Failures))
 	}
 	if err := table.Flush(); err != nil {
 		return false, err
 	}
-	configurations, err := configurationsOf(ctx, client, namespace, replicas)
+	configurations, err := configurationsOf(ctx, cluster, replicas)
 	if err != nil {
 		return false, err
 	}
@@ -49,18 +47,18 @@ func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interf
 		case !c.exists:
 			fmt.Fprintf(table, "%s\tnot found\t\t%d of %d replicas\n", name, verified, of)
 		case len(c.entries) == 0:
-			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%d of %d replicas\n", name, namespace, verified, of)
+			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%d of %d replicas\n", name, cluster.Namespace, verified, of)
 		}
 		for _, e := range c.entries {
 			trusted := "none: its caBundle is empty"
-			if len(e.client.CABundle) > 0 {
-				trusted = fmt.Sprintf("%d", len(trustedCAs(e.client.CABundle)))
+			if len(e.ClientConfig.CABundle) > 0 {
+				trusted = fmt.Sprintf("%d", len(trustedCAs(e.ClientConfig.CABundle)))
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d replicas\n", name, e.name, trusted, verified, of)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d replicas\n", name, e.Name, trusted, verified, of)
 		}
 	}
 	if len(configurations) == 0 {
-		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", namespace)
+		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", cluster.Namespace)
 	}
 	if err := table.Flush(); err != nil {
 		return false, err
@@ -70,33 +68,18 @@ func certificateStatus(ctx context.Context, w io.Writer, client clientset.Interf
 }
 
 // complete reports whether every configuration verifies all its replicas.
-func complete(configurations []configuration, replicas []answers) bool {
+func complete(configurations []configuration, replicas []state.Replica) bool {
 	return len(configurations) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool {
 		verified, of := c.verified(replicas)
-		return verified != of || slices.ContainsFunc(c.entries, func(e webhookEntry) bool { return len(trustedCAs(e.client.CABundle)) == 0 })
+		return verified != of || slices.ContainsFunc(c.entries, func(e check.Webhook) bool { return len(trustedCAs(e.ClientConfig.CABundle)) == 0 })
 	})
 }
 
-// problems returns the present failures of the replica. The replica may be ready all the
-// same.
-func (a answers) problems() []string {
-	var list []string
-	for _, m := range a.metrics["pillion_certificate_problem"].GetMetric() {
-		if labels := labelsOf(m); numberOf(m) > 0 {
-			list = append(list, labels["operation"]+": "+labels["object"])
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-// end formats the time in a metric, and how far away that time is.
-func (a answers) end(name string, now time.Time) string {
-	seconds, ok := a.value("pillion_certificate_" + name)
-	if !ok || seconds == 0 {
+// end formats the end of a certificate, and how far away it is.
+func end(end *time.Time, now time.Time) string {
+	if end == nil {
 		return "unknown"
 	}
-	end := time.Unix(int64(seconds), 0).UTC()
 	left := end.Sub(now).Round(time.Second)
 	if left <= 0 {
 		return fmt.Sprintf("%s (over)", end.Format(time.RFC3339))
@@ -109,35 +92,25 @@ func (a answers) end(name string, now time.Time) string {
 type configuration struct {
 	kind, name string
 	exists     bool
-	entries    []webhookEntry
+	entries    []check.Webhook
 }
 
 // String names the configuration as kubectl does.
 func (c configuration) String() string { return strings.ToLower(c.kind) + "/" + c.name }
 
-// webhookEntry is one webhook of a configuration.
-type webhookEntry struct {
-	name   string
-	client admissionv1.WebhookClientConfig
-}
-
-// published is the metric in which a replica names the configurations that should verify
-// its certificate, and says whether they do.
-const published = "pillion_certificate_published"
-
 // verified counts the replicas that the configuration verifies, and those that it should
 // verify. If some replicas name the configuration, a replica that answers without naming
 // the configuration belongs to another release.
-func (c configuration) verified(replicas []answers) (verified, of int) {
+func (c configuration) verified(replicas []state.Replica) (verified, of int) {
 	if !c.named(replicas) {
 		return 0, len(replicas)
 	}
 	for _, a := range replicas {
-		value, ok := a.value(published, "kind="+c.kind, "configuration="+c.name)
-		if ok || a.metrics == nil {
+		published, named := a.Certificates.Configuration(c.kind, c.name)
+		if named || !a.Answers {
 			of++
 		}
-		if value >= 1 {
+		if published.Verifies {
 			verified++
 		}
 	}
@@ -145,82 +118,59 @@ func (c configuration) verified(replicas []answers) (verified, of int) {
 }
 
 // named reports whether a replica names the configuration.
-func (c configuration) named(replicas []answers) bool {
-	return slices.ContainsFunc(replicas, func(a answers) bool {
-		_, ok := a.value(published, "kind="+c.kind, "configuration="+c.name)
-		return ok
+func (c configuration) named(replicas []state.Replica) bool {
+	return slices.ContainsFunc(replicas, func(a state.Replica) bool {
+		_, named := a.Certificates.Configuration(c.kind, c.name)
+		return named
 	})
+}
+
+// calls reports whether an entry of the configuration calls one of the Services.
+func (c configuration) calls(service func(name string) bool) bool {
+	return slices.ContainsFunc(c.entries, func(w check.Webhook) bool { return service(w.ClientConfig.Service.Name) })
 }
 
 // configurationsOf returns the configurations that the replicas name, whether they exist or
 // not, and all others that call the same Services. If no replica names a configuration, it
 // returns all that call a Service in the namespace. They are sorted by kind and name.
-func configurationsOf(ctx context.Context, client clientset.Interface, namespace string, replicas []answers) ([]configuration, error) {
-	all, err := callers(ctx, client, namespace)
+func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []state.Replica) ([]configuration, error) {
+	webhooks, err := cluster.Webhooks(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var all []configuration
+	of := func(kind, name string) *configuration {
+		i := slices.IndexFunc(all, func(c configuration) bool { return c.kind == kind && c.name == name })
+		if i < 0 {
+			all, i = append(all, configuration{kind: kind, name: name}), len(all)
+		}
+		return &all[i]
+	}
+	for _, w := range webhooks {
+		c := of(map[bool]string{true: "MutatingWebhookConfiguration", false: "ValidatingWebhookConfiguration"}[w.Mutating], w.Configuration)
+		c.exists = true
+		if service := w.ClientConfig.Service; service != nil && service.Namespace == cluster.Namespace {
+			c.entries = append(c.entries, w)
+		}
+	}
 	for _, a := range replicas {
-		for _, m := range a.metrics[published].GetMetric() {
-			labels := labelsOf(m)
-			c := configuration{kind: labels["kind"], name: labels["configuration"]}
-			if !slices.ContainsFunc(all, func(other configuration) bool { return other.kind == c.kind && other.name == c.name }) {
-				all = append(all, c)
-			}
+		for _, p := range a.Certificates.Published {
+			of(p.Kind, p.Name)
 		}
 	}
-	services, anyNamed := map[string]bool{}, false
-	for _, c := range all {
-		if !c.named(replicas) {
-			continue
-		}
-		anyNamed = true
-		for _, e := range c.entries {
-			services[e.client.Service.Name] = true
-		}
+	named := func(service string) bool {
+		return slices.ContainsFunc(all, func(c configuration) bool {
+			return c.named(replicas) && c.calls(func(name string) bool { return name == service })
+		})
 	}
-	all = slices.DeleteFunc(all, func(c configuration) bool {
-		calls := slices.ContainsFunc(c.entries, func(e webhookEntry) bool { return !anyNamed || services[e.client.Service.Name] })
-		return !c.named(replicas) && !calls
-	})
-	slices.SortFunc(all, func(a, b configuration) int {
+	if !slices.ContainsFunc(all, func(c configuration) bool { return c.named(replicas) }) {
+		named = func(string) bool { return true }
+	}
+	ours := slices.DeleteFunc(slices.Clone(all), func(c configuration) bool { return !c.named(replicas) && !c.calls(named) })
+	slices.SortFunc(ours, func(a, b configuration) int {
 		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
 	})
-	return all, nil
-}
-
-// callers returns all webhook configurations, each with its entries that call a Service in
-// the namespace.
-func callers(ctx context.Context, client clientset.Interface, namespace string) ([]configuration, error) {
-	var all []configuration
-	add := func(c *configuration, name string, client admissionv1.WebhookClientConfig) {
-		if client.Service != nil && client.Service.Namespace == namespace {
-			c.entries = append(c.entries, webhookEntry{name, client})
-		}
-	}
-	mutating, err := client.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing mutatingwebhookconfigurations: %w", err)
-	}
-	for _, object := range mutating.Items {
-		c := configuration{kind: "MutatingWebhookConfiguration", name: object.Name, exists: true}
-		for _, e := range object.Webhooks {
-			add(&c, e.Name, e.ClientConfig)
-		}
-		all = append(all, c)
-	}
-	validating, err := client.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing validatingwebhookconfigurations: %w", err)
-	}
-	for _, object := range validating.Items {
-		c := configuration{kind: "ValidatingWebhookConfiguration", name: object.Name, exists: true}
-		for _, e := range object.Webhooks {
-			add(&c, e.Name, e.ClientConfig)
-		}
-		all = append(all, c)
-	}
-	return all, nil
+	return ours, nil
 }
 
 // trustedCAs returns the certificates of a caBundle.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/pillion-dev/pillion/offline/explain"
+	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
 // defaultWidth is the number of columns where nothing says another.

@@ -24,10 +24,10 @@ type Check struct {
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All fields are required but Peers and Writers.
+// ServerOptions are what a [Server] works with. All fields are required but Peers, Writers and State.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
-	// /readyz and /metrics (plain).
+	// /readyz, /metrics and /state (plain).
 	Listen, AdminListen string
 	// Webhooks has the handlers of admission reviews by their paths.
 	Webhooks       map[string]http.Handler
@@ -35,7 +35,9 @@ type ServerOptions struct {
 	// Peers are the clients that may send reviews. They do not limit AdminListen.
 	Peers    Peers
 	Gatherer prometheus.Gatherer
-	Checks   []Check
+	// State returns what the replica says of itself at /state, as JSON has it.
+	State  func() any
+	Checks []Check
 	// Writers returns what keeps a ready replica from writing to the cluster. Reviews are answered
 	// all the same, so it is said and counts for nothing.
 	Writers func() error
@@ -244,6 +246,9 @@ func (s *Server) adminHandler() http.Handler {
 		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	if s.options.State != nil {
+		mux.Handle("GET /state", stateHandler(s.options.State))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer bounds.Work(r.Context())(true)
 		mux.ServeHTTP(w, r)

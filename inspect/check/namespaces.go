@@ -1,0 +1,179 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// kept returns the judgement of the labels that namespaces are to have.
+func (s Settings) labels(set *templates.Set, proven bool) kept.Judgement {
+	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{Enforce: proven, Match: s.Match} })}
+	if s.KeepRequired {
+		list = append(list, kept.Required(s.Prefix))
+	}
+	return kept.New(s.Excluded, list...).By(set)
+}
+
+func labelsThere(f *Facts, s Settings) ([]Finding, error) {
+	set, namespaces, err := f.asked()
+	if err != nil {
+		return nil, err
+	}
+	lacking := map[string][]string{}
+	var excluded []string
+	judgement := s.labels(set, f.proven())
+	var open []string
+	for _, ns := range namespaces {
+		if _, asks := ns.Annotations[s.inject()]; asks && slices.Contains(s.Excluded, ns.Name) {
+			excluded = append(excluded, ns.Name)
+		}
+		for _, change := range judgement.Differences(ns) {
+			switch {
+			case change.From == "":
+				lacking[change.Key] = append(lacking[change.Key], ns.Name)
+			case change.Value == templates.InjectionEnforced && len(ns.Forged) == 0:
+				open = append(open, ns.Name)
+			}
+		}
+	}
+	var found []Finding
+	if names := lacking[templates.InjectionLabel(s.Prefix)]; len(names) > 0 {
+		found = append(found, failed(fmt.Sprintf("%s ask for sidecars and lack the label %s, so API servers do not call Pillion for their pods. Pillion sets it within a second if it runs and may patch namespaces", namespacesNamed(names), templates.InjectionLabel(s.Prefix)),
+			s.logs(), fmt.Sprintf("kubectl auth can-i patch namespaces --as=%s", s.Account)))
+	}
+	if names := lacking[templates.RequiredLabel(s.Prefix)]; len(names) > 0 {
+		found = append(found, failed(fmt.Sprintf("%s are selected by a required template and lack the label %s, so final pods are not verified there", namespacesNamed(names), templates.RequiredLabel(s.Prefix)),
+			s.logs(), fmt.Sprintf("kubectl auth can-i patch namespaces --as=%s", s.Account)))
+	}
+	if len(open) > 0 {
+		found = append(found, warning(fmt.Sprintf("%s are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label %s within a second if the API server takes the write", namespacesNamed(open), templates.InjectionLabel(s.Prefix)),
+			fmt.Sprintf("kubectl get events -n %s --field-selector reason=%s", open[0], reason.LabelNotWritten), s.logs()))
+	}
+	for _, name := range excluded {
+		found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars, and Pillion keeps out of it (excludedNamespaces)", name), fmt.Sprintf("kubectl annotate namespace %s %s-", name, s.inject())))
+	}
+	return found, nil
+}
+
+// proven reports whether a replica has proven that pods come back injected, so that namespaces
+// are enforced.
+func (f *Facts) proven() bool {
+	return slices.ContainsFunc(f.Replicas.Value, func(r state.Replica) bool { return r.EnforcementProven != nil && *r.EnforcementProven })
+}
+
+// namespacesNamed is "namespace a" or "namespaces a, b and 3 more", as a subject in the plural.
+func namespacesNamed(names []string) string {
+	slices.Sort(names)
+	return fmt.Sprintf("these namespaces (%s)", show.Some(names, mostNamed))
+}
+
+func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
+	set, namespaces, err := f.asked()
+	if err != nil {
+		return nil, err
+	}
+	key := templates.InjectionLabel(s.Prefix)
+	proven := f.proven()
+	var found []Finding
+	for _, ns := range namespaces {
+		for _, forged := range ns.Forged {
+			found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, kept.FieldManager(s.Prefix)),
+				fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, forged)))
+		}
+		injection, there := ns.Labels[key]
+		value, present := ns.Annotations[s.inject()]
+		ask, err := policy.ParseAsk(value, present, policy.Namespace)
+		asks := err == nil && (ask.Mode == policy.Default || len(ask.Names) > 0)
+		takeOff := fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, key)
+		switch {
+		case !there || slices.Contains(s.Excluded, ns.Name):
+		case !slices.Contains([]string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}, injection):
+			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s, which means nothing; allowed are enabled, enforced and disabled", ns.Name, key, injection), takeOff))
+		case injection == templates.InjectionDisabled && asks:
+			found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, s.inject(), value, key), takeOff))
+		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && kept.AskedBy(set, ns.Namespace, s.Prefix) == kept.Nothing:
+			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does: only pods that ask themselves get one. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection),
+				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, s.inject(), takeOff)))
+		case injection == templates.InjectionEnabled && asks && proven && slices.Contains(ns.ByHand, key):
+			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key), takeOff))
+		}
+	}
+	return capped(found, "namespaces with such labels"), nil
+}
+
+// Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
+func (s Settings) Depends(ns kept.Namespace) string {
+	value := ns.Labels[templates.InjectionLabel(s.Prefix)]
+	switch {
+	case ns.Name == s.ProofNamespace || slices.Contains(s.Excluded, ns.Name) || value == templates.InjectionDisabled:
+		return ""
+	case value == templates.InjectionEnforced || value == templates.InjectionEnabled:
+		return value
+	case s.All:
+		return templates.InjectionEnabled
+	default:
+		return ""
+	}
+}
+
+// dependence says what depends on Pillion, and by which templates alone.
+func dependence(f *Facts, s Settings) ([]Finding, error) {
+	set, namespaces, err := f.asked()
+	if err != nil {
+		return nil, err
+	}
+	counts, err := f.Pods.get()
+	if err != nil {
+		return nil, err
+	}
+	depending, pods := map[string][]string{}, map[string]int{}
+	by := map[string][]string{} // template: the namespaces that do not ask
+	var unasked []string
+	for _, ns := range namespaces {
+		value := s.Depends(ns)
+		if value == "" {
+			continue
+		}
+		depending[value] = append(depending[value], ns.Name)
+		pods[value] += counts[ns.Name]
+		if asker := kept.AskedBy(set, ns.Namespace, s.Prefix); asker == kept.OtherMatch || asker == kept.RequiredMatch {
+			for _, template := range inForce(s.usage(), set, ns) {
+				by[template] = append(by[template], ns.Name)
+			}
+			if asker == kept.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {
+				unasked = append(unasked, ns.Name)
+			}
+		}
+	}
+	var found []Finding
+	for _, c := range []struct{ value, then string }{{templates.InjectionEnforced, "refused"}, {templates.InjectionEnabled, "created without their sidecars"}} {
+		names := depending[c.value]
+		if len(names) == 0 {
+			continue
+		}
+		slices.Sort(names)
+		found = append(found, fine(fmt.Sprintf("%s: %s (namespaces: %d, pods: %d). While Pillion does not answer, new pods there are %s", c.value, show.Some(names, mostNamed), len(names), pods[c.value], c.then)))
+	}
+	var selecting []Finding
+	for _, template := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[template])
+		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that do not ask: %s (namespaces: %d)", template, show.Some(by[template], mostNamed), len(by[template]))))
+	}
+	found = append(found, capped(selecting, "templates whose match does")...)
+	if len(unasked) > 0 {
+		found = append(found, warning(fmt.Sprintf("%s are enforced by the match of templates that are not required, and nobody there asks. With enforcement.match=Required their new pods come without the sidecars while Pillion does not answer, and are not refused", namespacesNamed(unasked)),
+			fmt.Sprintf("kubectl get namespaces -l %s=%s", templates.InjectionLabel(s.Prefix), templates.InjectionEnforced)))
+	}
+	if len(found) == 0 {
+		found = append(found, fine("no namespace depends on Pillion"))
+	}
+	return found, nil
+}

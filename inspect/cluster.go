@@ -1,0 +1,220 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Cluster reads a cluster with the user's own rights. All commands read by it.
+type Cluster struct {
+	Place
+	// Objects reads objects of all kinds, Names reads the metadata of objects alone.
+	Objects dynamic.Interface
+	Names   metadata.Interface
+	// Pods lists pods as JSON, and Count returns how many pods namespaces have.
+	Pods  survey.List
+	Count func(ctx context.Context, namespaces []string) (map[string]int, error)
+
+	// Serve reads what a server is told.
+	Serve Serve
+	// Version reads the API server's /version.
+	Version func(context.Context) ([]byte, error)
+	// Proxy reads a path from a port of one of Pillion's pods. It may return a body together with an
+	// error.
+	Proxy func(ctx context.Context, pod string, port int, path string) ([]byte, error)
+	// Trial creates pods by dry run.
+	Trial dynamic.Interface
+
+	// host is the API server's address.
+	host string
+	// heard are the warnings of Trial.
+	heard warnings
+}
+
+// Open returns the cluster of a connection, without asking it anything.
+func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
+	typed, err := clientset.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	c := &Cluster{
+		Place: place, Pods: typed.PodList, Serve: serve, host: config.Host, Version: typed.ServerVersion,
+		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
+			return typed.PodProxy(ctx, place.Namespace, pod, port, path)
+		},
+	}
+	if c.Objects, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for objects: %w", err)
+	}
+	if c.Names, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	if c.Count, err = PodCounter(config); err != nil {
+		return nil, err
+	}
+	trying := rest.CopyConfig(config)
+	trying.WarningHandler = &c.heard
+	if c.Trial, err = dynamic.NewForConfig(trying); err != nil {
+		return nil, fmt.Errorf("making a client for dry runs: %w", err)
+	}
+	return c, nil
+}
+
+// versionTimeout bounds a read of the API server's version.
+const versionTimeout = 5 * time.Second
+
+// KubernetesVersion returns the version of an API server, by a function that reads its /version.
+func KubernetesVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (templates.KubernetesVersion, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	body, err := read(ctx)
+	if err != nil {
+		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+	}
+	var info struct{ Major, Minor string }
+	if err := json.Unmarshal(body, &info); err != nil {
+		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+	}
+	version, err := templates.ParseKubernetesVersion(info.Major + "." + info.Minor)
+	if err != nil {
+		return version, fmt.Errorf("reading /version: %w", err)
+	}
+	return version, nil
+}
+
+// Kubernetes returns the cluster's version. Where it cannot be read, it is the newest that this
+// build knows.
+func (c *Cluster) Kubernetes(ctx context.Context) templates.KubernetesVersion {
+	version, err := KubernetesVersion(ctx, c.Version)
+	if err != nil {
+		return templates.NewestKubernetes()
+	}
+	return version
+}
+
+// Answers returns an error if the API server gives no answer, or does not accept the user's
+// credentials: then nothing else can be read.
+func (c *Cluster) Answers(ctx context.Context) error {
+	_, err := KubernetesVersion(ctx, c.Version)
+	var transport *url.Error
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server %s does not accept your credentials, which may have ended (kubectl config view --minify): %w", c.host, err)
+	case errors.As(err, &transport) || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the API server %s does not answer (kubectl cluster-info; --context and --kubeconfig choose another): %w", c.host, err)
+	}
+	return nil
+}
+
+func resourceOf(group, version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
+// one reads an object.
+func one[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace, name string) (object T, err error) {
+	u, err := c.Objects.Resource(of).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object)
+	}
+	if err != nil {
+		return object, fmt.Errorf("reading %s %s: %w", of.Resource, name, err)
+	}
+	return object, nil
+}
+
+// listed reads the objects of a namespace, of all for "".
+func listed[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace string, options metav1.ListOptions) ([]T, error) {
+	list, err := c.Objects.Resource(of).Namespace(namespace).List(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", of.Resource, err)
+	}
+	all := make([]T, len(list.Items))
+	for i, u := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &all[i]); err != nil {
+			return nil, fmt.Errorf("reading %s %s: %w", of.Resource, u.GetName(), err)
+		}
+	}
+	return all, nil
+}
+
+// EachName calls f with the metadata of the objects of a resource, page by page.
+func (c *Cluster) EachName(ctx context.Context, of schema.GroupVersionResource, f func(*metav1.PartialObjectMetadata)) error {
+	options := metav1.ListOptions{Limit: survey.PageSize}
+	for {
+		page, err := c.Names.Resource(of).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", of.Resource, err)
+		}
+		for i := range page.Items {
+			f(&page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// The resources that several commands read.
+var (
+	NamespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
+	PodsResource       = corev1.SchemeGroupVersion.WithResource("pods")
+)
+
+// podsWith returns a list of the pods that a selector selects, all for "".
+func (c *Cluster) podsWith(selector string) survey.List {
+	return func(ctx context.Context, namespace string, o metav1.ListOptions) (io.ReadCloser, error) {
+		o.LabelSelector = selector
+		return c.Pods(ctx, namespace, o)
+	}
+}
+
+// dryRun creates a pod by dry run. Warnings are those of the API server.
+func (c *Cluster) dryRun(ctx context.Context, namespace string, pod *unstructured.Unstructured) (made *unstructured.Unstructured, warnings []string, err error) {
+	c.heard.take()
+	made, err = c.Trial.Resource(PodsResource).Namespace(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return made, c.heard.take(), err
+}
+
+// warnings are those of API servers.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader implements [rest.WarningHandler].
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+// take returns the warnings that came since the last call.
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	texts := w.texts
+	w.texts = nil
+	return texts
+}

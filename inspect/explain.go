@@ -1,0 +1,550 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Explain explains objects of the cluster.
+func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, error) {
+	report := explain.Report{Pods: []explain.Pod{}}
+	s := l.Session()
+	for _, target := range targets {
+		in := l.Fallback
+		if target.Kind == "Namespace" {
+			in = target.Name
+		}
+		ns, read := s.Namespaces.live[in]
+		if !read {
+			var err error
+			if ns, err = l.NamespaceOf(ctx, in); err != nil {
+				return report, err
+			}
+			s.Namespaces.Keep(ns)
+		}
+		var explained explain.Pod
+		var err error
+		switch target.Kind {
+		case "Namespace":
+			report.Namespaces = append(report.Namespaces, l.describe(ns))
+			pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
+			explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil)
+		case "Pod":
+			explained, err = s.explainPod(ctx, ns, target)
+		default:
+			explained, err = s.explainWorkload(ctx, ns, target)
+		}
+		if err != nil {
+			return report, err
+		}
+		report.Pods = append(report.Pods, explained)
+	}
+	report.Notes = append(report.Notes, l.Notes...)
+	return report, nil
+}
+
+// get reads an object. Its error says which right is missing.
+func (c *Cluster) get(ctx context.Context, namespace string, o Object) (*unstructured.Unstructured, error) {
+	found, err := c.Objects.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, Granting(fmt.Errorf("reading %s/%s in namespace %s: %w", strings.ToLower(o.Kind), o.Name, namespace, err))
+	}
+	return found, nil
+}
+
+// ExplainFile explains a pod of a file.
+func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod, error) {
+	ns, known := s.Namespaces.Of(p.Namespace)
+	now, err := s.standing(ctx, p, ns)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	created := p.Created(ns.Name)
+	if now != nil {
+		created = now.Base
+	}
+	explained, err := s.decided(ctx, p, ns, created, now)
+	switch {
+	case err != nil:
+		return explained, err
+	case s.Live == nil:
+		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
+	default:
+		explained.Called = new(s.Live.called(s.Namespaces.live[ns.Name], created, nil))
+	}
+	return explained, nil
+}
+
+// standing compares a pod of a file that exists, or has a record, with one that is created now.
+// A pod that is yet to be created has no standing.
+func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*standing.Standing, error) {
+	metadata, _ := p.Object["metadata"].(map[string]any)
+	uid, _ := metadata["uid"].(string)
+	rec, _ := record.Parse(p.Object, s.Prefix+"/status") // the run warns of a record that cannot be read
+	if uid == "" && rec.Empty() {
+		return nil, nil
+	}
+	found, err := s.Compare.Compare(ctx, p.Created(ns.Name), ns, s.Templates)
+	if err != nil || !found.Counts {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// fileNotes are about facts that the files do not have.
+func (s *Session) fileNotes(namespace string, known bool, now *standing.Standing) []explain.Note {
+	var notes []explain.Note
+	say := func(format string, args ...any) {
+		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
+	}
+	if !known {
+		say("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace)
+	}
+	if now == nil {
+		return notes
+	}
+	for _, name := range standing.Named(now.Templates, standing.Dropped) {
+		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.Prefix)
+	}
+	return notes
+}
+
+// decided explains a pod as it is created now, or how one that exists compares with it.
+func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *standing.Standing) (explain.Pod, error) {
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates, Values: s.Values}
+	if _, known := s.Namespaces.Of(ns.Name); !known {
+		in.Unknown = s.Namespaces.unknown(ns.Name)
+	}
+	out, err := s.OutcomeOf(ctx, created, ns, injector.Request{Explain: true})
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	in.Outcome, in.Troubles, in.Keys = out.Outcome, out.Troubles, s.keysOf(p, ns, out.Outcome)
+	if s.Live == nil {
+		return explain.Of(in), nil
+	}
+	in.Approximate = s.Live.approximate
+	explained := explain.Of(in)
+	explained.Notes = append(explained.Notes, s.Namespaces.live[ns.Name].Notes...)
+	return explained, s.Live.link(ctx, &explained, ns, created, out.Pod)
+}
+
+// keysOf finds the keys under the prefix that mean nothing, of a pod or of a workload and its
+// pod template.
+func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Outcome) []keys.Finding {
+	if s.Live != nil && s.Live.Templates == nil {
+		return nil
+	}
+	rules := keys.Rules{Prefix: s.Prefix, Templates: s.Templates, Namespace: ns.Labels, Concerned: explain.Concerned(out)}
+	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
+	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
+	var found []keys.Finding
+	if kind, _, _ := strings.Cut(p.Owner, "/"); kind != "Pod" && p.Holder() != nil {
+		of := keys.Object{Level: keys.Workload, Kind: kind, PodLabels: ofPod.Labels, PodAnnotations: ofPod.Annotations}
+		of.Labels, of.Annotations = metadataOf(p.Holder())
+		found = keys.Check(rules, of)
+	}
+	return append(found, keys.Check(rules, ofPod)...)
+}
+
+// metadataOf returns an object's labels and annotations.
+func metadataOf(object map[string]any) (labels, annotations map[string]string) {
+	u := unstructured.Unstructured{Object: object}
+	return u.GetLabels(), u.GetAnnotations()
+}
+
+// explainNew explains a pod of the cluster as it is created now, or how one that exists compares
+// with it. What cannot be read the API server is asked for.
+func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *standing.Standing) (explain.Pod, error) {
+	if s.Live.Complete {
+		return s.decided(ctx, p, ns.Namespace.Namespace, created, now)
+	}
+	if s.Live.Templates != nil {
+		explained, err := s.decided(ctx, p, ns.Namespace.Namespace, created, now)
+		if err != nil {
+			return explained, err
+		}
+		return explained, s.ask(ctx, &explained, ns.Name, created)
+	}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates, Approximate: s.Live.approximate}
+	if ns.Unread != nil {
+		in.Unknown = s.Namespaces.unknown(ns.Name)
+	}
+	explained := explain.Of(in)
+	explained.Notes = append(explained.Notes, ns.Notes...)
+	if err := s.Live.link(ctx, &explained, ns.Namespace.Namespace, created, nil); err != nil {
+		return explained, err
+	}
+	explained.Verdict, explained.Refused = "which templates it gets cannot be told with your rights", false
+	for i := range explained.Standings {
+		explained.Standings[i].State, explained.Standings[i].Code = explain.StateUnknown, ""
+	}
+	return explained, s.ask(ctx, &explained, ns.Name, created)
+}
+
+// ask asks the API server by dry run what becomes of the pod: where the server's
+// settings cannot be read, only it knows.
+func (s *Session) ask(ctx context.Context, explained *explain.Pod, namespace string, pod map[string]any) error {
+	made, warnings, err := s.Live.create(ctx, namespace, pod)
+	switch {
+	case missingRight(err) != nil:
+		explained.Notes = append(explained.Notes, lacking("the API server was not asked by dry run: ", err))
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		explained.DryRun = &explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings}
+	default:
+		rec, _ := record.Parse(made, s.Prefix+"/status")
+		says := "admitted, without a template"
+		var has []string
+		for _, name := range slices.Sorted(maps.Keys(rec.Templates)) {
+			has = append(has, fmt.Sprintf("%s (version %s)", name, rec.Hash(name)))
+		}
+		if len(has) > 0 {
+			says = "admitted, with " + strings.Join(has, ", ")
+		}
+		explained.DryRun = &explain.DryRun{Allowed: true, Says: says, Warnings: warnings}
+	}
+	if d := explained.DryRun; d != nil && d.Allowed == explained.Refused {
+		explained.Verdict = fmt.Sprintf("created now it is %s, as the API server answers to a dry run; by what can be read: %s", map[bool]string{true: "admitted", false: "refused"}[d.Allowed], explained.Verdict)
+		explained.Refused = !d.Allowed
+	}
+	return nil
+}
+
+// explainPod explains a pod that exists.
+func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (explain.Pod, error) {
+	found, err := s.Live.get(ctx, ns.Name, o)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	pod, err := exactPod(found)
+	if err != nil {
+		return explain.Pod{}, fmt.Errorf("reading pod/%s in namespace %s: %w", o.Name, ns.Name, err)
+	}
+	now, created, err := s.compared(ctx, ns, pod)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	explained, err := s.explainNew(ctx, ns, workload.Pod{Object: created, Owner: "Pod/" + o.Name}, created, now)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	if now == nil {
+		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and what is said is about a new one"})
+	}
+	explained.Called = new(s.Live.called(ns, created, pod))
+	return explained, nil
+}
+
+// compared compares a pod that exists with a new one, and returns the new one as its author
+// wrote it. Now is nil where the comparison means nothing.
+func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *standing.Standing, created map[string]any, err error) {
+	found, err := s.Compare.Compare(ctx, pod, ns.Namespace.Namespace, s.Templates)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !found.Counts {
+		rec, _ := record.Parse(pod, s.Prefix+"/status")
+		return nil, rec.Base(pod), nil
+	}
+	approximate := s.Live.approximate
+	found.Places = slices.DeleteFunc(found.Places, func(p standing.Place) bool {
+		return slices.ContainsFunc(p.Templates, func(name string) bool { return approximate[name] != "" })
+	})
+	for i := range found.Templates {
+		t := &found.Templates[i]
+		hash := approximate[t.Name]
+		if hash == "" || t.Gets == "" {
+			continue
+		}
+		t.Gets = hash
+		switch t.Has {
+		case "":
+		case hash:
+			t.State = standing.Current
+		default:
+			t.State = explain.StateUnknown
+		}
+	}
+	return &found, found.Base, nil
+}
+
+// explainWorkload explains the pod that a workload creates, and how its pods stand.
+func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (explain.Pod, error) {
+	found, err := s.Live.get(ctx, ns.Name, o)
+	if err != nil {
+		return explain.Pod{}, err
+	}
+	data, err := found.MarshalJSON()
+	if err != nil {
+		return explain.Pod{}, fmt.Errorf("reading %s/%s: %w", o.Kind, o.Name, err)
+	}
+	documents, err := workload.Parse(data)
+	if err != nil {
+		return explain.Pod{}, fmt.Errorf("reading %s/%s: %w", o.Kind, o.Name, err)
+	}
+	var explained explain.Pod
+	if _, _, err := workload.Change(documents[0].Object, func(p workload.Pod) (map[string]any, error) {
+		created := p.Created(ns.Name)
+		var err error
+		if explained, err = s.explainNew(ctx, ns, p, created, nil); err != nil {
+			return nil, err
+		}
+		explained.Called = new(s.Live.called(ns, created, nil))
+		return p.Object, nil
+	}); err != nil {
+		return explain.Pod{}, err
+	}
+	explained.Running, err = s.running(ctx, ns, o, found)
+	return explained, err
+}
+
+// running says how the pods of a workload stand.
+func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload *unstructured.Unstructured) (*explain.Running, error) {
+	r := &explain.Running{Behind: []explain.RunningPod{}}
+	if s.Live.Templates == nil {
+		r.Unread = &explain.Note{Says: "how they stand cannot be told without the templates"}
+		return r, nil
+	}
+	mine, err := s.Live.ownerOf(ctx, ns.Name, o, workload)
+	if err != nil {
+		r.Unread = new(lacking("", err))
+		return r, nil
+	}
+	replace := false
+	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
+		if !mine(pod) {
+			return nil
+		}
+		now, _, err := s.compared(ctx, ns, pod)
+		if err != nil || now == nil {
+			return err
+		}
+		r.Pods++
+		says := explain.Behind(now)
+		if refused := standing.Named(now.Templates, standing.Refused); len(refused) > 0 {
+			says = "a new one would be refused"
+		}
+		if dropped := standing.Named(now.Templates, standing.Dropped); says == "" && len(dropped) > 0 {
+			says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
+		}
+		if says == "" {
+			r.Current++
+			return nil
+		}
+		replace = replace || now.Behind()
+		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
+		r.Behind = append(r.Behind, explain.RunningPod{Name: name, Says: says})
+		return nil
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		r.Unread = new(lacking("", err))
+		return r, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
+	}
+	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
+	if replace && o.restart {
+		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
+	}
+	return r, nil
+}
+
+// podsOf lists the pods that a workload's selector selects, or all where it has none.
+func (l *Live) podsOf(workload *unstructured.Unstructured) survey.List {
+	selector := ""
+	if raw, ok, _ := unstructured.NestedMap(workload.Object, "spec", "selector"); ok {
+		var s metav1.LabelSelector
+		if workload.GetKind() == "ReplicationController" {
+			set, _, _ := unstructured.NestedStringMap(workload.Object, "spec", "selector")
+			s.MatchLabels = set
+		} else if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &s) != nil {
+			s = metav1.LabelSelector{}
+		}
+		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil && !parsed.Empty() {
+			selector = parsed.String()
+		}
+	}
+	return l.podsWith(selector)
+}
+
+// ownerOf returns a function that reports whether a pod is the workload's.
+func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (func(pod map[string]any) bool, error) {
+	owner := func(pod map[string]any) (kind, name string) {
+		u := unstructured.Unstructured{Object: pod}
+		if of := metav1.GetControllerOf(&u); of != nil {
+			return of.Kind, of.Name
+		}
+		return "", ""
+	}
+	switch o.Kind {
+	case "Deployment":
+		return func(pod map[string]any) bool {
+			return survey.WorkloadOf(pod) == survey.Workload{Kind: "Deployment", Name: o.Name}
+		}, nil
+	case "CronJob":
+		jobs, err := listed[metav1.PartialObjectMetadata](ctx, l.Cluster, resourceOf("batch", "v1", "jobs"), namespace, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading the Jobs of cronjob/%s: %w", o.Name, err)
+		}
+		own := map[string]bool{}
+		for _, job := range jobs {
+			if of := metav1.GetControllerOf(&job); of != nil && of.UID == workload.GetUID() {
+				own[job.GetName()] = true
+			}
+		}
+		return func(pod map[string]any) bool { kind, name := owner(pod); return kind == "Job" && own[name] }, nil
+	}
+	return func(pod map[string]any) bool { kind, name := owner(pod); return kind == o.Kind && name == o.Name }, nil
+}
+
+// describe says what a namespace says of itself.
+func (l *Live) describe(ns Namespace) explain.Namespace {
+	called := l.called(ns, nil, nil)
+	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[templates.InjectionLabel(l.Prefix)], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
+	if l.Templates != nil {
+		d.Keys = explain.Sentences(keys.Check(keys.Rules{Prefix: l.Prefix, Templates: l.Templates, Namespace: ns.Labels},
+			keys.Object{Level: keys.Namespace, Kind: "Namespace", Labels: ns.Labels, Annotations: ns.Annotations}))
+	}
+	for key, value := range ns.Annotations {
+		if _, _, ok := keys.Under(l.Prefix, key); ok {
+			d.Annotations[key] = value
+		}
+	}
+	return d
+}
+
+// called says whether API servers call Pillion for pods of the namespace with the annotations
+// of pod, which may be nil. Live is the pod as it exists, nil for a new one.
+func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
+	prefix := l.Prefix
+	key := templates.InjectionLabel(prefix)
+	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
+	_, asks := annotations[prefix+"/inject"]
+	label, labelled := ns.Labels[key]
+	called := explain.Called{Known: true}
+	switch {
+	case slices.Contains(l.Excluded, ns.Name):
+		called.Why = fmt.Sprintf("no: Pillion keeps out of the namespace %s", ns.Name)
+	case ns.Unread != nil:
+		called.Known, called.Why = false, "not known: the namespace's label cannot be read with your rights"
+	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
+		called.Now, called.Why = true, fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
+	case label == templates.InjectionDisabled:
+		called.Why = fmt.Sprintf("no: the namespace has the label %s=%s", key, label)
+	case asks:
+		called.Now, called.Why = true, fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
+	case l.All:
+		called.Now, called.Why = true, "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
+	case l.scope != nil:
+		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
+		called.Known, called.Why, called.Remedy = false, unread.Says, unread.Remedy
+	case labelled:
+		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace means nothing; allowed are enabled, enforced and disabled", key, label)
+	default:
+		called.Why = fmt.Sprintf("no: the namespace has no label %s, and the pod no annotation %s/inject", key, prefix)
+		if pod == nil {
+			called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, prefix)
+		}
+	}
+	if live != nil {
+		called.Then = l.calledThen(ns, live)
+	}
+	return called
+}
+
+// calledThen says whether Pillion was called when the pod was created, as far as the pod and
+// the namespace tell.
+func (l *Live) calledThen(ns Namespace, pod map[string]any) string {
+	rec, err := record.Parse(pod, l.Prefix+"/status")
+	if err == nil && !rec.Empty() {
+		return fmt.Sprintf("yes: the pod has the record %s/status", l.Prefix)
+	}
+	u := unstructured.Unstructured{Object: pod}
+	created := u.GetCreationTimestamp()
+	says := fmt.Sprintf("the pod was created at %s, and has no record %s/status: Pillion was not called, or gave it nothing", created.UTC().Format(time.RFC3339), l.Prefix)
+	if written, ok := writtenAt(ns.object, templates.InjectionLabel(l.Prefix)); ok && written.After(created.Time) {
+		says = fmt.Sprintf("no: the pod was created at %s, and the namespace's label was written later, at %s", created.UTC().Format(time.RFC3339), written.UTC().Format(time.RFC3339))
+	}
+	return says
+}
+
+// writtenAt returns when a label of an object was written last, at the latest: the last write
+// of the manager that the label belongs to.
+func writtenAt(object map[string]any, label string) (time.Time, bool) {
+	u := unstructured.Unstructured{Object: object}
+	for _, entry := range u.GetManagedFields() {
+		var fields struct {
+			Metadata struct {
+				Labels map[string]any `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if entry.Time == nil || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		if _, ok := fields.Metadata.Labels["f:"+label]; ok {
+			return entry.Time.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Params returns the values of a template's parameters that a plain pod of the namespace gets, by
+// name; nil without a namespace.
+func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]explain.Parameter, error) {
+	if namespace == "" {
+		return nil, nil
+	}
+	ns, err := l.NamespaceOf(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if ns.Unread != nil {
+		return nil, ns.Unread
+	}
+	s := l.Session()
+	s.Namespaces.Keep(ns)
+	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
+	pod["metadata"] = map[string]any{"annotations": map[string]any{l.Prefix + "/inject": name}}
+	out, err := s.OutcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
+		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
+	}
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: l.Templates, Values: l.Compile.Values, Approximate: l.approximate})
+	given := map[string]explain.Parameter{}
+	for _, t := range explained.Templates {
+		if t.Name == name {
+			for _, p := range t.Parameters {
+				given[p.Name] = p
+			}
+		}
+	}
+	return given, nil
+}

@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/inspect/chain"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Report is all that one run of explain says.
+type Report struct {
+	// Namespaces are those that the run was asked about.
+	Namespaces []Namespace `json:"namespaces,omitempty"`
+	Pods       []Pod       `json:"pods"`
+	// Notes are facts that hold for all of it: what could not be read, and what would let it.
+	Notes []Note `json:"notes"`
+}
+
+// Note is a fact to know beside the rest, with the commands that change it.
+type Note struct {
+	Says string `json:"says"`
+	// Remedy has commands that can be run as they are, in order.
+	Remedy []string `json:"remedy,omitempty"`
+}
+
+// String returns the note on one line.
+func (n Note) String() string {
+	return strings.TrimSpace(n.Says + " " + strings.Join(n.Remedy, "; "))
+}
+
+// Namespace is a namespace, as Pillion sees it.
+type Namespace struct {
+	Name string `json:"name"`
+	// Label is the value of the label of injection, and Called says what API servers do.
+	Label  string `json:"label,omitempty"`
+	Called string `json:"called"`
+	// Annotations are those under Pillion's prefix.
+	Annotations map[string]string `json:"annotations"`
+	// Keys are findings about labels and annotations under the prefix that mean nothing.
+	Keys []string `json:"meaningless"`
+}
+
+// Pod is one pod: one that exists, one of a file, or the one that a workload would create.
+type Pod struct {
+	// Name is the object that holds it, as KIND/NAME.
+	Name      string      `json:"pod"`
+	Namespace string      `json:"namespace"`
+	Verdict   string      `json:"verdict"`
+	Code      reason.Code `json:"code"`
+	// Refused: the pod does not come to be, by Pillion's refusal or by one of the troubles.
+	Refused bool   `json:"refused"`
+	Message string `json:"message,omitempty"`
+	// Called says whether API servers call Pillion for such a pod. It is nil for files.
+	Called *Called `json:"called,omitempty"`
+	// Rules are the steps of the decision. NotAsked are the templates that nothing asks for.
+	Rules     []Rule     `json:"rules"`
+	NotAsked  []string   `json:"notAsked"`
+	Templates []Template `json:"templates"`
+	// Standings compare a pod that exists with one that is created now, by template, and
+	// Differences are the places in which Pillion would write something else.
+	Standings   []Standing `json:"standings"`
+	Differences []string   `json:"differences"`
+	// Effects are what the templates do in the pod, Kept what stays the pod's.
+	Effects []merge.PlaceEffect `json:"effects"`
+	Kept    []merge.Kept        `json:"kept"`
+	// Running are the pods of a workload that run now. It is nil where nobody asked.
+	Running *Running `json:"running,omitempty"`
+	// DryRun is the API server's own answer, where it was asked.
+	DryRun *DryRun `json:"dryRun,omitempty"`
+
+	// Keys are findings about labels and annotations under the prefix that mean nothing.
+	Keys     []string `json:"meaningless"`
+	Warnings []string `json:"warnings"`
+	// Troubles are what refuses the pod after its injection.
+	Troubles []predict.Trouble `json:"troubles"`
+	Notes    []Note            `json:"notes"`
+	// Chain are the webhooks and policies that the pod meets. It is nil where nobody asked.
+	Chain *chain.Chain `json:"chain,omitempty"`
+}
+
+// Called says whether API servers call Pillion.
+type Called struct {
+	// Known is false where a right is missing to tell.
+	Known bool `json:"known"`
+	Now   bool `json:"now"`
+	// Why names the rule and its input, Remedy has the commands by which it can be known.
+	Why    string   `json:"why"`
+	Remedy []string `json:"remedy,omitempty"`
+	// Then says what is known of the moment when the pod was created, "" for a new pod.
+	Then string `json:"then,omitempty"`
+}
+
+// Rule is one step of the decision.
+type Rule struct {
+	Rule   string `json:"rule"`
+	Input  string `json:"input"`
+	Result string `json:"result"`
+}
+
+// Template is the outcome for one template.
+type Template struct {
+	Name       string      `json:"name"`
+	Hash       string      `json:"hash,omitempty"`
+	Code       reason.Code `json:"code"`
+	Why        string      `json:"why,omitempty"`
+	Parameters []Parameter `json:"parameters"`
+}
+
+// Parameter is a value with the level that it came from.
+type Parameter struct {
+	Name string `json:"name"`
+	// Annotation is the key by which it is set.
+	Annotation string `json:"annotation"`
+	Value      any    `json:"value"`
+	// From is the level: Default, Installer, Namespace or Pod; where the installer's values
+	// cannot be read, a sentence about both.
+	From string `json:"from"`
+}
+
+// Standing is a pod that exists, against one that is created now.
+type Standing struct {
+	Template string         `json:"template"`
+	State    standing.State `json:"state"`
+	// Has and Gets are the template's hashes in the pod and in a new one, "" for none.
+	Has  string      `json:"has,omitempty"`
+	Gets string      `json:"gets,omitempty"`
+	Code reason.Code `json:"code,omitempty"`
+}
+
+// Running are a workload's pods.
+type Running struct {
+	Pods    int `json:"pods"`
+	Current int `json:"current"`
+	// Behind are the pods that are not as a new one would be, each with a sentence.
+	Behind []RunningPod `json:"behind"`
+	// Remedy is the command that replaces them.
+	Remedy string `json:"remedy,omitempty"`
+	// Unread says why the pods are not known.
+	Unread *Note `json:"unread,omitempty"`
+}
+
+// RunningPod is one pod and how it differs.
+type RunningPod struct {
+	Name string `json:"name"`
+	Says string `json:"says"`
+}
+
+// DryRun is what the API server answered to the creation of the pod by dry run.
+type DryRun struct {
+	Allowed bool `json:"allowed"`
+	// Says is a sentence: what the pod came back with, or why it was refused.
+	Says     string   `json:"says"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Refused reports whether one of the pods does not come to be.
+func (r Report) Refused() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Refused || p.DryRun != nil && !p.DryRun.Allowed })
+}
+
+// JSON writes the report.
+func (r Report) JSON(w io.Writer) error {
+	return show.JSON(w, r)
+}

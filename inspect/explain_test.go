@@ -1,0 +1,301 @@
+package inspect_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/chain"
+	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
+	"github.com/pillion-dev/pillion/offline/workload"
+)
+
+var updateExplained = flag.Bool("update-explained", false, "write testdata/explain anew")
+
+// chained are webhooks around Pillion's.
+const chained = `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: z-mesh}
+webhooks: [{name: mesh.example.com, clientConfig: {service: {namespace: mesh, name: injector}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: Never, failurePolicy: Fail, timeoutSeconds: 5,
+  matchConditions: [{name: not-nodes, expression: "!('system:nodes' in request.userInfo.groups)"}]}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: pillion}
+webhooks: [{name: requested.pillion.dev, clientConfig: {service: {namespace: pillion-system, name: pillion}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: IfNeeded, failurePolicy: Ignore, timeoutSeconds: 10,
+  namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: a-tracer}
+webhooks: [{name: tracing.example.com, clientConfig: {url: "https://tracer.example.com/mutate"}, rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}], reinvocationPolicy: Never, failurePolicy: Ignore, timeoutSeconds: 2},
+  {name: elsewhere.example.com, clientConfig: {url: "https://tracer.example.com/other"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchLabels: {trace: "yes"}}}]
+`
+
+// livePod is a pod of the Deployment web, created at an hour, injected by the templates of a
+// cluster or not.
+func livePod(t *testing.T, name string, hour int, with *inspect.Live) map[string]any {
+	t.Helper()
+	var pod map[string]any
+	text := fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata:
+  name: %s
+  generateName: web-5d8f-
+  namespace: shop
+  uid: %s
+  creationTimestamp: "2026-11-22T%02d:00:00Z"
+  labels: {app: web, team: web, pod-template-hash: 5d8f}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d8f, uid: r, controller: true}]
+spec: {containers: [{name: web, image: "web:1", env: [{name: SIDE, value: "off"}]}]}
+status: {phase: Running}
+`, name, name, hour)
+	documents, err := workload.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = documents[0].Object
+	if with == nil {
+		return pod
+	}
+	s := with.Session()
+	ns, err := with.NamespaceOf(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Namespaces.Keep(ns)
+	out, err := s.OutcomeOf(t.Context(), pod, ns.Namespace.Namespace, injector.Request{})
+	if err != nil || !out.Allowed {
+		t.Fatalf("injecting: %v %s", err, out.Message)
+	}
+	return out.Pod
+}
+
+// Golden transcripts of what explain says of objects of a cluster. Each is no wider than 80
+// columns, and its JSON has what its text has.
+func TestExplainOfACluster(t *testing.T) {
+	shown := func(hash string) string {
+		return inspecttest.Shop + "---\n" + `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: side}
+status: {hash: ` + hash + `}
+spec:
+  parameters:
+  - {name: image, type: image, default: "registry.example.com/side:2"}
+  - {name: level, type: string, default: high}
+  - {name: size, type: quantity, default: 1Mi, maximum: 1Gi}
+  inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "${params.image}", env: [{name: LEVEL, value: "${params.level}"}], resources: {limits: {memory: "${params.size}"}}}]}}
+`
+	}
+	// A template of the cluster, and a mirror of the same name: that has the installer's defaults.
+	mirrored := func(hash string) string {
+		_, own, _ := strings.Cut(shown(hash), inspecttest.Shop)
+		return inspecttest.Shop + strings.NewReplacer("{name: side}\nstatus", `{name: side, labels: {pillion.dev/mirror: "true"}}`+"\nstatus", "default: high", "default: low",
+			"inject: {spec: {", `inject: {metadata: {labels: {team: sidecars}}, spec: {containers: [{$each: App, env: [{name: SIDE, value: "on"}]}], `).Replace(own)
+	}
+	admin := inspecttest.Live(t, inspecttest.Shop, nil)
+	older := inspecttest.Live(t, strings.ReplaceAll(inspecttest.Shop, "side:2", "side:1"), nil)
+	side, _ := admin.Templates.Get("side")
+	pods := []map[string]any{livePod(t, "web-5d8f-early", 9, nil), livePod(t, "web-5d8f-old", 11, older), livePod(t, "web-5d8f-new", 12, admin)}
+	for name, c := range map[string]struct {
+		manifests string
+		forbidden []string
+		args      []string
+		chain     bool
+		says      []string
+	}{
+		"the chain of a pod": {chain: true, manifests: inspecttest.Shop + chained, forbidden: []string{"list validatingadmissionpolicies"}, args: []string{"pod/web-5d8f-new"}, says: []string{
+			"1. tracing.example.com in MutatingWebhookConfiguration/a-tracer", "2. requested.pillion.dev in MutatingWebhookConfiguration/pillion (Pillion)", "3. mesh.example.com in MutatingWebhookConfiguration/z-mesh",
+			"its matchCondition \"not-nodes\" depends on userInfo", "the chain lacks all validatingadmissionpolicies: you lack the right to list them. Who may grant it: kubectl create clusterrole pillion-chain --verb=list --resource=validatingadmissionpolicies.admissionregistration.k8s.io kubectl create clusterrolebinding pillion-chain --clusterrole=pillion-chain --user=mia",
+		}},
+		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already; created now: Injected, and then refused by the cluster", "level low (Installer)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
+		"a pod with an older sidecar": {args: []string{"pod", "web-5d8f-old"}, says: []string{
+			"injected, and outdated: side; created now: Injected, and then refused by the cluster", "differs spec.initContainers[name=side].image (side)",
+			`spec.containers[name=web].env[name=SIDE]`, "metadata.labels.team: web; side wants sidecars", "the LimitRange small refuses the pod",
+		}},
+		"a pod from before the label": {args: []string{"po/web-5d8f-early"}, says: []string{
+			"not injected; missing: side; created now: Injected, and then refused by the cluster", "no: the pod was created at 2026-11-22T09:00:00Z, and the namespace's label was written later, at 2026-11-22T10:00:00Z",
+		}},
+		"a Deployment": {args: []string{"deploy/web"}, says: []string{
+			"warning: annotation pillion.dev/inject means nothing", "3 pods, 1 as they would be created now, 2 not", "web-5d8f-early missing: side", "web-5d8f-old outdated: side", "new pods: kubectl -n shop rollout restart deployment/web",
+		}},
+		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt means nothing"}},
+		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
+			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "Who may grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
+		}},
+		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
+		"a team that may read mirrors":             {manifests: mirrored(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash(), "level low (Default)"}},
+		"a team that may read nothing else": {forbidden: append([]string{"list sidecartemplates", "get namespaces", "list limitranges shop", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}, says: []string{
+			"which templates it gets cannot be told with your rights", "side the pod has version", "the templates in force cannot be read: you lack the right to list sidecartemplates.pillion.dev in all namespaces", "not known: the namespace's label cannot be read", "yes: the pod has the record",
+			"the API server was not asked by dry run: you lack the right to create pods in namespace shop",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.manifests == "" {
+				c.manifests = inspecttest.Shop
+			}
+			cl := inspecttest.Live(t, c.manifests, pods, c.forbidden...)
+			cl.Chain = c.chain
+			targets, err := inspect.ParseObjects(c.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := cl.Explain(t.Context(), targets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text, encoded bytes.Buffer
+			if err := report.Text(&text, explain.Style{Width: 80}); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata/explain", strings.ReplaceAll(name, " ", "-")+".txt"), text.String(), *updateExplained)
+			for line := range strings.Lines(text.String()) {
+				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 && !strings.HasPrefix(line, "    kubectl ") {
+					t.Errorf("wider than 80 columns: %s", line)
+				}
+			}
+			for _, want := range c.says {
+				if !strings.Contains(flat(text.String()), want) {
+					t.Errorf("no %q in\n%s", want, text.String())
+				}
+			}
+			if err := report.JSON(&encoded); err != nil {
+				t.Fatal(err)
+			}
+			var again explain.Report
+			if err := json.Unmarshal(encoded.Bytes(), &again); err != nil {
+				t.Fatal(err)
+			}
+			var retold bytes.Buffer
+			if err := again.Text(&retold, explain.Style{Width: 80}); err != nil || retold.String() != text.String() {
+				t.Errorf("the JSON says something else: %v\n%s\nwant\n%s", err, retold.String(), text.String())
+			}
+		})
+	}
+}
+
+// Kubernetes has mutating policies since 1.32, and in v1 since 1.36.
+func TestTheChainHasThePoliciesOfOlderVersions(t *testing.T) {
+	const policies = `
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicy
+metadata: {name: p}
+spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}
+---
+apiVersion: admissionregistration.k8s.io/VERSION
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: b}
+spec: {policyName: p}
+`
+	for _, version := range append(slices.Clone(inspect.PolicyVersions), "none") {
+		for _, forbidden := range []string{"", "list mutatingadmissionpolicybindings"} {
+			c := inspecttest.Cluster(t, strings.ReplaceAll(policies, "VERSION", strings.Replace(version, "none", "v1", 1)), inspecttest.Options{Forbidden: []string{forbidden}})
+			c.Objects.(*fake.FakeDynamicClient).PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				r := a.GetResource()
+				if strings.HasPrefix(r.Resource, "mutatingadmissionpolic") && r.Version != version {
+					return true, nil, apierrors.NewNotFound(r.GroupResource(), "")
+				}
+				return false, nil, nil
+			})
+			all, notes, err := c.Chained(t.Context())
+			want := map[bool]int{true: 0, false: 1}[version == "none"]
+			if err != nil || len(all.MutatingPolicies) != want || forbidden == "" && (len(all.MutatingBindings) != want || len(notes) > 0) {
+				t.Errorf("%s: %v %+v %v", version, err, all, notes)
+			}
+			if unread := slices.Contains(all.Unread, chain.MutatingBindings); unread != (forbidden != "" && version != "none") || unread && len(notes) != 1 {
+				t.Errorf("%s, %q: %v %v", version, forbidden, all.Unread, notes)
+			}
+		}
+	}
+}
+
+// golden compares with a file, or writes it.
+func golden(t *testing.T, file, got string, update bool) {
+	t.Helper()
+	if update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s has something else; -update-explained writes it:\n%s", file, got)
+	}
+}
+
+func TestObjectsAreNamedAsInKubectl(t *testing.T) {
+	for args, want := range map[string]string{
+		"pod/a": "Pod a", "deploy a b": "Deployment a,Deployment b", "sts/a ds/b rs/c job/d cj/e": "StatefulSet a,DaemonSet b,ReplicaSet c,Job d,CronJob e",
+		"deployment.apps/a": "Deployment a", "ns shop": "Namespace shop", "deployments/a Deployments.apps/b deployment.v1.apps/c": "Deployment a,Deployment b,Deployment c", "pods/a po/b Pod/c": "Pod a,Pod b,Pod c", "cronjobs/a": "CronJob a",
+		"pods.v1/a": "!", "deployment.batch/a": "!", "web": "!", "/web": "!", "deploy/a deploy": "!",
+		"svc/a": "!", "pod": "!", "pod/": "!", "pod/a b": "!", "deploy a deploy/b": "!", "pod/a/b": "!",
+	} {
+		found, err := inspect.ParseObjects(strings.Fields(args))
+		var names []string
+		for _, o := range found {
+			names = append(names, o.Kind+" "+o.Name)
+		}
+		if got := strings.Join(names, ","); (want == "!") != (err != nil) || err == nil && got != want {
+			t.Errorf("%s: %s, %v; want %s", args, got, err, want)
+		}
+	}
+}
+
+// docs/explain.md shows golden transcripts of TestExplainOfACluster.
+func TestTheDocsShowWhatExplainPrints(t *testing.T) {
+	page := filepath.Join("../docs", "explain.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := string(text)
+	for name, command := range map[string]string{
+		"a pod with an older sidecar":    "kubectl pillion explain -n shop pod/web-5d8f-old",
+		"a team that may read templates": "kubectl pillion explain -n shop deploy/web",
+		"the chain of a pod":             "kubectl pillion explain -n shop pod/web-5d8f-new --chain",
+	} {
+		shown, err := os.ReadFile(filepath.Join("testdata/explain", strings.ReplaceAll(name, " ", "-")+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := string(shown)
+		if at := strings.Index(said, "Mutating webhooks"); at > 0 {
+			said = "…\n" + said[at:]
+		}
+		if now, err = transcript.Replace(now, "recorded by TestTheDocsShowWhatExplainPrints: "+name, "$ "+command+"\n"+said); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *updateExplained {
+		if err := os.WriteFile(page, []byte(now), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if now != string(text) {
+		t.Error("docs/explain.md shows something else than the golden transcripts; -update-explained writes it")
+	}
+}
+
+// flat is a text with one space in the place of each space and line end.
+func flat(text string) string { return strings.Join(strings.Fields(text), " ") }

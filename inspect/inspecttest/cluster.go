@@ -1,0 +1,169 @@
+// Package inspecttest makes clusters for tests of what inspect reads.
+package inspecttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Options say what is special about a cluster, and who reads it.
+type Options struct {
+	Place inspect.Place
+	Serve inspect.Serve
+	// Pods are those that a list of pods has.
+	Pods []map[string]any
+	// Forbidden is what the user mia may not do: VERB RESOURCE NAMESPACE.
+	Forbidden []string
+}
+
+// kinds are those that can be listed, by group and version.
+var kinds = map[string][]string{
+	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "LimitRange", "ResourceQuota", "ReplicationController"},
+	"apps/v1": {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, "batch/v1": {"Job", "CronJob"},
+	"networking.k8s.io/v1": {"NetworkPolicy"}, "policy/v1": {"PodDisruptionBudget"}, "autoscaling.k8s.io/v1": {"VerticalPodAutoscaler"},
+	"pillion.dev/v1alpha1": {"SidecarTemplate"}, "sidecars.example.com/v1alpha1": {"SidecarTemplate"},
+	"admissionregistration.k8s.io/v1":       {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"},
+	"admissionregistration.k8s.io/v1beta1":  {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+	"admissionregistration.k8s.io/v1alpha1": {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
+}
+
+// ErrNoReplica is the answer of pods that are asked where the test has no other one.
+var ErrNoReplica = errors.New("no such pod")
+
+// Cluster returns the cluster of manifests, which are documents of YAML.
+func Cluster(t testing.TB, manifests string, o Options) *inspect.Cluster {
+	t.Helper()
+	objects, names := Objects(t, manifests, o)
+	return &inspect.Cluster{
+		Place: o.Place, Serve: o.Serve, Objects: objects, Names: names, Trial: objects, Pods: o.list,
+		Count: func(ctx context.Context, of []string) (map[string]int, error) {
+			return inspect.PodCounts(ctx, names, of)
+		},
+		Version: func(context.Context) ([]byte, error) { return version(), nil },
+		Proxy:   func(context.Context, string, int, string) ([]byte, error) { return nil, ErrNoReplica },
+	}
+}
+
+// Objects returns the clients of such a cluster.
+func Objects(t testing.TB, manifests string, o Options) (*dynamicfake.FakeDynamicClient, *metadatafake.FakeMetadataClient) {
+	t.Helper()
+	var objects, metadata []runtime.Object
+	for _, text := range strings.Split(manifests, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if len(u.Object) > 0 {
+			objects = append(objects, u)
+		}
+	}
+	for _, p := range o.Pods {
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal(data, &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetAPIVersion("v1")
+		u.SetKind("Pod")
+		objects = append(objects, u)
+	}
+	for _, object := range objects {
+		m := &metav1.PartialObjectMetadata{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.(*unstructured.Unstructured).Object, m); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains([]string{"Namespace", "Secret", "Pod"}, m.Kind) {
+			metadata = append(metadata, m)
+		}
+	}
+	lists := map[schema.GroupVersionResource]string{}
+	for version, all := range kinds {
+		for _, kind := range all {
+			gv, err := schema.ParseGroupVersion(version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resource := strings.ToLower(kind) + "s"
+			if trunk, ok := strings.CutSuffix(resource, "ys"); ok {
+				resource = trunk + "ies"
+			}
+			lists[gv.WithResource(resource)] = kind + "List"
+		}
+	}
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client, names := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, objects...), metadatafake.NewSimpleMetadataClient(scheme, metadata...)
+	client.PrependReactor("*", "*", o.forbid)
+	names.PrependReactor("*", "*", o.forbid)
+	return client, names
+}
+
+func (o Options) forbid(a clienttesting.Action) (bool, runtime.Object, error) {
+	r := a.GetResource()
+	if slices.Contains(o.Forbidden, strings.TrimSpace(a.GetVerb()+" "+r.Resource+" "+a.GetNamespace())) {
+		return true, nil, Forbids(a.GetVerb(), r.Group, r.Resource, a.GetNamespace())
+	}
+	return false, nil, nil
+}
+
+// Forbids is an API server's answer to the user mia, who lacks a right.
+func Forbids(verb, group, resource, namespace string) error {
+	where := "at the cluster scope"
+	if namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	says := fmt.Sprintf("User \"mia\" cannot %s resource %q in API group %q %s", verb, resource, group, where)
+	return apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", errors.New(says))
+}
+
+// list answers a list request for pods.
+func (o Options) list(_ context.Context, namespace string, options metav1.ListOptions) (io.ReadCloser, error) {
+	if slices.Contains(o.Forbidden, strings.TrimSpace("list pods "+namespace)) {
+		return nil, Forbids("list", "", "pods", namespace)
+	}
+	selector, err := labels.Parse(options.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	items := []any{}
+	for _, p := range o.Pods {
+		u := unstructured.Unstructured{Object: p}
+		if (namespace == "" || u.GetNamespace() == namespace) && selector.Matches(labels.Set(u.GetLabels())) {
+			items = append(items, p)
+		}
+	}
+	data, err := json.Marshal(map[string]any{"kind": "PodList", "apiVersion": "v1", "items": items})
+	return io.NopCloser(bytes.NewReader(data)), err
+}
+
+// version is the API server's: the newest that this build knows.
+func version() []byte {
+	v := templates.NewestKubernetes()
+	return fmt.Appendf(nil, `{"major":"%d","minor":"%d"}`, v.Major, v.Minor)
+}

@@ -1,0 +1,236 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/inspect/chain"
+	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// DefaultExcluded are the namespaces with pods that the cluster itself depends on.
+var DefaultExcluded = []string{"kube-system", "kube-node-lease"}
+
+// Live is a cluster with what decides about its pods.
+type Live struct {
+	*Cluster
+	Settings
+	Compare standing.Comparer
+	// Complete: the server's settings were read. Otherwise they are what a team may know.
+	Complete bool
+	// Fallback is the namespace of objects that name none.
+	Fallback string
+	// Notes say what could not be read, and what would let the user.
+	Notes []explain.Note
+	// Chain: the webhooks and policies that a pod meets are asked for.
+	Chain bool
+
+	// links are the webhooks and policies of the cluster, nil until they are read.
+	links *chain.Objects
+}
+
+// By returns the cluster with settings that decide about its pods.
+func (c *Cluster) By(s Settings, kubernetes templates.KubernetesVersion) *Live {
+	return &Live{Cluster: c, Settings: s, Compare: standing.Comparer{
+		Pipeline: injector.NewPipeline(injector.Config{
+			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
+		}),
+		Registration: standing.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
+	}}
+}
+
+// Live reads the settings of the server, or what a team may know of them.
+func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
+	if err := c.Answers(ctx); err != nil {
+		return nil, err
+	}
+	settings, err := c.Settings(ctx, "")
+	if !apierrors.IsForbidden(err) {
+		if err != nil {
+			return nil, err
+		}
+		l := c.By(settings, c.Kubernetes(ctx))
+		l.Complete = true
+		return l, nil
+	}
+	notes := []explain.Note{{
+		Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. Who may grant more:",
+		Remedy: []string{
+			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", c.Namespace),
+			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, deniedTo(err)),
+		},
+	}}
+	settings, more, err := c.teamSettings(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	l := c.By(settings, c.Kubernetes(ctx))
+	l.Notes = append(notes, more...)
+	return l, nil
+}
+
+// teamSettings are the settings as far as a team may know them: the templates that the API
+// shows, and the defaults of the rest. Its templates are nil if not even they can be read.
+func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, notes []explain.Note, err error) {
+	s = Settings{
+		Prefix: prefix, Excluded: append(slices.Clone(DefaultExcluded), c.Namespace), approximate: map[string]string{},
+		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
+	}
+	if s.All, s.scope, err = c.calledForAll(ctx, prefix, []string{"pillion"}); err != nil {
+		return s, nil, err
+	}
+	note := func(format string, args ...any) {
+		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
+	}
+	found, err := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, "sidecartemplates")).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return s, []explain.Note{lacking("the templates in force cannot be read: ", err)}, nil
+	case apierrors.IsNotFound(err):
+		note("the API has no SidecarTemplates of the group %s: Pillion is not installed with its CRD, or with another --annotation-prefix", prefix)
+		return s, notes, nil
+	case err != nil:
+		return s, nil, fmt.Errorf("reading the SidecarTemplates: %w", err)
+	}
+	var entries []templates.Entry
+	var differ []string
+	mirrored, hashed := false, true
+	for _, item := range found.Items {
+		mirrored = mirrored || templates.IsMirror(prefix, item.GetLabels())
+		entry, hash, err := s.compiled(item)
+		if err != nil {
+			return s, nil, err
+		}
+		entries = append(entries, entry)
+		hashed = hashed && hash != ""
+		if hash != "" && (entry.Template == nil || entry.Template.Hash() != hash) {
+			s.approximate[entry.Name] = hash
+			differ = append(differ, entry.Name)
+		}
+	}
+	if len(differ) > 0 {
+		slices.Sort(differ)
+		note("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
+	}
+	if !mirrored {
+		note("templates of the library and of the chart's values may be in force beside those that the API shows here")
+	}
+	s.Templates, s.Whole = templates.NewSet(entries), mirrored && hashed && len(differ) == 0
+	return s, notes, nil
+}
+
+// compiled compiles a SidecarTemplate of the cluster. Hash is the one that its status says is
+// in force, "" for none.
+func (s Settings) compiled(item unstructured.Unstructured) (entry templates.Entry, hash string, err error) {
+	name := item.GetName()
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": name}, "spec": item.Object["spec"],
+	})
+	if err != nil {
+		return entry, "", fmt.Errorf("reading SidecarTemplate %s: %w", name, err)
+	}
+	options := s.Compile
+	options.Source = templates.ClusterSource + name
+	entry = templates.Entry{Name: name, Source: options.Source}
+	for _, d := range templates.ParseFile(data) {
+		if entry.Template, _, err = templates.Compile(d.Manifest, options); err != nil {
+			entry.Template, entry.Err = nil, err
+		}
+	}
+	hash, _, _ = unstructured.NestedString(item.Object, "status", "hash")
+	return entry, hash, nil
+}
+
+// Namespace is a namespace of the cluster, with what limits its pods.
+type Namespace struct {
+	predict.Namespace
+	// Unread says why its metadata are not known.
+	Unread error
+	Notes  []explain.Note
+
+	// object has its metadata.
+	object map[string]any
+}
+
+// NamespaceOf reads a namespace, as far as the user may. A namespace that does not exist is an
+// error.
+func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
+	ns := Namespace{Namespace: predict.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}}
+	object, err := c.Objects.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		ns.Unread = Granting(err)
+		ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
+	case err != nil:
+		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
+	default:
+		ns.object, ns.Namespace.Namespace = object.Object, injector.NamespaceOf(object.Object)
+	}
+	unread := func(kind string, err error) error {
+		if apierrors.IsForbidden(err) {
+			ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not foretold: ", kind, name), err))
+			return nil
+		}
+		return err
+	}
+	ns.LimitRanges, err = listed[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
+	if err := unread("limitranges", err); err != nil {
+		return ns, err
+	}
+	ns.Quotas, err = listed[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
+	if err := unread("resourcequotas", err); err != nil {
+		return ns, err
+	}
+	slices.SortFunc(ns.Notes, func(a, b explain.Note) int { return strings.Compare(a.Says, b.Says) })
+	return ns, nil
+}
+
+// exactPod returns a pod as the pipeline wants it, with its numbers as json.Number.
+func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("reading pod %s: %w", u.GetName(), err)
+	}
+	return injector.DecodePod(data)
+}
+
+// create creates the pod by dry run, under another name.
+func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
+	pod = maps.Clone(pod)
+	pod["apiVersion"], pod["kind"] = "v1", "Pod"
+	data, err := json.Marshal(pod)
+	if err != nil {
+		return nil, nil, fmt.Errorf("writing the pod: %w", err)
+	}
+	var u unstructured.Unstructured
+	if err := u.UnmarshalJSON(data); err != nil {
+		return nil, nil, fmt.Errorf("writing the pod: %w", err)
+	}
+	if u.GetGenerateName() == "" {
+		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
+	}
+	u.SetName("")
+	u.SetNamespace(namespace) // a sample's is another
+	u.SetResourceVersion("")
+	u.SetUID("")
+	made, warnings, err := c.dryRun(ctx, namespace, &u)
+	if err != nil {
+		return nil, warnings, err
+	}
+	created, err = exactPod(made)
+	return created, warnings, err
+}

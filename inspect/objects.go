@@ -1,0 +1,90 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ObjectKind is a kind of objects that a command can be asked about.
+type ObjectKind struct {
+	schema.GroupVersionResource
+	// Short is kubectl's short name of the resource, or the singular.
+	Kind, Short string
+	// restart: kubectl rollout restart replaces its pods.
+	restart bool
+}
+
+// ObjectKinds are all of them.
+var ObjectKinds = []ObjectKind{
+	{resourceOf("", "v1", "pods"), "Pod", "pod", false},
+	{resourceOf("apps", "v1", "deployments"), "Deployment", "deploy", true},
+	{resourceOf("apps", "v1", "statefulsets"), "StatefulSet", "sts", true},
+	{resourceOf("apps", "v1", "daemonsets"), "DaemonSet", "ds", true},
+	{resourceOf("apps", "v1", "replicasets"), "ReplicaSet", "rs", false},
+	{resourceOf("", "v1", "replicationcontrollers"), "ReplicationController", "rc", false},
+	{resourceOf("batch", "v1", "jobs"), "Job", "job", false},
+	{resourceOf("batch", "v1", "cronjobs"), "CronJob", "cj", false},
+	{resourceOf("", "v1", "namespaces"), "Namespace", "ns", false},
+}
+
+// ObjectKindOf returns the kind that a name means to kubectl: the resource, its singular or short
+// name, and the first two with the group or with version and group.
+func ObjectKindOf(name string) (ObjectKind, bool) {
+	name = strings.ToLower(name)
+	if name == "po" {
+		name = "pods"
+	}
+	for _, k := range ObjectKinds {
+		if name == k.Short {
+			return k, true
+		}
+		for _, plain := range []string{k.Resource, strings.ToLower(k.Kind)} {
+			if name == plain || k.Group != "" && (name == plain+"."+k.Group || name == plain+"."+k.Version+"."+k.Group) {
+				return k, true
+			}
+		}
+	}
+	return ObjectKind{}, false
+}
+
+// Object is one that a command is asked about.
+type Object struct {
+	ObjectKind
+	Name string
+}
+
+// ParseObjects reads KIND/NAME…, or KIND NAME….
+func ParseObjects(args []string) ([]Object, error) {
+	var all []Object
+	for i := 0; i < len(args); i++ {
+		kind, name, qualified := strings.Cut(args[i], "/")
+		of, known := ObjectKindOf(kind)
+		switch {
+		case !known && !qualified:
+			return nil, UsageError{fmt.Errorf("%q is no kind that explain knows; name an object with its kind: pod/%[1]s, deploy/%[1]s, sts/%[1]s, ds/%[1]s, rs/%[1]s, rc/%[1]s, job/%[1]s, cj/%[1]s or ns/%[1]s", kind)}
+		case !known:
+			var kinds []string
+			for _, k := range ObjectKinds {
+				kinds = append(kinds, k.Short)
+			}
+			return nil, UsageError{fmt.Errorf("explain knows no kind %q; the kinds are %s", kind, strings.Join(kinds, ", "))}
+		case qualified && name == "", !qualified && (i > 0 || len(args) == 1):
+			return nil, UsageError{fmt.Errorf("%q has no name: %s/NAME", args[i], kind)}
+		case strings.Contains(name, "/"):
+			return nil, UsageError{fmt.Errorf("%q is no name of an object: %s/NAME", args[i], kind)}
+		case qualified:
+			all = append(all, Object{of, name})
+			continue
+		}
+		for _, name := range args[1:] {
+			if strings.Contains(name, "/") {
+				return nil, UsageError{fmt.Errorf("%s %s: give KIND NAME, or KIND/NAME for each", args[0], name)}
+			}
+			all = append(all, Object{of, name})
+		}
+		return all, nil
+	}
+	return all, nil
+}

@@ -1,0 +1,99 @@
+package inspect
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect/check"
+	"github.com/pillion-dev/pillion/inspect/explain"
+)
+
+// Place says where Pillion is: in which cluster, and where there.
+type Place struct {
+	// Kubeconfig is a file, "" for where kubectl looks. Context is one of it, "" for the current one.
+	Kubeconfig, Context string
+	// Namespace is Pillion's own, Selector tells two releases there apart.
+	Namespace, Selector string
+	// URLs are those of the admin ports of replicas, to ask instead of the pods.
+	URLs []string
+}
+
+// Args are the flags that lead another command to the same installation, each with a space before
+// it.
+func (p Place) Args() string {
+	args := ""
+	if p.Namespace != injector.DefaultNamespace {
+		args += " --pillion-namespace " + rights.Word(p.Namespace)
+	}
+	if p.Selector != "" {
+		args += " --pillion-selector " + rights.Word(p.Selector)
+	}
+	return args + p.flags("--context")
+}
+
+// tools finds the programs of a command, behind its beginning, a pipe or a bracket.
+var tools = regexp.MustCompile(`(^|\| |\()(kubectl|helm) `)
+
+// flags returns the flags that name the cluster, each with a space before it.
+func (p Place) flags(context string) string {
+	flags := ""
+	if p.Kubeconfig != "" {
+		flags += " --kubeconfig " + rights.Word(p.Kubeconfig)
+	}
+	if p.Context != "" {
+		flags += " " + context + " " + rights.Word(p.Context)
+	}
+	return flags
+}
+
+// command returns a command for the cluster. Commands that are shown have to name the cluster that
+// flags choose: they would change the one of the kubeconfig's current context where they are pasted.
+func (p Place) command(text string) string {
+	if p.Kubeconfig == "" && p.Context == "" {
+		return text
+	}
+	if strings.HasPrefix(text, "pillion ") {
+		own, piped, found := strings.Cut(text, " | ")
+		own += p.flags("--context")
+		if found {
+			own += " | " + p.command(piped)
+		}
+		return own
+	}
+	return tools.ReplaceAllStringFunc(text, func(found string) string {
+		context := "--context"
+		if strings.HasSuffix(found, "helm ") {
+			context = "--kube-context"
+		}
+		return strings.TrimSuffix(found, " ") + p.flags(context) + " "
+	})
+}
+
+// AimCheck has the commands of a report name the cluster, but for those of an admin who grants a
+// right: they are run elsewhere.
+func (p Place) AimCheck(r check.Report) {
+	for _, o := range r.Outcomes {
+		for i, f := range o.Findings {
+			if f.Result == check.Skipped {
+				continue
+			}
+			var aimed []string // others may have the same list
+			for _, text := range f.Remedy {
+				aimed = append(aimed, p.command(text))
+			}
+			o.Findings[i].Remedy = aimed
+		}
+	}
+}
+
+// AimExplain has the commands of an explanation name the cluster, but for those of an admin who
+// grants a right.
+func (p Place) AimExplain(r explain.Report) {
+	for _, pod := range r.Pods {
+		if pod.Running != nil && pod.Running.Remedy != "" {
+			pod.Running.Remedy = p.command(pod.Running.Remedy)
+		}
+	}
+}

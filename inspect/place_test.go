@@ -1,0 +1,51 @@
+package inspect_test
+
+import (
+	"testing"
+
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
+	"github.com/pillion-dev/pillion/inspect/explain"
+)
+
+// A command that is pasted must not change the cluster of the current context, where flags chose
+// another one.
+func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
+	for text, want := range map[string]string{
+		"kubectl -n shop rollout restart deployment/web":                                         "kubectl --kubeconfig /k --context 'a b' -n shop rollout restart deployment/web",
+		"helm -n p rollback pillion $(helm -n p history pillion --max 1 | awk 'END {print $1}')": "helm --kubeconfig /k --kube-context 'a b' -n p rollback pillion $(helm --kubeconfig /k --kube-context 'a b' -n p history pillion --max 1 | awk 'END {print $1}')",
+		"kubectl get x -o yaml | kubectl replace -f -":                                           "kubectl --kubeconfig /k --context 'a b' get x -o yaml | kubectl --kubeconfig /k --context 'a b' replace -f -",
+		"pillion certs list --pillion-namespace pillion":                                         "pillion certs list --pillion-namespace pillion --kubeconfig /k --context 'a b'",
+		"pillion policy a --cluster | kubectl apply -f -":                                        "pillion policy a --cluster --kubeconfig /k --context 'a b' | kubectl --kubeconfig /k --context 'a b' apply -f -",
+		"curl http://127.0.0.1:8080/metrics":                                                     "curl http://127.0.0.1:8080/metrics",
+	} {
+		if got := (inspect.Place{Kubeconfig: "/k", Context: "a b"}).Command(text); got != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+		if got := (inspect.Place{}).Command(text); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+	a := inspect.Place{Context: "prod"}
+	shared := []string{"kubectl version"} // by two findings
+	grant := check.Finding{Result: check.Skipped, Remedy: shared}
+	report := check.Report{Outcomes: []check.Outcome{{Findings: []check.Finding{{Result: check.Failed, Remedy: shared}, {Result: check.Failed, Remedy: shared}, grant}}}}
+	a.AimCheck(report)
+	for i, want := range []string{"kubectl --context prod version", "kubectl --context prod version", "kubectl version"} {
+		if got := report.Outcomes[0].Findings[i].Remedy[0]; got != want {
+			t.Errorf("%d: %s, want %s", i, got, want)
+		}
+	}
+	explained := explain.Report{Notes: []explain.Note{{Remedy: shared}}, Pods: []explain.Pod{{}, {Running: &explain.Running{}}, {Running: &explain.Running{Remedy: "kubectl version"}}}}
+	a.AimExplain(explained)
+	if got := explained.Pods[2].Running.Remedy + explained.Pods[1].Running.Remedy + explained.Notes[0].Remedy[0]; got != "kubectl --context prod versionkubectl version" {
+		t.Error(got)
+	}
+	where := inspect.Place{Namespace: "sidecars", Selector: "a=b,c in (d)", Context: "prod"}
+	if got := where.Args(); got != " --pillion-namespace sidecars --pillion-selector 'a=b,c in (d)' --context prod" {
+		t.Error(got)
+	}
+	if got := (inspect.Place{Namespace: "pillion-system"}).Args(); got != "" {
+		t.Error(got)
+	}
+}

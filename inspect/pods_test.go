@@ -1,0 +1,353 @@
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
+	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
+)
+
+var update = flag.Bool("update", false, "write the transcripts of the docs anew")
+
+func statusSet(t *testing.T, tags map[string]string) *templates.Set {
+	t.Helper()
+	var manifests []string
+	for name, tag := range tags {
+		manifests = append(manifests, fmt.Sprintf(`{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {inject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: "%s:%s"}]}}}}`, name, name, name, tag))
+	}
+	return templatestest.Set(t, manifests...)
+}
+
+// statusPod makes a running pod of a Deployment.
+func statusPod(namespace, deployment string, n int, inject string) string {
+	annotations := ""
+	if inject != "" {
+		annotations = fmt.Sprintf(`"pillion.dev/inject":%q`, inject)
+	}
+	owner := ""
+	if deployment != "" {
+		owner = fmt.Sprintf(`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"%s-5d8c","uid":"1","controller":true}],`, deployment)
+	}
+	return fmt.Sprintf(`{"metadata":{"name":"%s-5d8c-%d","namespace":%q,"uid":"7",%s"labels":{"pod-template-hash":"5d8c"},"annotations":{%s}},"spec":{"containers":[{"name":"app","image":"app:1"}]},"status":{"phase":"Running"}}`,
+		deployment, n, namespace, owner, annotations)
+}
+
+// injected returns the pod as the webhook makes it, with the templates of a set.
+func injected(t *testing.T, set *templates.Set, ns templates.Namespace, pod string) string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(pod), &object); err != nil {
+		t.Fatal(err)
+	}
+	object["apiVersion"], object["kind"] = "v1", "Pod"
+	out, err := injector.NewPipeline(injector.Config{}).Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: object, Namespace: ns, Templates: set})
+	if err != nil || !out.Allowed {
+		t.Fatalf("%v: %s", err, out.Message)
+	}
+	text, err := json.Marshal(out.Pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// statusOf returns a cluster with these pods and namespaces, and manifests of others.
+func statusOf(t *testing.T, pods []string, set *templates.Set, namespaces []templates.Namespace, manifests ...string) *inspect.Live {
+	t.Helper()
+	o := inspecttest.Options{}
+	for _, text := range pods {
+		var pod map[string]any
+		if err := json.Unmarshal([]byte(text), &pod); err != nil {
+			t.Fatal(err)
+		}
+		o.Pods = append(o.Pods, pod)
+	}
+	for _, ns := range namespaces {
+		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns.Name, "labels": ns.Labels, "annotations": ns.Annotations}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, string(text))
+	}
+	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), o)
+	c.Namespace = "pillion-system"
+	return c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: set}, templates.NewestKubernetes())
+}
+
+func statusNamespace(name, injection, inject string) templates.Namespace {
+	ns := templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{"pillion.dev/inject": inject}}
+	if injection != "" {
+		ns.Labels["pillion.dev/injection"] = injection
+	}
+	return ns
+}
+
+func statusEvent(namespace, reason, component string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {name: %s, namespace: %s}, reason: %s, reportingComponent: %s, message: 'template proxy: level: "loud" is not allowed', eventTime: "2026-01-02T03:04:05.000000Z", involvedObject: {kind: ReplicaSet, name: web-5d8c}}`,
+		strings.ToLower(reason)+component, namespace, reason, component)
+}
+
+// statusCluster has a namespace of every kind.
+func statusCluster(t *testing.T) *inspect.Live {
+	old, now := statusSet(t, map[string]string{"proxy": "1", "logs": "1"}), statusSet(t, map[string]string{"proxy": "2", "logs": "1"})
+	shop, bank, off := statusNamespace("shop", "enabled", "proxy,logs"), statusNamespace("bank", "enforced", "logs"), statusNamespace("off", "disabled", "logs")
+	broken, never := statusNamespace("broken", "enabled", "gone"), statusNamespace("never", "", "false")
+	pods := []string{
+		statusPod("shop", "web", 0, ""), statusPod("shop", "web", 1, ""), injected(t, old, shop, statusPod("shop", "api", 0, "")), injected(t, now, shop, statusPod("shop", "db", 0, "")),
+		statusPod("shop", "", 0, ""), statusPod("shop", "quiet", 0, "false"), strings.Replace(statusPod("shop", "job", 0, ""), "Running", "Succeeded", 1),
+		injected(t, old, bank, statusPod("bank", "vault", 0, "")), injected(t, old, bank, statusPod("bank", "vault", 1, "")),
+		injected(t, old, statusNamespace("off", "", "logs"), statusPod("off", "past", 0, "")), statusPod("off", "bare", 0, ""),
+		statusPod("never", "web", 0, ""), statusPod("broken", "web", 0, ""),
+	}
+	return statusOf(t, pods, now, []templates.Namespace{shop, bank, off, broken, never, statusNamespace("kube-system", "enabled", "logs")},
+		statusEvent("shop", "BadParameter", "pillion"), statusEvent("shop", "Suspended", "pillion"))
+}
+
+func TestStatusCountsPodsByNamespaceAndWorkload(t *testing.T) {
+	reader := statusCluster(t)
+	r, err := reader.ComparePods(t.Context(), inspect.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.Write(&out, inspect.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAMESPACE  INJECTION  PODS  INJECTED  MISSING  OUTDATED  REFUSED
+shop       enabled    6     2         3        1         1 lately
+broken     enabled    1     0         0        0         1 now
+bank       enforced   2     2         0        0         -
+off        disabled   1     1         0        0         -
+
+WORKLOAD        NAMESPACE  PODS  WHAT IS BEHIND
+deployment/web  shop       2     missing: logs, proxy
+bare pods       shop       1     missing: logs, proxy
+deployment/api  shop       1     outdated: proxy
+deployment/web  broken     1     refused: gone
+
+Refused lately, by Pillion's events:
+  shop replicaset/web-5d8c (BadParameter): template proxy: level: "loud" is not allowed
+
+To bring the pods up to date:
+  pillion rollout ns/shop --dry-run
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	transcript.Recorded(t, filepath.Join("../docs", "coverage.md"), "pillion status", *update, func(string) string { return "$ pillion status\n" + want })
+	for line := range strings.Lines(out.String()) {
+		if len(line) > 90 {
+			t.Errorf("a line of %d columns: %s", len(line), line)
+		}
+	}
+}
+
+func TestStatusOfANamespaceListsItsPods(t *testing.T) {
+	reader := statusCluster(t)
+	of := inspect.Target{Namespace: "shop"}
+	r, err := reader.ComparePods(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := r.Write(&out, of); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"deployment/web    2     0         2        0         0\n", "deployment/db     1     1         0        0         0\n", "deployment/quiet  1     0         0        0         0\n",
+		"web-5d8c-0  missing: ", "api-5d8c-0  outdated: proxy\n", "pillion rollout ns/shop --dry-run\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("nothing like %q in\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "bank") || strings.Contains(out.String(), "broken") {
+		t.Errorf("it tells of another namespace:\n%s", &out)
+	}
+}
+
+func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
+	reader := statusCluster(t)
+	r, err := reader.ComparePods(t.Context(), inspect.Target{Template: "logs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]inspect.Counted{}
+	for _, n := range r.Namespaces {
+		got[n.Name] = n.Counted
+	}
+	want := map[string]inspect.Counted{"shop": {Pods: 5, Injected: 2, Missing: 3}, "bank": {Pods: 2, Injected: 2}, "off": {Pods: 1, Injected: 1, Dropped: 1}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if next := r.Next(inspect.Target{Template: "logs"}); fmt.Sprint(next) != "[pillion rollout sct/logs --dry-run]" {
+		t.Errorf("next: %q", next)
+	}
+}
+
+// -n narrows what is said of a template, and is the same as ns/NAME without one.
+func TestStatusOfATemplateInOneNamespace(t *testing.T) {
+	reader := statusCluster(t)
+	of, err := inspect.Target{Template: "logs"}.In("shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reader.ComparePods(t.Context(), of)
+	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].Counted != (inspect.Counted{Pods: 5, Injected: 2, Missing: 3}) {
+		t.Fatalf("%v %+v", err, r.Namespaces)
+	}
+	if next := r.Next(of); fmt.Sprint(next) != "[pillion rollout sct/logs -n shop --dry-run]" {
+		t.Errorf("next: %q", next)
+	}
+	if of, err := (inspect.Target{}).In("shop"); err != nil || of.String() != "ns/shop" {
+		t.Errorf("%s %v", of, err)
+	}
+	if of, err := (inspect.Target{Namespace: "bank"}).In("shop"); err == nil || !strings.Contains(err.Error(), "-n shop leaves out the namespace bank") {
+		t.Errorf("%s %v", of, err)
+	}
+}
+
+func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
+	reader := statusOf(t, nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
+	for arg, want := range map[string]string{
+		"proxy": "sct/proxy", "bank": "ns/bank", "ns/shop": "ns/shop", "namespace/shop": "ns/shop", "sct/shop": "sct/shop", "template/proxy": "sct/proxy",
+		"shop": `"shop" is a template and a namespace; say sct/shop or ns/shop`, "gone": `there is neither a namespace "gone" nor a template of that name in force; templates are: proxy, shop`,
+		"sct/bank": `there is no template "bank" in force; there are: proxy, shop`, "ns/proxy": `reading namespace proxy: namespaces "proxy" not found`, "pod/x": `"pod/x" names neither a template nor a namespace`, "ns/": `"ns/" names neither`,
+	} {
+		got, err := reader.FindTarget(t.Context(), arg, reader.Templates)
+		text := got.String()
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s, want %s", arg, text, want)
+		}
+	}
+}
+
+// A record and an annotation are a tenant's to write: neither may command the terminal of the
+// person who runs status, or add rows to its tables.
+func TestStatusShowsForgedNamesAsText(t *testing.T) {
+	forged := "\x1b[2Jx\n\tall is well"
+	pod := strings.Replace(statusPod("shop", "web", 0, ""), `"annotations":{}`, `"annotations":{"pillion.dev/status":`+quotedJSON(t, `{"v":1,"templates":{`+quotedJSON(t, forged)+`:"`+strings.Repeat("f", 5000)+`"}}`)+`}`, 1)
+	ns := statusNamespace("shop", "enabled", "none-such,"+forged)
+	r, err := statusOf(t, []string{pod}, statusSet(t, map[string]string{"proxy": "1"}), []templates.Namespace{ns}).ComparePods(t.Context(), inspect.Target{})
+	if err != nil || len(r.Workloads) != 1 {
+		t.Fatalf("%v %+v", err, r)
+	}
+	for _, of := range []inspect.Target{{}, {Namespace: "shop"}} {
+		var out bytes.Buffer
+		if err := r.Write(&out, of); err != nil || strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\n\tall") || strings.Contains(out.String(), "\nall") {
+			t.Errorf("%v %q", err, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line) > 200 {
+				t.Errorf("a line of %d columns", len(line))
+			}
+		}
+	}
+}
+
+func quotedJSON(t *testing.T, text string) string {
+	t.Helper()
+	data, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// forbiddenTo is the API server's answer.
+func forbiddenTo(user, resource, where string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("User %q cannot list resource %q in API group \"\" %s", user, resource, where))
+}
+
+func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
+	for _, test := range []struct {
+		user, where, want string
+	}{
+		{"jane", "at the cluster scope", "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
+			"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: "},
+		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "you lack the right to list pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
+			"kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --serviceaccount=ci:bot: "},
+	} {
+		reader := statusCluster(t)
+		reader.Pods = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
+			return nil, forbiddenTo(test.user, "pods", test.where)
+		}
+		if _, err := reader.ComparePods(t.Context(), inspect.Target{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v, want %s", err, test.want)
+		}
+	}
+	reader := statusCluster(t)
+	reader.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, forbiddenTo("jane", "events", "at the cluster scope")
+	})
+	r, err := reader.ComparePods(t.Context(), inspect.Target{})
+	if err != nil || !strings.Contains(r.EventsUnknown, "you lack the right to list events in all namespaces") || len(r.Namespaces) != 4 {
+		t.Errorf("without events: %v, %+v", err, r)
+	}
+	if other := errors.New("away"); inspect.Granting(other) != other {
+		t.Error("an error about no right is changed")
+	}
+}
+
+// The library is part of the program: another version of it would call every pod outdated.
+func TestAnotherVersionOfATemplateThanTheReplicasApplyIsSaid(t *testing.T) {
+	set := statusSet(t, map[string]string{"proxy": "1", "logs": "1"})
+	hash := func(name string) string { e, _ := set.Get(name); return e.Template.Hash() }
+	applies := func(proxy string) state.Replica {
+		return state.Replica{Answers: true, State: state.State{Templates: map[string]string{"proxy": proxy, "logs": hash("logs")}}}
+	}
+	for _, test := range []struct {
+		replicas []state.Replica
+		want     int
+	}{
+		{[]state.Replica{applies(hash("proxy"))}, 0},
+		{[]state.Replica{applies("0123")}, 1},
+		{[]state.Replica{applies("0123"), applies(hash("proxy"))}, 0}, // an upgrade goes on
+		{[]state.Replica{{}}, 0}, {nil, 0},
+	} {
+		if notes := inspect.Skew(test.replicas, set, "1"); len(notes) != test.want || test.want > 0 && !strings.HasPrefix(notes[0], "template proxy: the replicas apply 0123, and this pillion (1) compares") {
+			t.Errorf("%+v: %q, want %d", test.replicas, notes, test.want)
+		}
+	}
+}
+
+// Ten thousand pods, each of a workload of its own, leave a bounded report.
+func TestWhatStatusKeepsIsBounded(t *testing.T) {
+	var pods []string
+	for i := range 10_000 {
+		pods = append(pods, statusPod("shop", fmt.Sprintf("w%d", i), 0, ""))
+	}
+	reader := statusOf(t, pods, statusSet(t, map[string]string{"proxy": "1"}), []templates.Namespace{statusNamespace("shop", "enabled", "proxy")})
+	r, err := reader.ComparePods(t.Context(), inspect.Target{})
+	if err != nil || len(r.Workloads) != inspect.MostWorkloads || r.PodsOfMoreWorkloads != 10_000-inspect.MostWorkloads || r.Namespaces[0].Missing != 10_000 {
+		t.Errorf("%d workloads, %d pods of more, %+v: %v", len(r.Workloads), r.PodsOfMoreWorkloads, r.Namespaces[:1], err)
+	}
+	var out bytes.Buffer
+	if err := r.Write(&out, inspect.Target{}); err != nil || strings.Count(out.String(), "\n") > 40 {
+		t.Errorf("%v, and %d lines", err, strings.Count(out.String(), "\n"))
+	}
+}

@@ -1,0 +1,235 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/injector/usage"
+	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// answerTimeout bounds the requests to one replica.
+const answerTimeout = 5 * time.Second
+
+// Replica is one running Pillion, which can be asked.
+type Replica struct {
+	name string
+	// created is when its pod was made; zero if it is not known.
+	created time.Time
+	// get fetches a path of the admin port. It may return a body together with an error.
+	get func(ctx context.Context, path string) ([]byte, error)
+}
+
+// NewReplica returns a replica. Get fetches a path of its admin port, and may return a body together
+// with an error.
+func NewReplica(name string, get func(ctx context.Context, path string) ([]byte, error)) Replica {
+	return Replica{name: name, get: get}
+}
+
+// FindReplicas returns the replicas: those that URLs name, else the running pods of Pillion's
+// namespace with its container. NotRunning has a line for each of its pods that does not run.
+func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning []string, err error) {
+	for _, url := range c.URLs {
+		found = append(found, NewReplica(url, getURL(strings.TrimSuffix(url, "/"))))
+	}
+	if len(found) > 0 {
+		return found, nil, nil
+	}
+	pods, err := listed[corev1.Pod](ctx, c, PodsResource, c.Namespace, metav1.ListOptions{LabelSelector: c.Selector})
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", c.Namespace, err)
+	}
+	for _, pod := range pods {
+		own := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == Container })
+		switch {
+		case pod.DeletionTimestamp != nil || own < 0:
+		case pod.Status.Phase != corev1.PodRunning:
+			notRunning = append(notRunning, fmt.Sprintf("not running: %s: %s", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": "))))
+		default:
+			port := c.adminPort(pod.Spec.Containers[own])
+			found = append(found, Replica{name: pod.Name, created: pod.CreationTimestamp.Time, get: func(ctx context.Context, path string) ([]byte, error) {
+				return c.Proxy(ctx, pod.Name, port, path)
+			}})
+		}
+	}
+	return found, notRunning, nil
+}
+
+// defaultAdminPort is the port of --admin-listen.
+const defaultAdminPort = 8080
+
+// adminPort returns the port on which Pillion's container has probes, metrics and state. Where
+// neither its arguments nor its environment say another one, a file may: the container's port admin
+// tells.
+func (c *Cluster) adminPort(container corev1.Container) int {
+	if len(container.Args) > 0 {
+		if served, err := c.Serve(container); err == nil && served.AdminPort != 0 {
+			return served.AdminPort
+		}
+	}
+	for _, p := range container.Ports {
+		if p.Name == "admin" {
+			return int(p.ContainerPort)
+		}
+	}
+	return defaultAdminPort
+}
+
+// why returns the reason in a pod's status why the pod does not run; "" if there is none.
+func why(s corev1.PodStatus) string {
+	for _, c := range s.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return strings.TrimSuffix(s.Reason+": "+s.Message, ": ")
+}
+
+// mostAnswered bounds the bytes of one answer.
+const mostAnswered = 8 << 20
+
+// getURL returns a replica's get for the URL of its admin port.
+func getURL(base string) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, path string) ([]byte, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
+		if err != nil {
+			return nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswered))
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		return body, err
+	}
+}
+
+// ask fetches the readiness and the state of the replica.
+func (r Replica) ask(ctx context.Context) state.Replica {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	a := state.Replica{Name: r.name, Created: r.created}
+	if body, err := r.get(ctx, "/readyz"); err != nil {
+		a.Missing = notReady(body, err)
+	}
+	body, err := r.get(ctx, state.Path)
+	if err != nil {
+		return a
+	}
+	if a.State, err = state.Decode(body); err != nil {
+		a.Missing = strings.TrimPrefix(a.Missing+"; reading the state: "+err.Error(), "; ")
+	}
+	a.Answers = err == nil
+	return a
+}
+
+// notReady returns the reason why a request for /readyz failed: the replica's answer or, if
+// the API server could not reach the replica, the API server's answer.
+func notReady(body []byte, err error) string {
+	if missing, ok := webhook.MissingOf(body); ok {
+		return missing
+	}
+	var said metav1.Status
+	if json.Unmarshal(body, &said) == nil && said.Message != "" {
+		return said.Message
+	}
+	return err.Error()
+}
+
+// AskAll asks every replica. The answers are sorted by name.
+func AskAll(ctx context.Context, replicas []Replica) []state.Replica {
+	var all []state.Replica
+	for _, r := range replicas {
+		all = append(all, r.ask(ctx))
+	}
+	slices.SortFunc(all, func(a, b state.Replica) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// NoReplicas says where replicas were looked for.
+func NoReplicas(namespace string) string {
+	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, Container)
+}
+
+// Problems are lines about what is missing or fails in an installation.
+func Problems(namespace string, all []state.Replica) []string {
+	var lines []string
+	if len(all) == 0 {
+		lines = append(lines, NoReplicas(namespace))
+	}
+	for _, a := range all {
+		for line := range strings.Lines(a.Missing) {
+			lines = append(lines, fmt.Sprintf("not ready: %s: %s", a.Name, show.Plain(strings.TrimSpace(line))))
+		}
+	}
+	for _, a := range all {
+		if a.Unauthorized {
+			lines = append(lines, fmt.Sprintf("failing: %s: the API server does not accept its token: it injects pods, and writes nothing; pillion check says why", a.Name))
+		}
+		for _, p := range a.Problems() {
+			lines = append(lines, fmt.Sprintf("failing: %s: %s; its log says why", a.Name, p))
+		}
+	}
+	return lines
+}
+
+// Warnings are lines about what does no harm now: templates that namespaces name and a replica has
+// not, and those of which it has an old version only. A namespace can name anything, so they are no
+// failure of Pillion's; `pillion prove` fails.
+func Warnings(all []state.Replica) []string {
+	var lines []string
+	for _, a := range all {
+		var own []string
+		for name, n := range a.UnknownTemplates {
+			if name == usage.Others {
+				own = append(own, fmt.Sprintf("other templates: %d namespaces name them, and they are not there", n))
+			} else {
+				own = append(own, fmt.Sprintf("template %s: %d namespaces name it, and it is not there, so their pods are refused", name, n))
+			}
+		}
+		for _, name := range a.Broken {
+			own = append(own, fmt.Sprintf("template %s: its newest manifest cannot be used, or is gone; its log says why", name))
+		}
+		slices.Sort(own)
+		for _, line := range own {
+			lines = append(lines, fmt.Sprintf("warning: %s: %s", a.Name, line))
+		}
+	}
+	return lines
+}
+
+// Skew says where this program, of a version, would apply another version of a template than all
+// replicas: it brings a library of its own.
+func Skew(all []state.Replica, set *templates.Set, version string) []string {
+	applied := map[string][]string{}
+	for _, a := range all {
+		for name, hash := range a.Templates {
+			applied[name] = append(applied[name], hash)
+		}
+	}
+	var notes []string
+	for _, e := range set.All() {
+		if hashes := applied[e.Name]; e.Template != nil && len(hashes) > 0 && !slices.Contains(hashes, e.Template.Hash()) {
+			notes = append(notes, fmt.Sprintf("template %s: the replicas apply %s, and this pillion (%s) compares with %s, so what it says about the template's pods is wrong; use the pillion of the replicas' version",
+				e.Name, hashes[0], version, e.Template.Hash()))
+		}
+	}
+	return notes
+}

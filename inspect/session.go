@@ -1,0 +1,227 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Session decides about pods, by files or by a cluster.
+type Session struct {
+	Pipeline *injector.Pipeline
+	// Compare compares pods that exist with new ones.
+	Compare   standing.Comparer
+	Templates *templates.Set
+	Prefix    string
+	// Values are the installer's.
+	Values     map[string]any
+	Namespaces Namespaces
+	// Live is nil for a session of files.
+	Live *Live
+
+	// told has the broken templates that a pod asked for. Its outcome told of the mistakes.
+	told map[string]bool
+}
+
+// Session returns one for the cluster. Its set is empty where the templates cannot be read.
+func (l *Live) Session() *Session {
+	set := l.Templates
+	if set == nil {
+		set = templates.NewSet(nil)
+	}
+	return &Session{Pipeline: l.Compare.Pipeline, Compare: l.Compare, Templates: set, Prefix: l.Prefix, Values: l.Compile.Values, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
+}
+
+// Outcome injects into the pod that is created of p, and into p.
+func (s *Session) Outcome(ctx context.Context, p workload.Pod) (Foretold, error) {
+	ns, _ := s.Namespaces.Of(p.Namespace)
+	return s.OutcomeOf(ctx, p.Created(ns.Name), ns, injector.Request{PodTemplate: p.Object})
+}
+
+// OutcomeOf injects into a pod that is created now. Of the request it takes what is about the
+// answer.
+func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (Foretold, error) {
+	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates
+	out, err := s.Pipeline.Inject(ctx, r)
+	if err != nil {
+		return Foretold{}, err
+	}
+	f := Foretold{Outcome: out}
+	for _, t := range out.Templates {
+		if t.Code == reason.TemplateBroken {
+			if s.told == nil {
+				s.told = map[string]bool{}
+			}
+			s.told[t.Name] = true
+		}
+	}
+	if out.Allowed {
+		f.Troubles = Troubles(created, out, s.Namespaces.Limited(ns), s.Templates)
+	}
+	return f, nil
+}
+
+// Troubles returns what refuses a pod after its injection, by the templates of a set.
+func Troubles(created map[string]any, out injector.Outcome, ns predict.Namespace, set *templates.Set) []predict.Trouble {
+	var injected []*templates.Template
+	for _, t := range out.Templates {
+		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
+			injected = append(injected, e.Template)
+		}
+	}
+	return predict.Troubles(predict.Input{Before: created, After: out.Pod, Namespace: ns, Injected: injected})
+}
+
+// Foretold is what becomes of a pod.
+type Foretold struct {
+	injector.Outcome
+	// Troubles are what refuses the pod after its injection.
+	Troubles []predict.Trouble
+}
+
+// Refused reports whether the pod does not come to be.
+func (f Foretold) Refused() bool {
+	return !f.Allowed || slices.ContainsFunc(f.Troubles, func(t predict.Trouble) bool { return t.Refused })
+}
+
+// WarnOfTheRest warns of broken templates that no pod asked for.
+func (s *Session) WarnOfTheRest(w io.Writer) {
+	for _, e := range s.Templates.All() {
+		if e.Err != nil && !s.told[e.Name] {
+			fmt.Fprintf(w, "warning: %v\n", e.Err)
+		}
+	}
+}
+
+// Namespaces are those that are known: of files, or of a cluster.
+type Namespaces struct {
+	// Fallback is the namespace of objects that name none; "" stands for default.
+	Fallback string
+
+	known map[string]templates.Namespace
+	// limits has the LimitRanges and ResourceQuotas, by namespace.
+	limits map[string]*predict.Namespace
+	// live are the cluster's, with what of them could not be read.
+	live map[string]Namespace
+}
+
+// FileNamespaces returns the namespaces among the objects of a file, with their LimitRanges and
+// ResourceQuotas. The only one is the fallback where none is given.
+func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, error) {
+	n := Namespaces{Fallback: fallback, known: map[string]templates.Namespace{}, limits: map[string]*predict.Namespace{}}
+	var only string
+	for _, object := range objects {
+		switch kind, _ := object["kind"].(string); kind {
+		case "Namespace":
+			ns := injector.NamespaceOf(object)
+			if err := workload.CheckMetadata(object); err != nil {
+				return n, fmt.Errorf("%s: %w", workload.NameOf(object), err)
+			}
+			n.known[ns.Name], only = ns, ns.Name
+		case "LimitRange", "ResourceQuota":
+			if err := n.limit(kind, object); err != nil {
+				return n, err
+			}
+		default:
+			return n, fmt.Errorf("an object is of kind %q; allowed are Namespace, LimitRange and ResourceQuota", kind)
+		}
+	}
+	if n.Fallback == "" && len(n.known) == 1 {
+		n.Fallback = only
+	}
+	return n, nil
+}
+
+// limit keeps a LimitRange or a ResourceQuota.
+func (n *Namespaces) limit(kind string, object map[string]any) error {
+	metadata, _ := object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	of := n.limits[namespace]
+	if of == nil {
+		of = &predict.Namespace{}
+		n.limits[namespace] = of
+	}
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	if kind == "LimitRange" {
+		of.LimitRanges = append(of.LimitRanges, corev1.LimitRange{})
+		err = json.Unmarshal(data, &of.LimitRanges[len(of.LimitRanges)-1])
+	} else {
+		of.Quotas = append(of.Quotas, corev1.ResourceQuota{})
+		err = json.Unmarshal(data, &of.Quotas[len(of.Quotas)-1])
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", workload.NameOf(object), err)
+	}
+	return nil
+}
+
+// Keep takes a namespace of the cluster in.
+func (n *Namespaces) Keep(ns Namespace) {
+	if n.live == nil {
+		n.known, n.limits, n.live = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]Namespace{}
+	}
+	n.live[ns.Name], n.limits[ns.Name] = ns, &ns.Namespace
+	if ns.Unread == nil {
+		n.known[ns.Name] = ns.Namespace.Namespace
+	}
+}
+
+// Of returns the namespace of that name, or the fallback for an object that names none. Known
+// reports whether it was read.
+func (n Namespaces) Of(name string) (ns templates.Namespace, known bool) {
+	if name == "" {
+		name = n.Fallback
+	}
+	if name == "" {
+		name = "default"
+	}
+	if ns, ok := n.known[name]; ok {
+		return ns, true
+	}
+	return templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, false
+}
+
+// Limited returns a namespace with what limits its pods. An object that names no namespace
+// counts for each.
+func (n Namespaces) Limited(ns templates.Namespace) predict.Namespace {
+	all := predict.Namespace{Namespace: ns}
+	for _, name := range []string{"", ns.Name} {
+		if of := n.limits[name]; of != nil {
+			all.LimitRanges, all.Quotas = append(all.LimitRanges, of.LimitRanges...), append(all.Quotas, of.Quotas...)
+		}
+	}
+	return all
+}
+
+// unknown says why the annotations of a namespace are not known.
+func (n Namespaces) unknown(name string) string {
+	if ns, ok := n.live[name]; ok && ns.Unread != nil {
+		return "not known: the namespace cannot be read with your rights"
+	}
+	return "not known: no --namespace-file has it"
+}
+
+// Unread reports whether a namespace of the cluster could not be read, and has the notes of all.
+func (n Namespaces) Unread() (unread bool, notes []explain.Note) {
+	for _, name := range slices.Sorted(maps.Keys(n.live)) {
+		unread = unread || n.live[name].Unread != nil
+		notes = append(notes, n.live[name].Notes...)
+	}
+	return unread, notes
+}

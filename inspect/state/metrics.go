@@ -1,0 +1,95 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Of returns the state of a replica by its own metrics, so that both always say the same.
+func Of(version string, settings map[string]any, metrics []*dto.MetricFamily) State {
+	s := State{Version: version, Settings: settings, Templates: map[string]string{}, UnknownTemplates: map[string]int{}, CacheAgeSeconds: map[string]float64{}, FailingLabels: map[string]int{}}
+	for _, family := range metrics {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			s.take(family.GetName(), labels, m.GetGauge().GetValue()+m.GetCounter().GetValue())
+		}
+	}
+	slices.Sort(s.Broken)
+	slices.Sort(s.Certificates.Problems)
+	return s
+}
+
+// take takes in one series of a metric.
+func (s *State) take(name string, labels map[string]string, value float64) {
+	c := &s.Certificates
+	switch name {
+	case "pillion_template_info":
+		s.Templates[labels["template"]] = labels["hash"]
+		if labels["good"] == "false" {
+			s.Broken = append(s.Broken, labels["template"])
+		}
+	case "pillion_unknown_template_namespaces":
+		count(s.UnknownTemplates, labels["template"], value)
+	case "pillion_cache_age_seconds":
+		if value >= 0 && value < mostSeconds {
+			s.CacheAgeSeconds[labels["cache"]] = value
+		}
+	case "pillion_enforcement_proven":
+		s.EnforcementProven = new(value > 0)
+	case "pillion_proof_failing":
+		if value > 0 {
+			s.ProofFailing = append(s.ProofFailing, labels["outcome"])
+		}
+	case "pillion_survey_last_success_timestamp_seconds":
+		s.PodsLastLookedAt = moment(value)
+	case "pillion_unauthorized":
+		s.Unauthorized = value > 0
+	case "pillion_namespaces_failing_label":
+		count(s.FailingLabels, labels["label"], value)
+	case "pillion_in_use_record_failing":
+		s.InUseRecordFailing = value > 0
+	case "pillion_certificate_provider_info":
+		c.Provider, c.Secret, c.Publishes = labels["provider"], labels["secret"], labels["publishes"] == "true"
+	case "pillion_certificate_expiry_timestamp_seconds":
+		c.Ends = moment(value)
+	case "pillion_certificate_authority_expiry_timestamp_seconds":
+		c.AuthorityEnds = moment(value)
+	case "pillion_certificate_rotations_total":
+		c.Rotations = int(value)
+	case "pillion_certificate_handovers_total":
+		c.Handovers = int(value)
+	case "pillion_certificate_failures_total":
+		c.Failures += int(value)
+	case "pillion_certificate_problem":
+		if value > 0 {
+			c.Problems = append(c.Problems, labels["operation"]+": "+labels["object"])
+		}
+	case "pillion_certificate_published":
+		c.Published = append(c.Published, Published{Kind: labels["kind"], Name: labels["configuration"], Verifies: value > 0})
+	case "pillion_certificate_authority_until_timestamp_seconds":
+		c.Authorities = append(c.Authorities, Authority{Fingerprint: labels["fingerprint"], State: labels["state"], Until: moment(value)})
+	}
+}
+
+// count keeps a number that is not zero.
+func count(in map[string]int, name string, value float64) {
+	if value > 0 {
+		in[name] = int(value)
+	}
+}
+
+// mostSeconds is the end of the year 9999: JSON has no later time.
+const mostSeconds = 253402300800
+
+// moment returns the time of so many seconds since 1970, nil for none that can be.
+func moment(seconds float64) *time.Time {
+	if !(seconds > 0 && seconds < mostSeconds) {
+		return nil
+	}
+	return new(time.UnixMilli(int64(seconds * 1000)).UTC())
+}

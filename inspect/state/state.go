@@ -1,0 +1,159 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Path is where a replica's admin port has the state.
+const Path = "/state"
+
+// State is what a replica says of itself.
+type State struct {
+	Version string `json:"version"`
+	// Settings are those in effect, by the names of the flags of 'pillion serve'.
+	Settings map[string]any `json:"settings,omitempty"`
+
+	// Templates are those that the replica applies, library and all, with their hashes.
+	Templates map[string]string `json:"templates"`
+	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
+	Broken []string `json:"broken,omitempty"`
+	// UnknownTemplates has the names that namespaces give and no template has, each with the number
+	// of namespaces; "(others)" stands for the names beyond the most given ones.
+	UnknownTemplates map[string]int `json:"unknownTemplates,omitempty"`
+
+	// CacheAgeSeconds says how long ago each cache was last known to be right.
+	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
+	// EnforcementProven reports whether the replica has proven that pods go through Pillion. Nil: it
+	// proves nothing. ProofFailing has the outcome of the last proof, if it failed.
+	EnforcementProven *bool    `json:"enforcementProven,omitempty"`
+	ProofFailing      []string `json:"proofFailing,omitempty"`
+	// PodsLastLookedAt is when the replica last counted the pods without their sidecars.
+	PodsLastLookedAt *time.Time `json:"podsLastLookedAt,omitempty"`
+
+	// Unauthorized: API servers do not accept the replica's token.
+	Unauthorized bool `json:"unauthorized,omitempty"`
+	// FailingLabels has on how many namespaces a label cannot be written, by the label.
+	FailingLabels map[string]int `json:"failingLabels,omitempty"`
+	// InUseRecordFailing: the templates in use cannot be recorded.
+	InUseRecordFailing bool `json:"inUseRecordFailing,omitempty"`
+
+	Certificates Certificates `json:"certificates"`
+}
+
+// Certificates are what a replica says of its certificates.
+type Certificates struct {
+	// Provider is self-signed, cert-manager or files, Secret its Secret, and Publishes reports whether
+	// the replica writes the caBundles.
+	Provider  string `json:"provider,omitempty"`
+	Secret    string `json:"secret,omitempty"`
+	Publishes bool   `json:"publishes,omitempty"`
+
+	// Ends is when the served certificate ends, AuthorityEnds when its CA does. Nil: not known.
+	Ends          *time.Time `json:"ends,omitempty"`
+	AuthorityEnds *time.Time `json:"authorityEnds,omitempty"`
+	// Rotations counts the certificates that took the place of another one, Handovers those among
+	// them that another CA signed, and Failures what failed.
+	Rotations int `json:"rotations"`
+	Handovers int `json:"handovers"`
+	Failures  int `json:"failures"`
+
+	// Problems are what fails at present, as OPERATION: OBJECT.
+	Problems []string `json:"problems,omitempty"`
+	// Published are the webhook configurations that have to verify the certificate.
+	Published []Published `json:"published,omitempty"`
+	// Authorities are the CAs that the replica knows.
+	Authorities []Authority `json:"authorities,omitempty"`
+}
+
+// Published is a webhook configuration.
+type Published struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Verifies reports whether the caBundle in every entry verifies the served certificate.
+	Verifies bool `json:"verifies"`
+}
+
+// Authority is a CA.
+type Authority struct {
+	// Fingerprint is the SHA-256 of the certificate.
+	Fingerprint string `json:"fingerprint"`
+	// State is signing, next, trusted or revoked.
+	State string `json:"state"`
+	// Until is when the CA is trusted no more; since when, for one that is revoked. Nil: not known.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// Configuration returns a webhook configuration that the replica names.
+func (c Certificates) Configuration(kind, name string) (p Published, named bool) {
+	i := slices.IndexFunc(c.Published, func(p Published) bool { return p.Kind == kind && p.Name == name })
+	if i < 0 {
+		return p, false
+	}
+	return c.Published[i], true
+}
+
+// Replica is what one replica answered.
+type Replica struct {
+	Name string
+	// Created is when its pod was made; zero if it is not known.
+	Created time.Time
+	// Missing says why the replica is not ready; "" if it is.
+	Missing string
+	// Answers reports whether the replica gave its state.
+	Answers bool
+	State
+}
+
+// Ready reports whether the replica is ready, and gave its state.
+func (r Replica) Ready() bool { return r.Missing == "" && r.Answers }
+
+// Problems are what fails at present. The replica may be ready all the same.
+func (r Replica) Problems() []string {
+	all := slices.Clone(r.Certificates.Problems)
+	for _, label := range slices.Sorted(maps.Keys(r.FailingLabels)) {
+		all = append(all, fmt.Sprintf("label %s: cannot be written on %d namespaces, so what it asks for is not done there", label, r.FailingLabels[label]))
+	}
+	if r.InUseRecordFailing {
+		all = append(all, "the templates in use cannot be recorded, so an upgrade that drops one is not held up")
+	}
+	return all
+}
+
+// Decode reads a state. Another program may have answered, so texts that would change a terminal
+// are escaped.
+func Decode(body []byte) (s State, err error) {
+	var answer any
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return s, err
+	}
+	safe, err := json.Marshal(plain(answer))
+	if err == nil {
+		err = json.Unmarshal(safe, &s)
+	}
+	return s, err
+}
+
+// plain returns a JSON value with its texts as [show.Plain] has them.
+func plain(v any) any {
+	switch v := v.(type) {
+	case string:
+		return show.Plain(v)
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for key, value := range v {
+			object[show.Plain(key)] = plain(value)
+		}
+		return object
+	}
+	return v
+}

@@ -1,0 +1,111 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Target is what an argument TEMPLATE|NAMESPACE names, and -n: pods of the namespace, as far as
+// they have to do with the template. Either may be empty; the zero value is the whole cluster.
+type Target struct{ Template, Namespace string }
+
+// String returns the arguments that name the target whatever else there is.
+func (t Target) String() string {
+	switch {
+	case t.Template != "" && t.Namespace != "":
+		return "sct/" + t.Template + " -n " + t.Namespace
+	case t.Template != "":
+		return "sct/" + t.Template
+	case t.Namespace != "":
+		return "ns/" + t.Namespace
+	}
+	return ""
+}
+
+// In narrows the target to the namespace of -n, "" for none.
+func (t Target) In(namespace string) (Target, error) {
+	if t.Namespace != "" && namespace != "" && t.Namespace != namespace {
+		return t, UsageError{fmt.Errorf("-n %s leaves out the namespace %s that is asked for", namespace, t.Namespace)}
+	}
+	t.Namespace = cmp.Or(t.Namespace, namespace)
+	return t, nil
+}
+
+// TargetPrefixes say what a name is, as kubectl's names of resources do.
+var TargetPrefixes = map[string]bool{ // whether it is a namespace
+	"ns": true, "namespace": true, "namespaces": true,
+	"sct": false, "template": false, "sidecartemplate": false, "sidecartemplates": false,
+}
+
+// ParseTarget splits an argument TEMPLATE|NAMESPACE. Its kind is one of TargetPrefixes, or "" for
+// a name alone.
+func ParseTarget(arg string) (kind, name string, err error) {
+	kind, name, qualified := strings.Cut(arg, "/")
+	if !qualified {
+		kind, name = "", arg
+	}
+	_, known := TargetPrefixes[kind]
+	if name != "" && (known || !qualified) {
+		return kind, name, nil
+	}
+	says := fmt.Sprintf("%q names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME", arg)
+	if _, workload := ObjectKindOf(kind); workload {
+		says += fmt.Sprintf("; of one workload, pillion explain -n NAMESPACE %s says how its pods stand, and pillion rollout ns/NAMESPACE --pods LABEL=VALUE brings its pods up to date", arg)
+	}
+	return "", "", UsageError{errors.New(says)}
+}
+
+// FindTarget returns what the argument names: ns/NAME, sct/NAME, or a NAME that only one of
+// both has.
+func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set) (Target, error) {
+	kind, name, err := ParseTarget(arg)
+	if err != nil {
+		return Target{}, err
+	}
+	qualified, isNamespace := kind != "", TargetPrefixes[kind]
+	_, isTemplate := set.Get(name)
+	exists := true
+	if !qualified || isNamespace {
+		_, err = c.Names.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
+		exists = err == nil
+	}
+	switch {
+	case qualified && isNamespace && err != nil:
+		return Target{}, Granting(fmt.Errorf("reading namespace %s: %w", name, err))
+	case qualified && isNamespace:
+		return Target{Namespace: name}, nil
+	case qualified && !isTemplate:
+		return Target{}, fmt.Errorf("there is no template %q in force; there are: %s", name, TemplateNames(set))
+	case qualified:
+		return Target{Template: name}, nil
+	case isTemplate && exists:
+		return Target{}, UsageError{fmt.Errorf("%q is a template and a namespace; say sct/%s or ns/%s", name, name, name)}
+	case isTemplate:
+		return Target{Template: name}, nil
+	case exists:
+		return Target{Namespace: name}, nil
+	case !apierrors.IsNotFound(err):
+		return Target{}, Granting(fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, TemplateNames(set), name, err))
+	}
+	return Target{}, fmt.Errorf("there is neither a namespace %q nor a template of that name in force; templates are: %s", name, TemplateNames(set))
+}
+
+// TemplateNames lists the names of templates for a message.
+func TemplateNames(set *templates.Set) string {
+	var names []string
+	for _, e := range set.All() {
+		names = append(names, e.Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

@@ -130,6 +130,12 @@ func (g *certsGround) during(t *testing.T, clients []kubernetes.Interface, do fu
 	running.Wait()
 	count := 0
 	for _, what := range slices.Sorted(maps.Keys(s.wrong)) {
+		// The last replica of the old version injects a pod, and ends before it is asked to verify
+		// it. One pod is under way at each API server.
+		if strings.HasPrefix(what, "stream-of-chart: ") && strings.Contains(what, "context deadline exceeded") && s.wrong[what] <= len(clients) {
+			t.Logf("%d times, %s", s.wrong[what], what)
+			continue
+		}
 		count += s.wrong[what]
 		t.Errorf("%d times, %s", s.wrong[what], what)
 	}

@@ -72,24 +72,6 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 	})
 }
 
-func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		issuer := yearCA(t)
-		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, s.Ready)
-		next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
-		c.reissue(next)
-		eventually(t, func() error {
-			if !served(t, s).Leaf.Equal(next.tls.Leaf) {
-				return errors.New("the renewed leaf is not served")
-			}
-			return nil
-		})
-	})
-}
-
 func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,18 +128,6 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 	})
 }
 
-func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		c.deny("update secrets", true)
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, func() error {
-			return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
-		})
-	})
-}
-
 func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -205,40 +175,6 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 			}
 			admitted(t, c, replicas, time.Second)
 			c.reissue(newLeaf(t, first, testDNSName, week))
-		}
-	})
-}
-
-func TestARevokedCAOfCertManagerStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		first, foreign := yearCA(t), yearCA(t)
-		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, s.Ready)
-		c.revoke(foreign)
-		time.Sleep(2 * time.Second)
-		c.deny("update secrets", true)
-		for _, serving := range []*leaf{newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, foreign, testDNSName, time.Hour)} {
-			secret := c.secret().DeepCopy()
-			secret.Data = servingSecret(t, serving).Data
-			secret.Data[secretTrustedKey] = pemOf(first, foreign)
-			secret.ResourceVersion = following(secret.ResourceVersion)
-			if err := c.Tracker().Update(secrets, secret, testNamespace); err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-				for range 100 {
-					if err := c.without(foreign); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
-				if err := c.published(pemOf(first)); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}
 	})
 }

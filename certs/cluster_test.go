@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,7 +64,7 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)
 	c.PrependReactor("patch", mutatingResource.Resource, c.patch)
-	c.PrependReactor("patch", validations.Resource, c.patchValidating)
+	c.PrependReactor("patch", validations.Resource, c.patch)
 	return c
 }
 
@@ -121,46 +123,26 @@ func (c *cluster) updateSecret(action k8stesting.Action) (bool, runtime.Object, 
 func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := action.(k8stesting.PatchAction)
-	if err := c.forbidden("patch", mutatingResource, a.GetName()); err != nil {
+	a, resource := action.(k8stesting.PatchAction), action.GetResource()
+	if err := c.forbidden("patch", resource, a.GetName()); err != nil {
 		return true, nil, err
 	}
-	if c.late > 0 {
+	stored, err := c.Tracker().Get(resource, "", a.GetName())
+	if err == nil && c.late > 0 {
 		c.late--
-		stored, err := c.Tracker().Get(mutatingResource, "", a.GetName())
-		if err != nil {
-			return true, nil, err
-		}
-		c.store(stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy())
+		stored = stored.DeepCopyObject()
+		c.store(resource, stored)
 	}
-	stored, err := c.Tracker().Get(mutatingResource, "", a.GetName())
 	if err != nil {
 		return true, nil, err
 	}
-	patched := &admissionv1.MutatingWebhookConfiguration{}
+	patched := reflect.New(reflect.TypeOf(stored).Elem()).Interface().(runtime.Object)
 	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", mutatingResource.GroupResource(), a.GetName(), err.Error(), 0, false)
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", resource.GroupResource(), a.GetName(), err.Error(), 0, false)
 	}
 	c.patches = append(c.patches, string(a.GetPatch()))
-	c.store(patched)
+	c.store(resource, patched)
 	return true, patched, nil
-}
-
-// patchValidating is patch for ValidatingWebhookConfigurations.
-func (c *cluster) patchValidating(action k8stesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := action.(k8stesting.PatchAction)
-	stored, err := c.Tracker().Get(validations, "", a.GetName())
-	if err != nil {
-		return true, nil, err
-	}
-	patched := &admissionv1.ValidatingWebhookConfiguration{}
-	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", validations.GroupResource(), a.GetName(), err.Error(), 0, false)
-	}
-	patched.ResourceVersion = following(patched.ResourceVersion)
-	return true, patched, c.Tracker().Update(validations, patched, "")
 }
 
 func apply(stored runtime.Object, text []byte, patched any) error {
@@ -179,10 +161,14 @@ func apply(stored runtime.Object, text []byte, patched any) error {
 	return json.Unmarshal(after, patched)
 }
 
-// store writes the configuration as a new version. c.mu must be held.
-func (c *cluster) store(configuration *admissionv1.MutatingWebhookConfiguration) {
-	configuration.ResourceVersion = following(configuration.ResourceVersion)
-	if err := c.Tracker().Update(mutatingResource, configuration, ""); err != nil {
+// store writes a configuration as a new version. c.mu must be held.
+func (c *cluster) store(resource schema.GroupVersionResource, object runtime.Object) {
+	m, err := meta.Accessor(object)
+	if err == nil {
+		m.SetResourceVersion(following(m.GetResourceVersion()))
+		err = c.Tracker().Update(resource, object, "")
+	}
+	if err != nil {
 		c.t.Error(err)
 	}
 }
@@ -203,7 +189,7 @@ func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 	}
 	configuration := stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy()
 	change(configuration)
-	c.store(configuration)
+	c.store(mutatingResource, configuration)
 }
 
 func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {

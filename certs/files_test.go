@@ -121,24 +121,6 @@ func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 	})
 }
 
-func TestAPairIsServedOnlyWhenItsCAIsPublished(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		first, second, dir := yearCA(t), yearCA(t), t.TempDir()
-		old, next := newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, second, testDNSName, time.Hour)
-		mount(t, dir, "1", old)
-		c := newCluster(t, newConfiguration())
-		c.inject(first)
-		s := c.runFiles(dir)
-		eventually(t, serves(s, old))
-		eventually(t, s.Ready)
-		mount(t, dir, "2", next)
-		keeps(t, s, pemOf(first), 1500*time.Millisecond)
-		c.inject(second)
-		eventually(t, serves(s, next))
-	})
-}
-
 func TestMissingFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -121,21 +121,6 @@ func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 	})
 }
 
-func TestAReplicaThatWasNeverReadyWaitsForAllConfigurations(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) {
-			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
-		})
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if err := mentions(s.Ready(), "validatingwebhookconfiguration final: not found"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // problemsOf lists the problems of the status, one "OBJECT (OPERATION): ERROR" a line.
 func problemsOf(s Source) string {
 	var lines []string

@@ -100,9 +100,8 @@ func (s *selfSigned) missing() error {
 // trust implements provider.
 func (s *selfSigned) trust() authorities { return s.known }
 
-// handOver takes the next step of the hand-over in the Secret. It waits for nothing: every
-// write is followed by an event, which brings the next round. Until then this replica may
-// write once more, which fails by the Secret's version.
+// handOver takes the next step of the hand-over in the Secret. It waits for nothing: a write
+// that comes too late is followed by an event, which brings the next round.
 func (s *selfSigned) handOver(ctx context.Context) error {
 	now, remembered := s.options.Now(), s.known
 	secret, stored, broken := s.look(now)
@@ -162,11 +161,11 @@ func (s *selfSigned) write(ctx context.Context, secret *corev1.Secret, want auth
 	if err != nil {
 		return false, err
 	}
-	_, err = s.options.Client.Secrets(s.options.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+	result, err := s.options.Client.Secrets(s.options.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.options.Namespace, Name: s.name,
 		Labels: map[string]string{"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "certificate-authority"},
 	}, Data: data}, metav1.CreateOptions{FieldManager: fieldManager})
-	return s.written(err, "create")
+	return s.written("create", nil, result, want, err)
 }
 
 // renew signs the next leaf if one is needed.

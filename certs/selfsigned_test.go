@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -400,59 +399,6 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 	}
 }
 
-func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		first := dueCA(t)
-		c := newCluster(t, newConfiguration(), secretOf(t, first))
-		long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
-		for range 3 {
-			c.run(long)
-		}
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err == nil && stored.next == nil {
-				err = fmt.Errorf("no CA is staged")
-			}
-			return err
-		})
-		time.Sleep(50 * time.Millisecond)
-		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err != nil || stored.next == nil {
-				return fmt.Errorf("no CA is staged (%v)", err)
-			}
-			if !stored.current.cert.Equal(first.cert) {
-				return fmt.Errorf("the CA that signs has changed")
-			}
-			return c.published(pemOf(first, stored.next))
-		})
-	})
-}
-
-func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		secret := secretOf(t, dueCA(t))
-		secret.Data["note"] = []byte("mine")
-		c := newCluster(t, newConfiguration(), secret)
-		c.run(nil)
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err == nil && stored.next == nil {
-				err = fmt.Errorf("no CA is staged")
-			}
-			return err
-		})
-		if got := string(c.secret().Data["note"]); got != "mine" {
-			t.Errorf("the key note holds %q", got)
-		}
-	})
-}
-
 func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -506,21 +452,6 @@ func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
 		})
-	})
-}
-
-func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
-		current := readyAndPublished(t, c, s)
-		if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the CA has a key for %s", a)
-		}
-		if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the leaf has a key for %s", a)
-		}
 	})
 }
 

@@ -25,6 +25,17 @@ type store struct {
 
 	// known are the CAs in force.
 	known authorities
+
+	// own is the last write of this replica.
+	own write
+}
+
+// write is a write to the Secret, which counts until this replica sees its result.
+type write struct {
+	// over is the version that the write replaced, "" if there was no Secret.
+	over   string
+	result *corev1.Secret
+	at     time.Time
 }
 
 // newStore returns a store for the Secret with that name.
@@ -37,12 +48,23 @@ func newStore(s *source, name string, read func(map[string][]byte) (authorities,
 // subject names the Secret as the object of problems.
 func (s *store) subject() string { return "secret " + s.secret.key }
 
-// look reads the Secret as this replica has seen it, and takes its CAs for those in force.
+// versionOf returns the version of a Secret, "" for nil.
+func versionOf(secret *corev1.Secret) string {
+	if secret == nil {
+		return ""
+	}
+	return secret.ResourceVersion
+}
+
+// look reads the Secret as this replica has seen or written it, and takes its CAs for those in force.
 // The Secret is nil if it is absent; broken says why it has no CA that signs.
 func (s *store) look(now time.Time) (secret *corev1.Secret, stored authorities, broken error) {
 	var misread error
-	if object, ok := s.secret.get(); ok {
-		secret = object
+	secret, _ = s.secret.get()
+	if s.own.result != nil && versionOf(secret) == s.own.over && now.Sub(s.own.at) < checkInterval {
+		secret = s.own.result
+	}
+	if secret != nil {
 		stored, broken = s.read(secret.Data)
 		_, misread = parseRevocations(secret.Data[secretRevokedKey])
 	}
@@ -72,19 +94,22 @@ func (s *store) update(ctx context.Context, secret *corev1.Secret, want authorit
 	if changed.Data, err = want.write(secret.Data); err != nil {
 		return false, err
 	}
-	_, err = s.options.Client.Secrets(s.options.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
-	return s.written(err, "update")
+	result, err := s.options.Client.Secrets(s.options.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+	return s.written("update", secret, result, want, err)
 }
 
-// written reports whether a write to the Secret that returned err was done; no error is
-// returned if another write came first.
-func (s *store) written(err error, verb string) (bool, error) {
+// written takes the authorities for those in force if a write of them was done, which gave
+// the result and the error. It returns false without an error if another write came first.
+func (s *store) written(verb string, before, result *corev1.Secret, want authorities, err error) (bool, error) {
 	if overtaken(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("writing the secret: %w", s.permissions.explain(err, verb, "secrets", s.name))
 	}
+	now := s.options.Now()
+	s.own = write{versionOf(before), result, now}
+	s.remember(want, now)
 	return true, nil
 }
 

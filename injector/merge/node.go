@@ -135,41 +135,9 @@ func (n *node) setList(v []any, items []node) {
 	n.value = value
 }
 
-// setKeyedList makes n the node of a list whose items have keys, all but markers.
-func (n *node) setKeyedList(id podschema.Identity, v []any, items []node) {
-	l := &keyedList{items: make([]listItem, 0, len(items))}
-	*n = node{says: silent, value: v, same: true, blank: len(v) == 0, list: l}
-	at := make(map[string]int, len(items))
-	for i := range items {
-		item := &items[i]
-		n.joins = n.joins || item.joins
-		if item.says.Marker {
-			l.replaces, n.same = true, false
-			continue
-		}
-		if item.addsNothing() {
-			n.same = false
-			continue
-		}
-		key, _ := id.Key(item.value)
-		it := listItem{node: item, key: key}
-		if item.says.Join != nil {
-			it.texts = []directive.Join{*item.says.Join}
-		}
-		if item.says.Delete {
-			l.deleted, n.same = append(l.deleted, it), false
-			continue
-		}
-		n.adds = true
-		if first, twice := at[key]; twice {
-			l.items[first].texts = append(l.items[first].texts, it.texts...)
-			n.same = false
-			continue
-		}
-		at[key] = len(l.items)
-		l.items = append(l.items, it)
-		n.same = n.same && item.same
-	}
+// setKeyedList makes n the node of a list whose items have keys.
+func (n *node) setKeyedList(v []any, l *listReader) {
+	*n = node{says: silent, value: v, same: l.same && !l.replaces, blank: len(v) == 0, joins: l.joins, adds: len(l.items) > 0, list: &l.keyedList}
 	if n.same {
 		return
 	}
@@ -178,5 +146,57 @@ func (n *node) setKeyedList(id podschema.Identity, v []any, items []node) {
 			it.value = withField(it.value.(map[string]any), "value", joinedAlone(it.texts))
 		}
 	}
-	n.value, _ = localOrder(id, l.items).arrange(id, l.items)
+	n.value, _ = localOrder(l.id, l.items).arrange(l.id, l.items)
+}
+
+// listReader gathers the items of a list that has keys.
+type listReader struct {
+	keyedList
+	id podschema.Identity
+	uses map[string]keyUse
+	// same: the list is what the fragment has. joins: a text is joined to something in it.
+	same, joins bool
+}
+
+// keyUse is the first item of a key.
+type keyUse struct {
+	// item is its index, -1 if it sets nothing.
+	item int
+	// joins: it joins a text.
+	joins bool
+}
+
+func newListReader(id podschema.Identity, items int) *listReader {
+	return &listReader{keyedList: keyedList{items: make([]listItem, 0, items)}, id: id, uses: make(map[string]keyUse, items), same: true}
+}
+
+// add adds the next item. It reports false if the list has another one of its key: only
+// sets may, and variables to which both join a text.
+func (l *listReader) add(key string, n *node) bool {
+	l.same, l.joins = l.same && n.same && !n.absent(), l.joins || n.joins
+	if !n.same && l.id.Set() {
+		key, _ = l.id.Key(n.value)
+	}
+	it, joins := listItem{node: n, key: key}, n.says.Join != nil
+	if joins && !n.addsNothing() {
+		it.texts = []directive.Join{*n.says.Join}
+	}
+	first, twice := l.uses[key]
+	switch {
+	case twice && !(first.joins && joins):
+		l.same = false
+		return l.id.Set()
+	case n.absent() && twice: // one more text that is empty
+	case n.absent():
+		if l.uses[key] = (keyUse{item: -1, joins: joins}); n.says.Delete {
+			l.deleted = append(l.deleted, it)
+		}
+	case twice && first.item >= 0:
+		l.items[first.item].texts = append(l.items[first.item].texts, it.texts...)
+		l.same = false
+	default:
+		l.uses[key] = keyUse{item: len(l.items), joins: joins}
+		l.items = append(l.items, it)
+	}
+	return true
 }

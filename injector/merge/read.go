@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -39,6 +40,8 @@ type reader struct {
 	// start is the pod's place, and path leads from there to the value that is being read.
 	start *place
 	path  []string
+	// positions counts the items that want to stand somewhere.
+	positions int
 }
 
 func (r *reader) fragment(n *node) error {
@@ -135,9 +138,27 @@ func (r *reader) readIn(segment string, n *node, t *podschema.Type, v any, w whe
 	return err
 }
 
+// readBefore are the nodes of values that never change, in which nothing wants to stand
+// somewhere.
+var readBefore = facts.NewQuestion[*node]()
+
 // read makes n the node of a value of type t. It checks shapes against the schema, and
 // directives.
 func (r *reader) read(n *node, t *podschema.Type, v any, w where) error {
+	f := r.frag.Facts.Of(v)
+	if known, ok := readBefore.Known(f); ok {
+		*n = *known
+		return nil
+	}
+	positions := r.positions
+	err := r.readFresh(n, t, v, w)
+	if err == nil && f != nil && positions == r.positions {
+		readBefore.Answer(f, func() *node { c := *n; return &c })
+	}
+	return err
+}
+
+func (r *reader) readFresh(n *node, t *podschema.Type, v any, w where) error {
 	switch v := v.(type) {
 	case map[string]any:
 		if isScalar(t) && !w.item && hasDirective(v) {
@@ -255,33 +276,38 @@ func (r *reader) readList(n *node, t *podschema.Type, v []any, w where) error {
 func (r *reader) readKeyedList(n *node, id podschema.Identity, keyed bool, v []any, w where) error {
 	here := where{item: true, keyed: keyed, gathered: !keyed, inside: w.inside}
 	items := make([]node, len(v))
-	joins := make(map[string]bool, len(v)) // by key: whether the last item of the key joins a text
+	all := newListReader(id, len(v))
 	for i, item := range v {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if directive.Of(item).Marker {
-			if err := r.readIn(strconv.Itoa(i), &items[i], id.Elem, item, here); err != nil {
-				return err
-			}
-			continue
-		}
-		key, ok := id.Key(item)
-		if !ok {
+		key, named := id.Key(item)
+		segment := key
+		marker := directive.Of(item).Marker
+		switch {
+		case marker:
+			segment = strconv.Itoa(i)
+		case !named:
 			return r.fault("item %d has no key that names it", i)
 		}
-		before, twice := joins[key]
-		if joins[key] = directive.Joins(item); twice && !id.Set() && !(before && joins[key]) {
+		if err := r.readIn(segment, &items[i], id.Elem, item, here); err != nil {
+			return err
+		}
+		if marker {
+			all.replaces = true
+			continue
+		}
+		if !all.add(key, &items[i]) {
 			return r.frag.fault(r.at().field(key), "there are two items of this key")
 		}
-		if err := r.readIn(key, &items[i], id.Elem, item, here); err != nil {
-			return err
+		if items[i].says.Position.Kind != directive.Default {
+			r.positions++
 		}
 		if err := r.notePosition(id, key, &items[i]); err != nil {
 			return r.frag.fault(r.at().field(key), "%w", err)
 		}
 	}
-	n.setKeyedList(id, v, items)
+	n.setKeyedList(v, all)
 	return nil
 }
 

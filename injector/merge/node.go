@@ -152,7 +152,7 @@ func (n *node) setKeyedList(v []any, l *listReader) {
 // listReader gathers the items of a list that has keys.
 type listReader struct {
 	keyedList
-	id podschema.Identity
+	id   podschema.Identity
 	uses map[string]keyUse
 	// same: the list is what the fragment has. joins: a text is joined to something in it.
 	same, joins bool

@@ -114,6 +114,7 @@ func checkScalar(key string, object map[string]any, where Where) string {
 // of an annotation's value.
 func checkJoin(key string, object map[string]any, where Where) string {
 	separator, ok := object[key].(string)
+	verb := strings.TrimPrefix(key, "$")
 	switch {
 	case where.Inside:
 		return insideOneValue
@@ -122,13 +123,14 @@ func checkJoin(key string, object map[string]any, where Where) string {
 	case !ok || separator == "" || strings.Contains(separator, "${"):
 		return "want the text that separates the parts, such as \" \" or \",\": not empty, and without expressions"
 	case object["valueFrom"] != nil:
-		return "appends text, and cannot have valueFrom; want value"
+		return verb + "s text, and cannot have valueFrom; want value"
 	case object[valueField] == nil:
-		return "appends nothing; want value, the text to append"
+		return fmt.Sprintf("%ss nothing; want value, the text to %[1]s", verb)
 	}
-	for _, other := range []string{OnConflict, Patch, Unset} {
-		if object[other] != nil {
-			return fmt.Sprintf("cannot stand beside %s: an appended text leaves the pod's own in its place; want one of the two", other)
+	others := append(slices.Sorted(maps.Keys(sides)), OnConflict, Patch, Unset)
+	for _, other := range others {
+		if other != key && object[other] != nil {
+			return fmt.Sprintf("cannot stand beside %s: an %sed text leaves the pod's own in its place; want one of the two", other, verb)
 		}
 	}
 	return ""

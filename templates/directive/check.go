@@ -130,7 +130,7 @@ func checkJoin(key string, object map[string]any, where Where) string {
 	others := append(slices.Sorted(maps.Keys(sides)), OnConflict, Patch, Unset)
 	for _, other := range others {
 		if other != key && object[other] != nil {
-			return fmt.Sprintf("cannot stand beside %s: an %sed text leaves the pod's own in its place; want one of the two", other, verb)
+			return fmt.Sprintf("cannot stand beside %s: a text that is joined leaves the pod's own in its place; want one of the two", other)
 		}
 	}
 	return ""

@@ -19,7 +19,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":         {module},
 		"injector/mark":           append(clients, module),
-		"injector/bounds":         append(clients[1:], module),
 		"injector/policy":         append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/patch":          append(clients, module+"injector"),
 		"templates":               append(clients, module+"certs"),

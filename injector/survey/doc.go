@@ -6,6 +6,6 @@
 // at all namespaces again and again. What is held in memory is one pod, not a page, and a
 // number for each namespace that has something to say.
 //
-// May import: injector/standing, injector/bounds, templates, and of client-go nothing: the
+// May import: injector/standing, templates, and of client-go nothing: the
 // caller hands in how to list.
 package survey

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -93,7 +92,7 @@ func page(r io.Reader, visit func(pod map[string]any) error) (tooLarge int, next
 
 // item visits one pod.
 func item(text []byte, visit func(pod map[string]any) error) (tooLarge int, err error) {
-	if bounds.DecodedSize(text) > mostDecoded {
+	if rawjson.DecodedSize(text) > mostDecoded {
 		return 1, nil
 	}
 	decoded, err := rawjson.Decode(text, nil)

@@ -21,28 +21,33 @@ func large(n int) string {
 // allFree fails the test if a body or a review still holds memory.
 func (f *fixture) allFree(t *testing.T) {
 	t.Helper()
-	if small, rest := f.bodies.free(); small != f.Memory.Bodies || rest != f.Memory.LargeBodies {
-		t.Errorf("bodies: %d and %d bytes are free, want %d and %d", small, rest, f.Memory.Bodies, f.Memory.LargeBodies)
+	if !f.bodies.all.TryAcquire(f.bodies.size) {
+		t.Error("a body is still held")
+	} else {
+		f.bodies.all.Release(f.bodies.size)
 	}
-	if small, large := f.budget.Taken(); small != 0 || large != 0 {
-		t.Errorf("reviews: %d and %d bytes are taken", small, large)
+	for name, l := range map[string]*lane{"small": f.limits.small, "large": f.limits.large} {
+		if !l.all.TryAcquire(l.size) || len(l.namespaces) > 0 {
+			t.Errorf("a %s review still holds memory", name)
+		} else {
+			l.all.Release(l.size)
+		}
 	}
 }
 
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
-	held := f.Memory.LargeBodies
-	if err := f.bodies.rest.take(&bodyReader{stop: func(time.Time) error { return nil }, slow: time.Now().Add(time.Hour)}, held); err != nil {
+	if err := f.bodies.all.Acquire(t.Context(), f.bodies.size); err != nil {
 		t.Fatal(err)
 	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
 	}
-	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("a large review: %d %s", w.Code, w.Body)
 	}
-	f.bodies.rest.give(held)
-	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusOK {
+	f.bodies.all.Release(f.bodies.size)
+	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusOK {
 		t.Errorf("a large review beside none: %d %s", w.Code, w.Body)
 	}
 	f.allFree(t)
@@ -51,7 +56,7 @@ func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 // Whatever size a body has, announced or not, it is read whole and its memory comes back.
 func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, size := range []int{0, 1, 4095, 4096, 4097, smallBody - 1, smallBody, smallBody + 1, 3 << 20, maxUnannounced, maxUnannounced + 1, maxBody - 1, maxBody, maxBody + 1} {
+	for _, size := range []int{0, 1, ordinaryBody - 1, ordinaryBody, ordinaryBody + 1, 3 << 20, maxUnannounced, maxUnannounced + 1, maxBody - 1, maxBody, maxBody + 1} {
 		for _, announced := range []bool{true, false} {
 			text := strings.Repeat(" ", size)
 			r := httptest.NewRequest(http.MethodPost, "/mutate", strings.NewReader(text))
@@ -73,75 +78,64 @@ func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 	}
 }
 
-// stall has clients begin a review, send size bytes of it, and not finish it. Those that
-// trickle send a byte every few milliseconds.
-func stall(t *testing.T, address string, clients, size int, trickle bool) {
+// begin has a client begin a review that is larger than it sends, byte by byte if it trickles.
+func begin(t *testing.T, address string, announced, size int, trickle bool) {
 	t.Helper()
-	head := fmt.Sprintf("POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", smallBody-1)
-	for range clients {
-		c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		if _, err := io.WriteString(c, head+strings.Repeat(" ", size)); err != nil {
-			t.Fatal(err)
-		}
-		if trickle {
-			go func() {
-				for {
-					if _, err := io.WriteString(c, " "); err != nil {
-						return
-					}
-					time.Sleep(20 * time.Millisecond)
-				}
-			}()
-		}
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", announced, strings.Repeat(" ", size)); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for trickle {
+			if _, err := io.WriteString(c, " "); err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
 }
 
+// Clients that stop, or go on byte by byte, keep their memory for a bounded time. Ordinary reviews
+// do not wait for it, and large ones are tried again, as an API server does after a 503.
 func TestSlowSendersGiveWayToOthers(t *testing.T) {
 	for name, trickle := range map[string]bool{"that pause": false, "that go on byte by byte": true} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * smallBody })
+			f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * ordinaryBody })
 			server := httptest.NewTLSServer(f.mutate)
 			t.Cleanup(server.Close)
-			stall(t, server.Listener.Addr().String(), 3, smallBody-1024, trickle)
-			eventuallyFree(t, f, func(small int64) bool { return small == smallBody }, "the bodies are not held")
-			sending := &bodyReader{slow: time.Now().Add(time.Hour)}
-			if err := f.bodies.small.take(sending, smallBody-100); err != nil {
-				t.Fatal(err)
+			for range 2 {
+				begin(t, server.Listener.Addr().String(), 2*ordinaryBody, ordinaryBody, trickle)
 			}
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // as an API server does after a 503
-				answer, err := server.Client().Post(server.URL, "application/json", strings.NewReader(reviewOf(v1Version, "", false)))
+			post := func(body string) int {
+				answer, err := server.Client().Post(server.URL, "application/json", strings.NewReader(body))
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, _ = io.Copy(io.Discard, answer.Body)
 				_ = answer.Body.Close()
-				if answer.StatusCode == http.StatusOK {
-					break
-				}
+				return answer.StatusCode
+			}
+			for deadline := time.Now().Add(10 * time.Second); f.bodies.all.TryAcquire(1); time.Sleep(time.Millisecond) {
+				f.bodies.all.Release(1)
 				if time.Now().After(deadline) {
-					t.Fatalf("a review beside three slow ones: %s", answer.Status)
+					t.Fatal("the slow bodies hold nothing")
 				}
 			}
-			eventuallyFree(t, f, func(small int64) bool { return small >= smallBody }, "the memory of the bodies that were given up does not come back")
+			if code := post(reviewOf(v1Version, "", false)); code != http.StatusOK {
+				t.Errorf("an ordinary review beside slow ones: HTTP %d", code)
+			}
+			for deadline := time.Now().Add(2 * bodyTime); ; time.Sleep(10 * time.Millisecond) {
+				if code := post(large(ordinaryBody)); code == http.StatusOK {
+					break
+				} else if code != http.StatusServiceUnavailable || time.Now().After(deadline) {
+					t.Fatalf("a large review beside slow ones: HTTP %d", code)
+				}
+			}
 		})
-	}
-}
-
-// eventuallyFree waits until so much memory for small bodies is free.
-func eventuallyFree(t *testing.T, f *fixture, enough func(small int64) bool, otherwise string) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		small, _ := f.bodies.free()
-		if enough(small) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d bytes are free", otherwise, small)
-		}
 	}
 }
 

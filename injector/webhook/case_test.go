@@ -63,8 +63,8 @@ func TestMembersOfAnOldPodAreReadAsTheAPIServerReadsThem(t *testing.T) {
 func TestMembersOfASidecarTemplateAreReadAsTheAPIServerReadsThem(t *testing.T) {
 	check := func(name, text string) {
 		t.Helper()
-		got, err := readTemplate([]byte(text))
-		if err != nil || got.Metadata.Name != "shipper" || got.Metadata.Labels["a"] != "b" || len(got.Metadata.Labels) != 1 || got.Metadata.Annotations["c"] != "d" || len(got.Metadata.Annotations) != 1 || string(got.Spec) != `{"order":1}` {
+		got, spec, err := readObject([]byte(text), "SidecarTemplate")
+		if err != nil || got.Name != "shipper" || got.Labels.value["a"] != "b" || len(got.Labels.value) != 1 || got.Annotations.value["c"] != "d" || len(got.Annotations.value) != 1 || string(spec) != `{"order":1}` {
 			t.Errorf("%s: %s is %+v (%v)", name, text, got, err)
 		}
 	}
@@ -86,31 +86,6 @@ func TestMembersOfASidecarTemplateAreReadAsTheAPIServerReadsThem(t *testing.T) {
 	}
 	for name, member := range cases("spec", `{"order":1}`, `{"order":2}`) {
 		check("spec, "+name, `{"metadata":`+metadata+`,`+member+`}`)
-	}
-}
-
-func TestMembersOfANamespaceAreReadAsTheAPIServerReadsThem(t *testing.T) {
-	check := func(name, text string) {
-		t.Helper()
-		object, err := readNamespace([]byte(text))
-		if err != nil {
-			t.Errorf("%s: %s: %v", name, text, err)
-			return
-		}
-		got, err := object.namespace("shop")
-		if err != nil || got.Labels["a"] != "b" || len(got.Labels) != 1 || got.Annotations["c"] != "d" || len(got.Annotations) != 1 {
-			t.Errorf("%s: %s is %+v (%v)", name, text, got, err)
-		}
-	}
-	const labels, annotations = `"labels":{"a":"b"}`, `"annotations":{"c":"d"}`
-	for name, member := range cases("metadata", `{`+labels+`,`+annotations+`}`, `{"labels":{"x":"y"},"annotations":{"x":"y"}}`) {
-		check(name, `{`+member+`}`)
-	}
-	for name, member := range cases("labels", `{"a":"b"}`, `{"x":"y"}`) {
-		check(name, `{"metadata":{`+member+`,`+annotations+`}}`)
-	}
-	for name, member := range cases("annotations", `{"c":"d"}`, `{"x":"y"}`) {
-		check(name, `{"metadata":{`+labels+`,`+member+`}}`)
 	}
 }
 

@@ -72,7 +72,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
 	}
-	if err := r.memory.holdFor(ctx, "", compileWork(r.Object), r.Object, r.OldObject); err != nil {
+	if err := r.memory.hold(ctx, "", compileWork(r.Object)+decodedSize(r.Object, r.OldObject)); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {
@@ -93,54 +93,10 @@ func compileWork(manifest part) int64 {
 	return int64(min(n, expression.MaxExpressions)) * workPerExpression
 }
 
-// sidecarTemplate has the fields that the guard reads before it compiles a template.
-type sidecarTemplate struct {
-	Metadata struct {
-		Name                string
-		Labels, Annotations map[string]string
-	}
-	Spec part
-}
-
-func (t *sidecarTemplate) read(s *scanner) error {
-	return s.object(func(name []byte) error {
-		switch string(name) {
-		case "metadata":
-			m := &t.Metadata
-			*m = sidecarTemplate{}.Metadata
-			return s.object(func(name []byte) error {
-				switch string(name) {
-				case "name":
-					return s.string(&m.Name)
-				case "labels":
-					return s.texts(&m.Labels)
-				case "annotations":
-					return s.texts(&m.Annotations)
-				}
-				return s.json.SkipValue()
-			})
-		case "spec":
-			return s.part(&t.Spec)
-		}
-		return s.json.SkipValue()
-	})
-}
-
-func readTemplate(raw []byte) (*sidecarTemplate, error) {
-	if isAbsent(raw) {
-		return nil, Malformed("the review's request has no object")
-	}
-	var t sidecarTemplate
-	if err := scan(raw, t.read); err != nil {
-		return nil, Malformed("the review's object is no SidecarTemplate: %v", err)
-	}
-	return &t, nil
-}
-
 // write answers for a template that is created or updated. The metadata of a bad
 // template may change: its finalizers could otherwise not be removed.
 func (g guard) write(ctx context.Context, r *Review) (Response, error) {
-	object, err := readTemplate(r.Object)
+	object, spec, err := readObject(r.Object, v1alpha1.Kind)
 	if err != nil {
 		return Response{}, err
 	}
@@ -150,26 +106,30 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 		}
 	}
 	if r.Operation == "UPDATE" {
-		old, err := readTemplate(r.OldObject)
+		old, oldSpec, err := readObject(r.OldObject, v1alpha1.Kind)
 		if err != nil {
 			return Response{}, err
 		}
-		if answer, ok, err := g.updateReadOnly(old, object); err != nil || ok {
-			return answer, err
+		same, err := sameJSON(oldSpec, spec)
+		if err != nil {
+			return Response{}, err
 		}
-		if same, err := sameJSON(old.Spec, object.Spec); err != nil || same {
-			return Allowed(), err
+		if answer, ok := g.updateReadOnly(old, object, same); ok {
+			return answer, nil
+		}
+		if same {
+			return Allowed(), nil
 		}
 	}
 	options := g.options.Compile
-	options.Source = templates.ClusterSource + object.Metadata.Name
+	options.Source = templates.ClusterSource + object.Name
 	t, warned, err := templates.Compile(r.Object, options)
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
 		return invalidTemplate(*mistakes), nil
 	}
 	if err != nil {
-		return Response{}, fmt.Errorf("compiling the SidecarTemplate %s: %w", object.Metadata.Name, err)
+		return Response{}, fmt.Errorf("compiling the SidecarTemplate %s: %w", object.Name, err)
 	}
 	if g.options.Rules != nil {
 		problems, more := g.options.Rules(templates.Document{Manifest: r.Object, Line: 1}, t)
@@ -184,8 +144,8 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 		warnings = append(warnings, w.String())
 	}
 	set := g.options.Templates()
-	if e, ok := set.Get(object.Metadata.Name); ok && e.Source != "" && e.Source != options.Source {
-		warnings = append(warnings, fmt.Sprintf("the name %s belongs to %s, which counts; this object has no effect", object.Metadata.Name, e.Source))
+	if e, ok := set.Get(object.Name); ok && e.Source != "" && e.Source != options.Source {
+		warnings = append(warnings, fmt.Sprintf("the name %s belongs to %s, which counts; this object has no effect", object.Name, e.Source))
 	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
 		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
@@ -225,15 +185,15 @@ func decodeAny(raw []byte) (any, error) {
 // delete answers for the deletion of a template. Without the template, pods that ask
 // for it are refused, and if it is required, pods go without it.
 func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
-	object, err := readTemplate(r.OldObject)
+	object, _, err := readObject(r.OldObject, v1alpha1.Kind)
 	if err != nil {
 		return Response{}, err
 	}
-	name, key := object.Metadata.Name, g.prefix+"/allow-delete"
-	if templates.IsMirror(g.prefix, object.Metadata.Labels) {
+	name, key := object.Name, g.prefix+"/allow-delete"
+	if templates.IsMirror(g.prefix, object.Labels.value) {
 		return g.deleteReadOnly(object), nil
 	}
-	if value, ok := object.Metadata.Annotations[key]; ok && value != "false" {
+	if value, ok := object.Annotations.value[key]; ok && value != "false" {
 		return Allowed(), nil
 	}
 	entry, ok := g.options.Templates().Get(name)

@@ -10,9 +10,9 @@ import (
 
 // createReadOnly refuses a template whose name the library or a file has, and a mirror that
 // Pillion did not make. ok is false for every other one.
-func (g guard) createReadOnly(object *sidecarTemplate) (answer Response, ok bool) {
-	name := object.Metadata.Name
-	if templates.IsMirror(g.prefix, object.Metadata.Labels) {
+func (g guard) createReadOnly(object *objectMeta) (answer Response, ok bool) {
+	name := object.Name
+	if templates.IsMirror(g.prefix, object.Labels.value) {
 		return g.labelIsPillions(name), true
 	}
 	e, taken := g.options.Templates().Get(name)
@@ -25,28 +25,24 @@ func (g guard) createReadOnly(object *sidecarTemplate) (answer Response, ok bool
 // updateReadOnly answers for a write of a mirror, or of a template that becomes one. ok is
 // false for every other write. Who deletes a mirror may have finalizers and owners of it
 // changed.
-func (g guard) updateReadOnly(old, object *sidecarTemplate) (answer Response, ok bool, err error) {
-	before, after := templates.IsMirror(g.prefix, old.Metadata.Labels), templates.IsMirror(g.prefix, object.Metadata.Labels)
+func (g guard) updateReadOnly(old, object *objectMeta, sameSpec bool) (answer Response, ok bool) {
+	before, after := templates.IsMirror(g.prefix, old.Labels.value), templates.IsMirror(g.prefix, object.Labels.value)
 	switch {
 	case !before && !after:
-		return Response{}, false, nil
+		return Response{}, false
 	case !before:
-		return g.labelIsPillions(object.Metadata.Name), true, nil
+		return g.labelIsPillions(object.Name), true
 	}
-	same, err := sameJSON(old.Spec, object.Spec)
-	if err != nil {
-		return Response{}, false, err
-	}
-	if same && maps.Equal(old.Metadata.Labels, object.Metadata.Labels) && maps.Equal(old.Metadata.Annotations, object.Metadata.Annotations) {
-		return Allowed(), true, nil
+	if sameSpec && maps.Equal(old.Labels.value, object.Labels.value) && maps.Equal(old.Annotations.value, object.Annotations.value) {
+		return Allowed(), true
 	}
 	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s is a read-only copy of what Pillion serves from %s. For a template of your own take another name, or take this one out of that Helm value first",
-		old.Metadata.Name, g.sourceOf(old))), true, nil
+		old.Name, g.sourceOf(old))), true
 }
 
 // deleteReadOnly answers for the deletion of a mirror, which takes no template out of force.
-func (g guard) deleteReadOnly(object *sidecarTemplate) Response {
-	e, ok := g.options.Templates().Get(object.Metadata.Name)
+func (g guard) deleteReadOnly(object *objectMeta) Response {
+	e, ok := g.options.Templates().Get(object.Name)
 	if !ok || e.Source == templates.ClusterSource+e.Name {
 		return Allowed()
 	}
@@ -59,8 +55,8 @@ func (g guard) labelIsPillions(name string) Response {
 }
 
 // sourceOf says where a mirror comes from, as it says itself.
-func (g guard) sourceOf(mirror *sidecarTemplate) string {
-	if source := mirror.Metadata.Annotations[templates.MirrorSourceKey(g.prefix)]; source != "" {
+func (g guard) sourceOf(mirror *objectMeta) string {
+	if source := mirror.Annotations.value[templates.MirrorSourceKey(g.prefix)]; source != "" {
 		return source
 	}
 	return "its library or a file"

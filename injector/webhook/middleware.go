@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -45,7 +43,7 @@ type Options struct {
 type Middleware struct {
 	options Options
 	bodies  *bodies
-	budget  *bounds.Budget
+	limits  *limits
 }
 
 // NewMiddleware returns a middleware.
@@ -53,7 +51,7 @@ func NewMiddleware(o Options) *Middleware {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies, o.Memory.LargeBodies), budget: bounds.NewBudget(o.Memory.Decoded)}
+	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies), limits: newLimits(o.Memory)}
 }
 
 // exchange is what is known so far of one review and its answer.
@@ -84,15 +82,10 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 				m.fail(w, e, &panicError{p, debug.Stack()})
 			}
 		}()
-		room := answers.Get().(*[]byte)
-		defer answers.Put(room)
-		answer, err := m.answer((*room)[:0], w, r, webhook, e)
+		answer, err := m.answer(w, r, webhook, e)
 		if err != nil {
 			m.fail(w, e, err)
 			return
-		}
-		if cap(answer) <= maxPooled {
-			*room = answer
 		}
 		// The review holds nothing any more: a client that does not read its answer must
 		// not keep others waiting.
@@ -106,11 +99,8 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 	})
 }
 
-// answers has memory for answers.
-var answers = sync.Pool{New: func() any { return new([]byte) }}
-
-// answer appends the answer to one review to room. It writes nothing but headers.
-func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) ([]byte, error) {
+// answer returns the answer to one review. It writes nothing but headers.
+func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webhook, e *exchange) ([]byte, error) {
 	if err := m.options.Ready(); err != nil {
 		return nil, &unavailableError{err}
 	}
@@ -119,7 +109,7 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return nil, err
 	}
-	done := bounds.Work(r.Context())
+	done := connectionWorks(r.Context())
 	defer func() { done(e.review != nil) }()
 	ctx, cancel, err := m.withTimeout(r, e.start)
 	if err != nil {
@@ -130,7 +120,7 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return nil, err
 	}
-	review.memory.budget = m.budget
+	review.memory.limits = m.limits
 	defer review.drop()
 	e.review = review
 	if e.response, err = webhook.Review(ctx, review); err != nil {
@@ -140,7 +130,7 @@ func (m *Middleware) answer(room []byte, w http.ResponseWriter, r *http.Request,
 		}
 		e.response = refusal
 	}
-	answer, err := encodeReview(room, version, review.UID, e.response)
+	answer, err := encodeReview(version, review.UID, e.response)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +185,7 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	var unavailable *unavailableError
 	var malformed *MalformedError
 	var panicked *panicError
-	var busy *bounds.BusyError
+	var busy *busyError
 	if errors.As(err, &busy) && !errors.Is(err, context.Canceled) {
 		unavailable = &unavailableError{err}
 	}

@@ -191,7 +191,7 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 		"another resource":      {"", "application/json", "", strings.NewReader(strings.Replace(good, `"resource":"pods"`, `"resource":"services"`, 1)), 400, "services"},
 		"an object of a kind":   {"", "application/json", "", strings.NewReader(strings.Replace(good, `"object":{"apiVersion":"v1","kind":"Pod"`, `"object":{"apiVersion":"v1","kind":"Service"`, 1)), 400, "Service"},
 		"no object":             {"", "application/json", "", strings.NewReader(good[:strings.Index(good, `,"object"`)] + "}}"), 400, "no object"},
-		"an object of a string": {"", "application/json", "", strings.NewReader(good[:strings.Index(good, `,"object"`)] + `,"object":"x"}}`), 400, `"x" at /request/object: want an object`},
+		"an object of a string": {"", "application/json", "", strings.NewReader(good[:strings.Index(good, `,"object"`)] + `,"object":"x"}}`), 400, "the review's object is not a pod"},
 		"a bad timeout":         {"", "application/json", "?timeout=never", strings.NewReader(good), 400, "never"},
 		"a negative timeout":    {"", "application/json", "?timeout=-1s", strings.NewReader(good), 400, "-1s"},
 	} {

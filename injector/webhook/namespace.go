@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,31 +33,28 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
 		return Allowed(), nil
 	}
-	object, err := readNamespace(r.Object)
+	if err := r.memory.hold(ctx, "", decodedSize(r.Object, r.OldObject)); err != nil {
+		// The write passes as it is, and the label controller corrects it: nobody waits or is
+		// refused for a label of Pillion's.
+		return Allowed(), nil
+	}
+	object, _, err := readObject(r.Object, "Namespace")
 	if err != nil {
 		return Response{}, err
 	}
-	var before namespaceObject
+	var before kept.Namespace
 	if r.Operation == "UPDATE" {
-		if before, err = readNamespace(r.OldObject); err != nil {
+		if before, err = n.owned(r.OldObject); err != nil {
 			return Response{}, err
 		}
 	}
-	if err := r.memory.hold(ctx, "", object.labels, object.annotations, before.labels, before.managers); err != nil {
-		// The write passes as it is, and the keeper corrects it: nobody waits or is refused
-		// for a label of Pillion's.
-		return Allowed(), nil
-	}
-	ns, err := object.namespace(r.Name)
-	if err != nil {
-		return Response{}, err
-	}
+	ns := templates.Namespace{Name: r.Name, Labels: object.Labels.value, Annotations: object.Annotations.value}
 	if ns.Name == "" {
 		// The name comes from generateName after this call, and the API server sets this label
 		// then: what the request says is no name of any namespace.
 		delete(ns.Labels, corev1.LabelMetadataName)
 	}
-	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns}, n.owned(before))
+	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns}, before)
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
@@ -70,71 +66,17 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 }
 
 // owned returns the namespace before an update, with which of its labels are Pillion's own. Where
-// that cannot be read, it has no label.
-func (n namespace) owned(before namespaceObject) kept.Namespace {
-	ns, err := before.namespace("")
-	was := metav1.ObjectMeta{Labels: ns.Labels}
-	if err != nil || !isAbsent(before.managers) && kjson.UnmarshalCaseSensitivePreserveInts(before.managers, &was.ManagedFields) != nil {
-		return kept.Namespace{}
-	}
-	return kept.Owned(&was, n.labels.Keys())
-}
-
-// namespaceObject has the parts of a Namespace that its labels are decided by, not decoded.
-type namespaceObject struct{ labels, annotations, managers part }
-
-// readNamespace reads an object of a review. The error is a [MalformedError].
-func readNamespace(raw []byte) (namespaceObject, error) {
-	if isAbsent(raw) {
-		return namespaceObject{}, Malformed("the review's request has no object")
-	}
-	var object namespaceObject
-	hasMetadata := false
-	err := scan(raw, func(s *scanner) error {
-		return s.object(func(name []byte) error {
-			if string(name) != "metadata" {
-				return s.json.SkipValue()
-			}
-			object, hasMetadata = namespaceObject{}, s.json.PeekKind() == '{'
-			return s.object(func(name []byte) error {
-				switch string(name) {
-				case "labels":
-					return s.part(&object.labels)
-				case "annotations":
-					return s.part(&object.annotations)
-				case "managedFields":
-					return s.part(&object.managers)
-				}
-				return s.json.SkipValue()
-			})
-		})
-	})
-	if err == nil && !hasMetadata {
-		err = errors.New("it has no metadata")
-	}
+// its field managers cannot be read, it has no label. The error is a [MalformedError].
+func (n namespace) owned(old part) (kept.Namespace, error) {
+	object, _, err := readObject(old, "Namespace")
 	if err != nil {
-		return namespaceObject{}, Malformed("the review's object is no Namespace: %v", err)
+		return kept.Namespace{}, err
 	}
-	return object, nil
-}
-
-// namespace decodes the parts. Maps that the object does not have are nil. The error is a
-// [MalformedError].
-func (o namespaceObject) namespace(name string) (templates.Namespace, error) {
-	ns := templates.Namespace{Name: name}
-	for _, m := range []struct {
-		field string
-		raw   part
-		into  *map[string]string
-	}{{"labels", o.labels, &ns.Labels}, {"annotations", o.annotations, &ns.Annotations}} {
-		if isAbsent(m.raw) {
-			continue
-		}
-		if err := scan(m.raw, func(s *scanner) error { return s.texts(m.into) }); err != nil {
-			return ns, Malformed("the review's object is no Namespace: metadata.%s: %v", m.field, err)
-		}
+	was := metav1.ObjectMeta{Labels: object.Labels.value}
+	if !object.ManagedFields.isAbsent() && kjson.UnmarshalCaseSensitivePreserveInts(object.ManagedFields, &was.ManagedFields) != nil {
+		return kept.Namespace{}, nil
 	}
-	return ns, nil
+	return kept.Owned(&was, n.labels.Keys()), nil
 }
 
 // relabel returns the patch that makes the changes in an object, which has labels or has none.

@@ -146,7 +146,7 @@ func TestANamespaceWithoutLabelsIsPatched(t *testing.T) {
 
 // Pillion refuses no namespace: where it has no memory for one, the write passes.
 func TestANamespaceIsNeverRefused(t *testing.T) {
-	webhook := namespaceWebhook(t, func(p *parts) { p.Memory.Decoded.Large = 1 })
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory.Large = 1 })
 	var labels strings.Builder
 	for i := range 50_000 {
 		fmt.Fprintf(&labels, `,"l%d":"v"`, i)

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // PreviewOptions are what the preview works with. All fields are required but Refused, Workloads and Rate.
@@ -61,9 +61,9 @@ const (
 	previewWait = 100 * time.Millisecond
 	// previewTime is how long the work on one may take. API servers wait for a second.
 	previewTime = 700 * time.Millisecond
-	// previewCopies is how many times a decoded workload is in memory, besides the pipeline's
-	// own work: the pod that its controller creates, and what is asked whether it is refused.
-	previewCopies = 3
+	// previewCopies is how many times a decoded workload is in memory: itself, the pod that its
+	// controller creates, what is asked whether it is refused, and the pipeline's own work.
+	previewCopies = 4.25
 )
 
 type preview struct {
@@ -92,7 +92,7 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
 		return Allowed(), nil
 	}
-	if isAbsent(r.Object) {
+	if r.Object.isAbsent() {
 		return Response{}, Malformed("the review's request has no object")
 	}
 	if !p.options.Rate.Allow() {
@@ -128,7 +128,7 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 func (p preview) hold(ctx context.Context, r *Review, object part) bool {
 	wait, cancel := context.WithTimeout(ctx, previewWait)
 	defer cancel()
-	return r.memory.holdFor(wait, r.Namespace, previewCopies*bounds.DecodedSize(object), object) == nil
+	return r.memory.hold(wait, r.Namespace, int64(previewCopies*float64(rawjson.DecodedSize(object)))) == nil
 }
 
 // written is what somebody writes: a workload, its pod template, and the pod that is created
@@ -198,17 +198,14 @@ const maxMistaken = 20
 
 // namespace answers for a namespace: what its annotation, its parameters and its keys mean.
 func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
-	object, err := readNamespace(r.Object)
-	if err != nil {
-		return Response{}, err
-	}
 	if !p.hold(ctx, r, r.Object) {
 		return Skipped(), nil
 	}
-	ns, err := object.namespace(r.name())
+	object, _, err := readObject(r.Object, "Namespace")
 	if err != nil {
 		return Response{}, err
 	}
+	ns := templates.Namespace{Name: cmp.Or(r.Name, object.Name), Labels: object.Labels.value, Annotations: object.Annotations.value}
 	set := p.options.Pods.Templates()
 	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r, prefix: p.options.Prefix}
 	asked := p.options.Pods.Pipeline.Asked(ns, set)
@@ -242,10 +239,8 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 // nothing asks for sidecars.
 func (p preview) labelOnly(r *Review, ns templates.Namespace, set *templates.Set) bool {
 	label := templates.InjectionLabel(p.options.Prefix)
-	if old, err := readNamespace(r.OldObject); err == nil {
-		if before, err := old.namespace(ns.Name); err != nil || before.Labels[label] == ns.Labels[label] {
-			return false
-		}
+	if old, _, err := readObject(r.OldObject, "Namespace"); err == nil && old.Labels.value[label] == ns.Labels[label] {
+		return false
 	}
 	value := ns.Labels[label]
 	return (value == templates.InjectionEnabled || value == templates.InjectionEnforced) && kept.AskedBy(set, ns, p.options.Prefix) == kept.Nothing

@@ -13,8 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/pillion-dev/pillion/injector/bounds"
 )
 
 // Check is one condition of readiness.
@@ -94,7 +92,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	o := s.options
 	reviews, probes := s.reviewServer(), s.adminServer()
-	webhook, admin = bounds.NewListener(webhook, maxReviewConnections), bounds.NewListener(admin, maxAdminConnections)
+	webhook, admin = newListener(webhook, maxReviewConnections), newListener(admin, maxAdminConnections)
 	defer func() { _, _ = reviews.Close(), probes.Close() }()
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
@@ -138,7 +136,7 @@ func (s *Server) reviewServer() *http.Server {
 	return &http.Server{
 		Handler:     s.closeWhileLeaving(mux),
 		Protocols:   &protocols,
-		ConnContext: bounds.Context,
+		ConnContext: connectionContext,
 		TLSConfig:   config,
 		// An API server sends a review at once; its longest timeout is 30 s. This bounds the TLS
 		// handshake, too: as long as API servers wait by default, so that a replica that is
@@ -155,7 +153,7 @@ func (s *Server) reviewServer() *http.Server {
 func (s *Server) adminServer() *http.Server {
 	return &http.Server{
 		Handler:           s.adminHandler(),
-		ConnContext:       bounds.Context,
+		ConnContext:       connectionContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      15 * time.Second,
@@ -250,7 +248,7 @@ func (s *Server) adminHandler() http.Handler {
 		mux.Handle("GET /state", stateHandler(s.options.State))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer bounds.Work(r.Context())(true)
+		defer connectionWorks(r.Context())(true)
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -1,4 +1,4 @@
-package bounds
+package rawjson
 
 import (
 	"encoding/json"

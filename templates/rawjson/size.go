@@ -1,4 +1,4 @@
-package bounds
+package rawjson
 
 import "bytes"
 
@@ -68,7 +68,7 @@ func DecodedSize(text []byte) int64 {
 			}
 			members[len(members)-1] = n + 1
 		case '"':
-			end := EndOfString(text, i+1)
+			end := endOfString(text, i+1)
 			size += boxedString + roundUp(int64(end-i-1))
 			i = end
 		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -82,9 +82,9 @@ func DecodedSize(text []byte) int64 {
 	return size
 }
 
-// EndOfString returns the index of the quote that ends the string whose first character
+// endOfString returns the index of the quote that ends the string whose first character
 // stands at begin, and the end of the text if none does.
-func EndOfString(text []byte, begin int) int {
+func endOfString(text []byte, begin int) int {
 	for {
 		n := bytes.IndexByte(text[begin:], '"')
 		if n < 0 {

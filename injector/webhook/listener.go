@@ -1,4 +1,4 @@
-package bounds
+package webhook
 
 import (
 	"context"
@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// Listener accepts a bounded number of connections. A new one is never turned away in
+// listener accepts a bounded number of connections. A new one is never turned away in
 // favour of one that does nothing: over the bound, the connection that has been idle for
-// the longest is closed. Those that have never been useful (see [Conn.Work]) go first, so
+// the longest is closed. Those that have never been useful (see [boundConn.work]) go first, so
 // that a flood of connections does not close those of a client that is served.
-type Listener struct {
+type listener struct {
 	net.Listener
 	most int
 
 	mu    sync.Mutex
-	conns map[*Conn]struct{}
+	conns map[*boundConn]struct{}
 }
 
-// NewListener bounds the connections of a listener.
-func NewListener(l net.Listener, most int) *Listener {
-	return &Listener{Listener: l, most: most, conns: map[*Conn]struct{}{}}
+// newListener bounds the connections of a listener.
+func newListener(l net.Listener, most int) *listener {
+	return &listener{Listener: l, most: most, conns: map[*boundConn]struct{}{}}
 }
 
-// Accept waits for a connection. The connection is a [*Conn].
-func (l *Listener) Accept() (net.Conn, error) {
+// Accept waits for a connection. The connection is a [*boundConn].
+func (l *listener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		c := &Conn{Conn: accepted, listener: l, since: time.Now()}
+		c := &boundConn{Conn: accepted, listener: l, since: time.Now()}
 		idle, ok := l.add(c)
 		if !ok {
 			_ = accepted.Close()
@@ -47,7 +47,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 // add counts a connection. Over the bound it returns the connection that has to be closed
 // instead, and false if each of the others is at work.
-func (l *Listener) add(c *Conn) (idle *Conn, ok bool) {
+func (l *listener) add(c *boundConn) (idle *boundConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.conns) >= l.most {
@@ -60,8 +60,8 @@ func (l *Listener) add(c *Conn) (idle *Conn, ok bool) {
 	return idle, true
 }
 
-func (l *Listener) longestIdle() *Conn {
-	var longest *Conn
+func (l *listener) longestIdle() *boundConn {
+	var longest *boundConn
 	for c := range l.conns {
 		switch {
 		case c.working > 0:
@@ -74,10 +74,10 @@ func (l *Listener) longestIdle() *Conn {
 	return longest
 }
 
-// Conn is a connection of a [Listener].
-type Conn struct {
+// boundConn is a connection of a [listener].
+type boundConn struct {
 	net.Conn
-	listener *Listener
+	listener *listener
 
 	// The listener's lock guards these.
 	working int
@@ -86,17 +86,17 @@ type Conn struct {
 }
 
 // Close closes the connection, and makes room for another one.
-func (c *Conn) Close() error {
+func (c *boundConn) Close() error {
 	c.listener.mu.Lock()
 	delete(c.listener.conns, c)
 	c.listener.mu.Unlock()
 	return c.Conn.Close()
 }
 
-// Work says that a request of the connection is being answered, so that the connection
+// work says that a request of the connection is being answered, so that the connection
 // is not closed. The caller calls done when the answer is ready, and says whether the
 // request was a good one.
-func (c *Conn) Work() (done func(useful bool)) {
+func (c *boundConn) work() (done func(useful bool)) {
 	l := c.listener
 	l.mu.Lock()
 	c.working++
@@ -112,22 +112,22 @@ func (c *Conn) Work() (done func(useful bool)) {
 
 type connKey struct{}
 
-// Context is a ConnContext of an [http.Server]: it makes the connection known to [Work].
-func Context(ctx context.Context, c net.Conn) context.Context {
+// connectionContext is a ConnContext of an [http.Server]: it makes the connection known to [connectionWorks].
+func connectionContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
-	if bounded, ok := c.(*Conn); ok {
+	if bounded, ok := c.(*boundConn); ok {
 		return context.WithValue(ctx, connKey{}, bounded)
 	}
 	return ctx
 }
 
-// Work is [Conn.Work] for the connection of a request, and does nothing for a request
-// that came in without a [Listener].
-func Work(ctx context.Context) (done func(useful bool)) {
-	if c, ok := ctx.Value(connKey{}).(*Conn); ok {
-		return c.Work()
+// connectionWorks is [boundConn.work] for the connection of a request, and does nothing for a request
+// that came in without a [listener].
+func connectionWorks(ctx context.Context) (done func(useful bool)) {
+	if c, ok := ctx.Value(connKey{}).(*boundConn); ok {
+		return c.work()
 	}
 	return func(bool) {}
 }

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pillion-dev/pillion/injector/bounds"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -128,7 +127,7 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
-		release, err := f.budget.Take(t.Context(), "other", f.Memory.Decoded.Large)
+		release, err := f.limits.take(t.Context(), "other", f.Memory.Large)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +146,8 @@ func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
-		for range f.Memory.Decoded.SmallWorkers {
-			release, err := f.budget.Take(t.Context(), "other", bounds.Small)
+		for i := range f.Memory.Small {
+			release, err := f.limits.take(t.Context(), []string{"a", "b"}[i%2], smallWork)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,9 +266,9 @@ func TestManySmallContainersAreCharged(t *testing.T) {
 		return `{"spec":{"initContainers":[{}],"containers":[` + strings.TrimSuffix(strings.Repeat(text, n), ",") + `]}}`
 	}
 	for n, want := range map[int]int{0: 1, 1: 2, 8000: 8001} {
-		_, r, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"` + v1Version + `","request":{"uid":"1","object":` + pod(n) + `}}`))
-		if err != nil || r.head.containers != want {
-			t.Errorf("%d containers: %+v, %v; want %d", n, r, err, want)
+		var h head
+		if err := read([]byte(pod(n)), &h); err != nil || h.containers() != want {
+			t.Errorf("%d containers: %+v, %v; want %d", n, h, err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package bounds
+package webhook
 
 import (
 	"io"
@@ -10,15 +10,15 @@ import (
 
 // listen returns a bounded listener on loopback, and a function that connects to it and
 // returns both ends.
-func listen(t *testing.T, most int) (*Listener, func() (client net.Conn, server *Conn)) {
+func listen(t *testing.T, most int) (*listener, func() (client net.Conn, server *boundConn)) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewListener(inner, most)
+	l := newListener(inner, most)
 	t.Cleanup(func() { _ = l.Close() })
-	return l, func() (net.Conn, *Conn) {
+	return l, func() (net.Conn, *boundConn) {
 		t.Helper()
 		client, err := net.Dial("tcp", inner.Addr().String())
 		if err != nil {
@@ -29,7 +29,7 @@ func listen(t *testing.T, most int) (*Listener, func() (client net.Conn, server 
 		if err != nil {
 			t.Fatal(err)
 		}
-		return client, server.(*Conn)
+		return client, server.(*boundConn)
 	}
 }
 
@@ -47,10 +47,10 @@ func isOpen(t *testing.T, c net.Conn) bool {
 func TestOverTheBoundTheConnectionThatIdlesLongestIsClosed(t *testing.T) {
 	_, connect := listen(t, 3)
 	useful, a := connect()
-	done := a.Work()
+	done := a.work()
 	done(true)
 	working, b := connect()
-	defer b.Work()(false)
+	defer b.work()(false)
 	idle, _ := connect()
 	another, _ := connect() // one more than allowed
 	if isOpen(t, idle) || !isOpen(t, useful) || !isOpen(t, working) || !isOpen(t, another) {
@@ -65,7 +65,7 @@ func TestOverTheBoundTheConnectionThatIdlesLongestIsClosed(t *testing.T) {
 func TestAFloodOfConnectionsLeavesThoseThatAreServed(t *testing.T) {
 	_, connect := listen(t, 20)
 	useful, c := connect()
-	c.Work()(true)
+	c.work()(true)
 	for range 200 {
 		connect()
 	}
@@ -78,7 +78,7 @@ func TestConnectionsThatWorkAreNotClosedForANewOne(t *testing.T) {
 	l, connect := listen(t, 2)
 	first, a := connect()
 	second, b := connect()
-	_, _ = a.Work(), b.Work()
+	_, _ = a.work(), b.work()
 	refused, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -114,10 +114,10 @@ func TestWorkIsNotedByTheContextOfARequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewListener(inner, 2)
+	l := newListener(inner, 2)
 	seen := make(chan int, 1)
-	server := &http.Server{ConnContext: Context, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		defer Work(r.Context())(true)
+	server := &http.Server{ConnContext: connectionContext, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		defer connectionWorks(r.Context())(true)
 		for c := range l.conns {
 			seen <- c.working
 		}

@@ -24,16 +24,24 @@ type node struct {
 	blank bool
 	// joins: a text is joined to the value, or to something in it.
 	joins bool
+	// placed: the value wants to stand somewhere in its list, or something in it does.
+	placed bool
 
-	// names are the fields that an object sets, in order, and fields what it sets them to.
-	names  []string
-	fields []node
+	// fields are what an object sets, nil for any other value.
+	fields *fields
 	// list is what a list of items with keys says, nil for any other value.
 	list *keyedList
 }
 
+// fields are the fields that an object sets, by their names in order.
+type fields struct {
+	names []string
+	nodes []node
+}
+
 // keyedList is what a list of items with keys takes away, and what it sets: each key once.
 type keyedList struct {
+	typ            *podschema.Type
 	deleted, items []listItem
 	// replaces: the list takes the place of the pod's.
 	replaces bool
@@ -54,11 +62,11 @@ func (it listItem) first() bool { return it.says.Position.Kind == directive.Firs
 
 // field returns the node of a field, nil for none. It works on nil.
 func (n *node) field(name string) *node {
-	if n == nil {
+	if n == nil || n.fields == nil {
 		return nil
 	}
-	if i, ok := slices.BinarySearch(n.names, name); ok {
-		return &n.fields[i]
+	if i, ok := slices.BinarySearch(n.fields.names, name); ok {
+		return &n.fields.nodes[i]
 	}
 	return nil
 }
@@ -72,8 +80,8 @@ func (n *node) setsField(name string) bool {
 // removals returns the fields that an object takes away, in order.
 func (n *node) removals() []string {
 	names := slices.Clone(n.says.Unset)
-	for i, name := range n.names {
-		if n.fields[i].says.Delete {
+	for i, name := range n.fields.names {
+		if n.fields.nodes[i].says.Delete {
 			names = append(names, name)
 		}
 	}
@@ -94,15 +102,16 @@ func (n *node) setScalar(v any, says *directive.Directives) {
 }
 
 // setObject makes n the node of an object of type t with the nodes of its fields.
-func (n *node) setObject(t *podschema.Type, v map[string]any, says *directive.Directives, names []string, fields []node) {
-	*n = node{says: says, names: names, fields: fields, value: v, same: len(names) == len(v), joins: says.Join != nil}
+func (n *node) setObject(t *podschema.Type, v map[string]any, says *directive.Directives, names []string, nodes []node) {
+	*n = node{says: says, fields: &fields{names, nodes}, value: v, same: len(names) == len(v), joins: says.Join != nil, placed: says.Position.Kind != directive.Default}
 	whole, takes := t.IsWhole(), says.Delete || says.Replace || len(says.Unset) > 0
 	n.blank = !t.IsOneAddition() && !takes
 	n.adds = len(says.Unset) == 0 && (len(names) == 0 || whole)
-	for i := range fields {
-		f := &fields[i]
+	for i := range nodes {
+		f := &nodes[i]
 		n.blank = n.blank && f.blank
 		n.joins = n.joins || f.joins
+		n.placed = n.placed || f.placed
 		n.adds = n.adds || f.adds && !whole
 		n.same = n.same && f.same && !f.absent()
 	}
@@ -112,7 +121,7 @@ func (n *node) setObject(t *podschema.Type, v map[string]any, says *directive.Di
 	}
 	value := make(map[string]any, len(names))
 	for i, name := range names {
-		if f := &fields[i]; !f.absent() {
+		if f := &nodes[i]; !f.absent() {
 			value[name] = f.value
 		}
 	}
@@ -137,7 +146,8 @@ func (n *node) setList(v []any, items []node) {
 
 // setKeyedList makes n the node of a list whose items have keys.
 func (n *node) setKeyedList(v []any, l *listReader) {
-	*n = node{says: silent, value: v, same: l.same && !l.replaces, blank: len(v) == 0, joins: l.joins, adds: len(l.items) > 0, list: &l.keyedList}
+	list := l.keyedList // without what was only for reading
+	*n = node{says: silent, value: v, same: l.same && !l.replaces, blank: len(v) == 0, joins: l.joins, placed: l.placed, adds: len(l.items) > 0, list: &list}
 	if n.same {
 		return
 	}
@@ -154,8 +164,8 @@ type listReader struct {
 	keyedList
 	id   podschema.Identity
 	uses map[string]keyUse
-	// same: the list is what the fragment has. joins: a text is joined to something in it.
-	same, joins bool
+	// same: the list is what the fragment has. joins, placed: as of its node.
+	same, joins, placed bool
 }
 
 // keyUse is the first item of a key.
@@ -166,14 +176,15 @@ type keyUse struct {
 	joins bool
 }
 
-func newListReader(id podschema.Identity, items int) *listReader {
-	return &listReader{keyedList: keyedList{items: make([]listItem, 0, items)}, id: id, uses: make(map[string]keyUse, items), same: true}
+func newListReader(t *podschema.Type, id podschema.Identity, items int) *listReader {
+	return &listReader{keyedList: keyedList{typ: t, items: make([]listItem, 0, items)}, id: id, uses: make(map[string]keyUse, items), same: true}
 }
 
 // add adds the next item. It reports false if the list has another one of its key: only
 // sets may, and variables to which both join a text.
 func (l *listReader) add(key string, n *node) bool {
 	l.same, l.joins = l.same && n.same && !n.absent(), l.joins || n.joins
+	l.placed = l.placed || n.placed
 	if !n.same && l.id.Set() {
 		key, _ = l.id.Key(n.value)
 	}

@@ -305,15 +305,15 @@ func localOrder(id podschema.Identity, items []listItem) *order {
 }
 
 // notePosition takes in what an item of a fragment's list says about its place.
-func (r *reader) notePosition(id podschema.Identity, key string, n *node) error {
-	switch n.says.Position.Kind {
+func (r *reader) notePosition(id podschema.Identity, it listItem) error {
+	switch it.says.Position.Kind {
 	case directive.First:
 		o := orderOf(r.at())
-		o.firsts = append(o.firsts, First{Template: r.frag.Template, Item: key, Required: r.frag.Required})
+		o.firsts = append(o.firsts, First{Template: r.frag.Template, Item: it.key, Required: r.frag.Required})
 	case directive.Before, directive.After:
-		if w, ok := wishOf(id, listItem{node: n, key: key}); ok {
+		if w, ok := wishOf(id, it); ok {
 			list := r.at()
-			w.template, w.at = r.frag.Template, list.field(key)
+			w.template, w.at = r.frag.Template, list.field(it.key)
 			return orderOf(list).add(w)
 		}
 	}

@@ -49,6 +49,10 @@ type Fragment struct {
 	place int
 }
 
+// shared knows the values that all pods with the same parameters share: those of the last of
+// the fragment's stores.
+func (f *Fragment) shared() facts.Stores { return f.Facts[max(0, len(f.Facts)-1):] }
+
 // Plan is what the templates want of a pod.
 type Plan struct {
 	// Base is the pod that the plan is made for.

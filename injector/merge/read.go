@@ -40,8 +40,8 @@ type reader struct {
 	// start is the pod's place, and path leads from there to the value that is being read.
 	start *place
 	path  []string
-	// positions counts the items that want to stand somewhere.
-	positions int
+	// within is set in a value that never changes: what is in it is read with it.
+	within bool
 }
 
 func (r *reader) fragment(n *node) error {
@@ -62,6 +62,9 @@ func (r *reader) fragment(n *node) error {
 		return f.fault(at.field("ephemeralContainers"), "ephemeral containers cannot be injected")
 	}
 	if err := r.read(n, podschema.Pod(), f.Object, where{}); err != nil {
+		return err
+	}
+	if err := r.notePositions(n); err != nil {
 		return err
 	}
 	spec := n.field("spec")
@@ -138,21 +141,24 @@ func (r *reader) readIn(segment string, n *node, t *podschema.Type, v any, w whe
 	return err
 }
 
-// readBefore are the nodes of values that never change, in which nothing wants to stand
-// somewhere.
+// readBefore are the nodes of values that never change.
 var readBefore = facts.NewQuestion[*node]()
 
 // read makes n the node of a value of type t. It checks shapes against the schema, and
 // directives.
 func (r *reader) read(n *node, t *podschema.Type, v any, w where) error {
-	f := r.frag.Facts.Of(v)
+	if r.within {
+		return r.readFresh(n, t, v, w)
+	}
+	f := r.frag.shared().Of(v)
 	if known, ok := readBefore.Known(f); ok {
 		*n = *known
 		return nil
 	}
-	positions := r.positions
+	r.within = f != nil
 	err := r.readFresh(n, t, v, w)
-	if err == nil && f != nil && positions == r.positions {
+	r.within = false
+	if err == nil && f != nil {
 		readBefore.Answer(f, func() *node { c := *n; return &c })
 	}
 	return err
@@ -252,7 +258,7 @@ func (r *reader) readObject(n *node, t *podschema.Type, v map[string]any, w wher
 func (r *reader) readList(n *node, t *podschema.Type, v []any, w where) error {
 	id, known := t.Identity()
 	if known {
-		return r.readKeyedList(n, id, len(t.Keys()) > 0, v, w)
+		return r.readKeyedList(n, t, id, v, w)
 	}
 	var elem *podschema.Type
 	if t != nil {
@@ -271,12 +277,12 @@ func (r *reader) readList(n *node, t *podschema.Type, v []any, w where) error {
 	return nil
 }
 
-// readKeyedList reads a list whose items are told apart. Keyed reports whether they are by
-// the API's own keys.
-func (r *reader) readKeyedList(n *node, id podschema.Identity, keyed bool, v []any, w where) error {
+// readKeyedList reads a list of type t whose items are told apart.
+func (r *reader) readKeyedList(n *node, t *podschema.Type, id podschema.Identity, v []any, w where) error {
+	keyed := len(t.Keys()) > 0
 	here := where{item: true, keyed: keyed, gathered: !keyed, inside: w.inside}
 	items := make([]node, len(v))
-	all := newListReader(id, len(v))
+	all := newListReader(t, id, len(v))
 	for i, item := range v {
 		if err := r.ctx.Err(); err != nil {
 			return err
@@ -300,14 +306,41 @@ func (r *reader) readKeyedList(n *node, id podschema.Identity, keyed bool, v []a
 		if !all.add(key, &items[i]) {
 			return r.frag.fault(r.at().field(key), "there are two items of this key")
 		}
-		if items[i].says.Position.Kind != directive.Default {
-			r.positions++
-		}
-		if err := r.notePosition(id, key, &items[i]); err != nil {
-			return r.frag.fault(r.at().field(key), "%w", err)
-		}
 	}
 	n.setKeyedList(v, all)
+	return nil
+}
+
+// notePositions notes where the items in a value want to stand.
+func (r *reader) notePositions(n *node) error {
+	if !n.placed {
+		return nil
+	}
+	in := func(segment string, n *node) error {
+		r.path = append(r.path, segment)
+		err := r.notePositions(n)
+		r.path = r.path[:len(r.path)-1]
+		return err
+	}
+	if n.fields != nil {
+		for i, name := range n.fields.names {
+			if err := in(name, &n.fields.nodes[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if n.list == nil {
+		return nil
+	}
+	id, _ := n.list.typ.Identity()
+	for _, it := range n.list.items {
+		if err := r.notePosition(id, it); err != nil {
+			return r.frag.fault(r.at().field(it.key), "%w", err)
+		}
+		if err := in(it.key, it.node); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

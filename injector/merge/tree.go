@@ -22,11 +22,11 @@ func (m *merger) mergeObject(t *podschema.Type, o *object, frag *node, at *place
 	if err != nil {
 		return err
 	}
-	for i, name := range frag.names {
-		if name == kept || frag.fields[i].says.Delete {
+	for i, name := range frag.fields.names {
+		if name == kept || frag.fields.nodes[i].says.Delete {
 			continue
 		}
-		if err := m.mergeField(t, o, name, &frag.fields[i], at.field(name)); err != nil {
+		if err := m.mergeField(t, o, name, &frag.fields.nodes[i], at.field(name)); err != nil {
 			return err
 		}
 	}

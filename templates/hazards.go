@@ -3,6 +3,7 @@ package templates
 import (
 	"maps"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/hazard"
 )
@@ -19,7 +20,31 @@ func (t *Template) TextHazards() []Warning {
 	for _, h := range hazard.Find(t.spec.Parameters, t.names, texts) {
 		warnings = append(warnings, Warning{Template: t.name, Path: h.At.String(), Line: h.Line, Message: h.Message})
 	}
+	for _, at := range pathsIn(t.tree) {
+		warnings = append(warnings, Warning{Template: t.name, Path: at.At.String(), Line: at.Line, Message: "joins a text to PATH, which the image sets: Pillion does not see that value, so the text takes its place, and programs are not found; use another variable, or set all of PATH"})
+	}
 	return warnings
+}
+
+// pathsIn returns the items of environments that join a text to PATH.
+func pathsIn(n node) []expression.Place {
+	var found []expression.Place
+	switch n := n.(type) {
+	case *shared:
+		return pathsIn(n.node)
+	case *mapping:
+		for _, e := range n.entries {
+			if name, ok := e.value.(*constant); ok && e.key == "name" && name.value == "PATH" && directive.Joins(n.directives) {
+				found = append(found, n.Place)
+			}
+			found = append(found, pathsIn(e.value)...)
+		}
+	case *sequence:
+		for _, it := range n.items {
+			found = append(found, pathsIn(it.node)...)
+		}
+	}
+	return found
 }
 
 // textsIn returns the texts with expressions in a part of the fragment. script is set for

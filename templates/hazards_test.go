@@ -28,6 +28,10 @@ func TestTextInWhichAValueCanMeanMoreIsFound(t *testing.T) {
 		"a configuration of JSON":        {"containers: [{name: s, image: i, env: [{name: C, value: \"{\\\"b\\\": ${toJson(params.x)}}\"}]}]", ""},
 		"a plain value":                  {"containers: [{name: s, image: i, env: [{name: C, value: \"b ${params.x}\"}]}]", ""},
 		"by a variable":                  {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.v}"]}]`, "variables.v stands inside a shell script"},
+		"in front of PATH":               {"containers: [{$each: App, env: [{name: PATH, $prepend: ':', value: /agent}]}]", "joins a text to PATH"},
+		"behind PATH":                    {"containers: [{$each: App, env: [{name: PATH, $append: ':', value: /agent}]}]", "joins a text to PATH"},
+		"all of PATH":                    {"containers: [{$each: App, env: [{name: PATH, value: '/agent:/bin'}]}]", ""},
+		"in front of another variable":   {"containers: [{$each: App, env: [{name: LD_LIBRARY_PATH, $prepend: ':', value: /agent}]}]", ""},
 		"by a variable that quotes":      {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.q}"]}]`, ""},
 	} {
 		tmpl := compiled(t, "parameters: [{name: x, type: string, default: a}]\nvariables:\n- {name: v, expression: toJson(params.x)}\n- {name: q, expression: shellQuote(params.x)}\ninject:\n  spec:\n    "+c.inject)

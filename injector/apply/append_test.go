@@ -59,6 +59,32 @@ func TestATextIsAppendedOnce(t *testing.T) {
 	}
 }
 
+func TestATextIsPrependedOnceInTheOrderOfTheTemplates(t *testing.T) {
+	in := func(name, text, directive string) Fragment {
+		return fragment(t, name, "spec: {containers: [{name: web, env: [{name: JTO, "+directive+": ':', value: '"+text+"'}]}]}")
+	}
+	for name, c := range map[string]struct{ env, want string }{
+		"no environment":     {"", `[{"name":"JTO","value":"/a:/b:/z"}]`},
+		"a value":            {"{name: JTO, value: /x}", `[{"name":"JTO","value":"/a:/b:/x:/z"}]`},
+		"a text of them":     {"{name: JTO, value: '/x:/b'}", `[{"name":"JTO","value":"/a:/x:/b:/z"}]`},
+		"the appended one":   {"{name: JTO, value: '/z:/x'}", `[{"name":"JTO","value":"/a:/b:/z:/x"}]`},
+		"a source":           {fromSecret, "[" + secretItem + `,{"name":"JTO","value":"/a:/b:$(JTO):/z"}]`},
+		"twice, a source":    {"{name: JTO, value: v}, " + fromSecret, `[{"name":"JTO","value":"v"},` + secretItem + `,{"name":"JTO","value":"/a:/b:$(JTO):/z"}]`},
+		"all in another row": {"{name: JTO, value: '/z:/b:/a'}", `[{"name":"JTO","value":"/z:/b:/a"}]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lawful(t, webWith(t, c.env), in("a", "/a", "$prepend"), in("b", "/z", "$append"), in("c", "/b", "$prepend"))
+			if got := envOf(t, r.Pod); got != c.want || len(r.Warnings) > 0 {
+				t.Errorf("got  %s\nwant %s\nwarnings %q", got, c.want, r.Warnings)
+			}
+		})
+	}
+	note := fragment(t, "a", "metadata: {annotations: {note: {$prepend: ',', value: x}}}")
+	if r := lawful(t, parse(t, "{metadata: {annotations: {note: old}}, spec: {containers: []}}"), note); text(at(t, r.Pod, "metadata", "annotations", "note")) != `"x,old"` {
+		t.Errorf("the annotation is %s", text(at(t, r.Pod, "metadata", "annotations", "note")))
+	}
+}
+
 func TestAnAnnotationIsAppendedTo(t *testing.T) {
 	ports := func(name, text, separator string) Fragment {
 		return fragment(t, name, "metadata: {annotations: {ports: {$append: '"+separator+"', value: '"+text+"'}}}")

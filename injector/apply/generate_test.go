@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -211,6 +212,10 @@ var pieces = map[string]string{
 	"set new":        "spec: {containers: [{name: '%c', env: [{name: NEW, value: plain}]}]}",
 	"append aside":   "spec: {initContainers: [{name: side-%t-j, image: x, env: [{name: J, $append: ' ', value: a}, {name: J, $append: ' ', value: b}]}]}",
 	"append to t0":   "spec: {initContainers: [{name: side-t0-j, image: x, env: [{name: J, $append: ' ', value: a}, {name: J, $append: ' ', value: b}]}]}",
+	"prepend own":    "spec: {containers: [{name: '%c', env: [{name: A, $prepend: ' ', value: 'by-%t'}]}]}",
+	"prepend same":   "spec: {containers: [{name: '%c', env: [{name: A, $prepend: ' ', value: same}]}]}",
+	"prepend new":    "spec: {containers: [{name: '%c', env: [{name: NEW, $prepend: '::', value: 'in-%t'}, {name: TWICE, $prepend: ',', value: '%t'}]}]}",
+	"prepend notes":  "metadata: {annotations: {y: {$prepend: ',', value: '%t'}}}",
 	"append notes":   "metadata: {annotations: {x: {$append: ',', value: '%t'}, new/a: {$append: ',', value: '80'}, new/b: {$append: ',', value: ''}}}",
 	"set note":       "metadata: {annotations: {new/a: '90'}}",
 	"scalars":        "metadata: {labels: {app: {$onConflict: Overwrite, value: all}, x: {$onConflict: KeepPod, value: '%t'}}}\nspec: {hostname: {$onConflict: KeepPod, value: '%t'}, nodeSelector: {disk: {$onConflict: Overwrite, value: any}}}",
@@ -225,7 +230,9 @@ func drawTemplates(t *rapid.T) []generated {
 			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"tolerate", "tolerate all", "only tolerate"}, p) })
 		}
 		if slices.Contains(g.pieces, "drop env") || slices.Contains(g.pieces, "drop kept env") {
-			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return slices.Contains([]string{"append own", "append same", "append twice"}, p) })
+			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool {
+				return slices.Contains([]string{"append own", "append same", "append twice", "prepend own", "prepend same"}, p)
+			})
 		}
 		if slices.Contains(g.pieces, "drop runtime") {
 			g.pieces = slices.DeleteFunc(g.pieces, func(p string) bool { return p == "scalars" })
@@ -296,7 +303,7 @@ func combineLists(have, more []any) []any {
 		object, _ := item.(map[string]any)
 		i := slices.IndexFunc(have, func(h any) bool {
 			other, _ := h.(map[string]any)
-			if _, appends := object["$append"]; appends && other["$append"] != nil {
+			if directive.Joins(object) && directive.Joins(other) {
 				return false // both stay
 			}
 			return object != nil && object["name"] != nil && other["name"] == object["name"] && object["mountPath"] == nil && object["containerPort"] == nil

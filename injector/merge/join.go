@@ -25,33 +25,63 @@ type joint struct {
 }
 
 // joinedTo returns a value with the texts that it does not have yet. Texts in a row that
-// have one separator cost one walk over the value, but those that have the separator in
-// them, which cost one each.
+// have one side and one separator cost one walk over the value, but those that have the
+// separator in them, which cost one each.
 func joinedTo(ctx context.Context, value string, texts []directive.Join) (string, error) {
-	var b strings.Builder
-	b.WriteString(value)
+	var j joined
+	j.add(directive.Behind, "", value)
 	for len(texts) > 0 {
-		separator, run := texts[0].Separator, 1
-		for run < len(texts) && texts[run].Separator == separator {
+		side, separator, run := texts[0].Side, texts[0].Separator, 1
+		for run < len(texts) && texts[run].Side == side && texts[run].Separator == separator {
 			run++
 		}
-		there := whichThere(b.String(), separator, texts[:run])
-		for _, j := range texts[:run] {
+		there := whichThere(j.String(), separator, texts[:run])
+		for _, text := range texts[:run] {
 			if err := ctx.Err(); err != nil {
 				return "", err
 			}
-			if there[j.Text] || strings.Contains(j.Text, separator) && hasRow(b.String(), j) {
+			if there[text.Text] || strings.Contains(text.Text, separator) && hasRow(j.String(), text) {
 				continue
 			}
-			if b.Len() > 0 {
-				b.WriteString(separator)
-			}
-			b.WriteString(j.Text)
-			there[j.Text] = true
+			j.add(side, separator, text.Text)
+			there[text.Text] = true
 		}
 		texts = texts[run:]
 	}
-	return b.String(), nil
+	return j.String(), nil
+}
+
+// joined is a value with the texts that are joined to it, in their order on each side.
+type joined struct {
+	front, back strings.Builder
+	// gap separates the last text in front from what comes behind it.
+	gap string
+}
+
+func (j *joined) add(side directive.Side, separator, text string) {
+	if side == directive.Behind {
+		if j.back.Len() > 0 {
+			j.back.WriteString(separator)
+		}
+		j.back.WriteString(text)
+		return
+	}
+	if j.front.Len() > 0 {
+		j.front.WriteString(j.gap)
+	}
+	j.front.WriteString(text)
+	j.gap = separator
+}
+
+// String returns the value with the texts.
+func (j *joined) String() string {
+	switch {
+	case j.front.Len() == 0:
+		return j.back.String()
+	case j.back.Len() == 0:
+		return j.front.String()
+	}
+	return j.front.String() + j.gap + j.back.String()
 }
 
 // whichThere returns which texts are the value, or stand in it between separators, of
@@ -256,7 +286,11 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 		}
 		behind := map[string]any{"name": name, "value": whole}
 		if mayBeAbsent(item) {
-			m.warnings.add(n.joints[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" in front of the text that is appended")
+			side := "in front of the text that is appended"
+			if n.joints[0].Side == directive.InFront {
+				side = "behind the text that is prepended"
+			}
+			m.warnings.add(n.joints[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" "+side)
 		}
 		n.joinTo(item)
 		n.Beside = true

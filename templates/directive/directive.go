@@ -16,6 +16,7 @@ const (
 	Patch      = "$patch"
 	Unset      = "$unset"
 	Append     = "$append"
+	Prepend    = "$prepend"
 )
 
 // valueField is the field beside a directive that joins a text, and beside a directive that stands in the place
@@ -36,10 +37,12 @@ const (
 )
 
 // sides are the directives that join a text to what is there, and the side of each.
-var sides = map[string]Side{Append: Behind}
+var sides = map[string]Side{Append: Behind, Prepend: InFront}
 
 // Names returns the names of all directives.
-func Names() []string { return []string{If, For, Each, Position, OnConflict, Patch, Unset, Append} }
+func Names() []string {
+	return []string{If, For, Each, Position, OnConflict, Patch, Unset, Append, Prepend}
+}
 
 // Is reports whether an object's key is a directive's, known or not.
 func Is(key string) bool { return strings.HasPrefix(key, "$") }
@@ -72,8 +75,11 @@ type Join struct {
 // Side is the side of a text on which another one is joined to it.
 type Side int
 
-// Behind is the side of $append.
-const Behind Side = iota
+// Behind is the side of $append, and InFront that of $prepend.
+const (
+	Behind Side = iota
+	InFront
+)
 
 // Of returns what the directives of v say, if v is an object.
 func Of(v any) Directives {

@@ -54,6 +54,7 @@ func TestAnObjectSaysWhatItsDirectivesMean(t *testing.T) {
 
 		"{$append: ',', value: x}":  {Join: &Join{Side: Behind, Separator: ",", Text: "x"}},
 		"{$append: ',', value: ''}": {Join: &Join{Side: Behind, Separator: ","}},
+		"{$prepend: ',', value: x}": {Join: &Join{Side: InFront, Separator: ",", Text: "x"}},
 		"{$append: ',', value: 1}":  {},
 		"{$append: ','}":            {},
 		"{$append: '', value: x}":   {},
@@ -188,6 +189,7 @@ func TestCheckNamesEachMistake(t *testing.T) {
 		{"unset the labels", "{$unset: [labels]}", at("metadata"), ""},
 		{"unset the name", "{$unset: [name]}", at("metadata"), "$unset " + takes + "metadata.name"},
 		{"unset the annotations", "{$unset: [annotations]}", at("metadata"), "$unset " + takes + "metadata.annotations"},
+		{"append and prepend", "{$append: ',', $prepend: ',', value: x}", Where{Path: []string{"metadata", "annotations", "a"}, Scalar: true}, "$append cannot stand beside $prepend: a text that is joined leaves the pod's own in its place; want one of the two, $prepend cannot stand beside $append: a text that is joined leaves the pod's own in its place; want one of the two"},
 		{"unset the containers", "{$unset: [hostPID, containers]}", at("spec"), "$unset " + takes + "spec.containers"},
 		{"unset the spec", "{$unset: [spec]}", Where{}, "$unset " + takes + "spec"},
 		{"unset and set", "{hostPID: true, $unset: [hostPID]}", at("spec"), "$unset takes hostPID away, which this object also sets; want one of the two"},

@@ -15,9 +15,11 @@ type Expression struct {
 	Place
 	// typ is its static type, and typed its static type with the pod's schema.
 	typ, typed *cel.Type
-	program    cel.Program
+	program    *program
 	source     string
-	ast        *celast.AST
+	// ast has the expression and its places. The checker's notes on it are not kept: they take as
+	// much again.
+	ast *celast.AST
 	// ofPod has what the expression reads that is not the same for all pods.
 	ofPod []string
 }
@@ -30,11 +32,11 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := newProgram(checked)
+	program, err := sharedPlanner().plan(checked.NativeRep())
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}
-	return &Expression{Place: at, typ: checked.OutputType(), program: program, source: source, ast: checked.NativeRep()}, nil
+	return &Expression{Place: at, typ: checked.OutputType(), program: program, source: source, ast: celast.NewAST(checked.NativeRep().Expr(), checked.NativeRep().SourceInfo())}, nil
 }
 
 // check returns the checked expression, in which each walk over a map goes in the order of

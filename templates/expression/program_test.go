@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
@@ -45,6 +48,30 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 	}
 }
 
+// celEnvironment is what the programs of [cel.Env.Program] are made in.
+func celEnvironment(t *testing.T) *cel.Env {
+	t.Helper()
+	env, err := baseEnvironment().Extend(cel.CustomTypeProvider(runtimeTypes{baseEnvironment().CELTypeProvider()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// asCEL evaluates an expression by a program of [cel.Env.Program].
+func asCEL(env *cel.Env, s *Scope, checked *cel.Ast) (ref.Val, uint64, error) {
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
+		cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)), cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(checkEvery))
+	if err != nil {
+		return nil, 0, err
+	}
+	v, details, err := program.ContextEval(s.run.ctx, s)
+	if err != nil {
+		v = nil
+	}
+	return v, *details.ActualCost(), err
+}
+
 // terms are expressions, by the type of their values.
 var terms = map[string][]string{
 	"string": {
@@ -79,48 +106,93 @@ func grow(r *rand.Rand, kind string, depth int) string {
 	}
 }
 
-// An expression gives the same value for the same cost each time, or the same error.
-func TestAnExpressionGivesTheSameEachTime(t *testing.T) {
+// Programs are made without cel.Env.Program, which would put a table of all functions into
+// each. This holds them to what it makes. One with a price may cost more than it would there.
+func TestProgramsGiveWhatThoseOfCELGiveForTheSameCost(t *testing.T) {
 	kinds := []string{"string", "int", "bool", "list"}
-	failed, gave := 0, 0
+	failed, gave, priced := 0, 0, 0
 	e, newRun := sample(t)
+	env := celEnvironment(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		source := grow(r, kinds[r.IntN(len(kinds))], 3)
-		compiled, err := e.run.compile(source, Place{})
+		checked, err := e.run.check(source)
 		if err != nil {
 			return // the types do not fit
 		}
-		var values, errs [2]any
-		var costs [2]uint64
-		for i := range 2 {
-			run := newRun()
-			values[i], errs[i] = compiled.Value(run.Scope())
-			costs[i] = run.cost
+		made, err := sharedPlanner().plan(checked.NativeRep())
+		want, wantCost, wantErr := asCEL(env, newRun().Scope(), checked)
+		if err != nil {
+			if wantErr == nil || err.Error() != wantErr.Error() {
+				rt.Fatalf("%s: planning: %v, by CEL: %v", source, err, wantErr)
+			}
+			return
 		}
-		if !reflect.DeepEqual(values[0], values[1]) || fmt.Sprint(errs[0]) != fmt.Sprint(errs[1]) || costs[0] != costs[1] {
-			rt.Fatalf("%s gives %v (%v) for %d, and then %v (%v) for %d", source, values[0], errs[0], costs[0], values[1], errs[1], costs[1])
-		}
-		if errs[0] != nil {
-			failed++
-		} else {
+		got, cost, gotErr := made.run(t.Context(), newRun().Scope())
+		if gotErr == nil && wantErr == nil {
 			gave++
+			limit, same := budget{bytes: MaxBytes}, budget{bytes: MaxBytes}
+			a, errA := toNative(got, &limit)
+			b, errB := toNative(want, &same)
+			if !reflect.DeepEqual(a, b) || fmt.Sprint(errA) != fmt.Sprint(errB) {
+				rt.Fatalf("%s gives %v (%v), by CEL %v (%v)", source, a, errA, b, errB)
+			}
+		} else {
+			failed++
+			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+				rt.Fatalf("%s: %v, by CEL: %v", source, gotErr, wantErr)
+			}
+		}
+		if made.counted == nil {
+			priced++
+		}
+		if made.counted != nil && cost != wantCost || cost < wantCost {
+			rt.Fatalf("%s costs %d, by CEL %d", source, cost, wantCost)
 		}
 	})
-	if failed == 0 || gave == 0 {
-		t.Errorf("%d expressions gave a value, and %d failed; want some of each", gave, failed)
+	if failed == 0 || gave == 0 || priced == 0 {
+		t.Errorf("%d expressions gave a value, and %d failed, %d had a price; want some of each", gave, failed, priced)
 	}
 }
 
-func TestAnEvaluationEndsAtItsCost(t *testing.T) {
+func TestAProgramEndsAtItsCostAsThoseOfCEL(t *testing.T) {
 	e, newRun := sample(t)
-	compiled, err := e.run.compile("lists.range(1000).map(i, lists.range(1000).map(j, i + j))", Place{})
+	checked, err := e.run.check("lists.range(1000).map(i, lists.range(1000).map(j, i + j))")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = compiled.Value(newRun().Scope())
-	var failed *Error
-	if !errors.As(err, &failed) || !failed.TooExpensive {
-		t.Errorf("%v, want an error about the cost", err)
+	made, err := sharedPlanner().plan(checked.NativeRep())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cost, err := made.run(t.Context(), newRun().Scope())
+	_, wantCost, wantErr := asCEL(celEnvironment(t), newRun().Scope(), checked)
+	var cancelled interpreter.EvalCancelledError
+	if !errors.As(err, &cancelled) || fmt.Sprint(err) != fmt.Sprint(wantErr) || cost != wantCost {
+		t.Errorf("%v for %d, by CEL %v for %d", err, cost, wantErr, wantCost)
+	}
+}
+
+func TestOnlyAnExpressionWhoseCostDoesNotDependOnThePodHasAPrice(t *testing.T) {
+	e, _ := sample(t)
+	for source, want := range map[string]bool{
+		"pod.metadata.?labels[?'a'].orValue('none')":      true,
+		"has(pod.spec.hostNetwork) ? params.text : 'x'":   true,
+		"pod.metadata.name != 'x' && size(params.list)>0": false,
+		"pod.metadata.name != 'x'":                        true,
+		"pod.metadata.labels == params.map":               false,
+		"pod.spec.containers.map(c, c.name)":              false,
+		"params.?absent.optMap(a, a)":                     false,
+		"pod.metadata.name + 'x'":                         false,
+		"'x' in params.list":                              false,
+		"toJson(pod)":                                     false,
+	} {
+		checked, err := e.run.check(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := priceOf(checked.NativeRep().Expr()); known != want {
+			t.Errorf("%s has a price: %t, want %t", source, known, want)
+		}
 	}
 }

@@ -250,7 +250,7 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	if err := r.Interrupted(); err != nil {
 		return nil, err
 	}
-	v, cost, err := e.run(r.ctx, s)
+	v, cost, err := e.program.run(r.ctx, s)
 	if r.exceeded == nil && errors.Is(err, interpreter.InterruptError{}) {
 		r.exceeded = cmp.Or(r.ctx.Err(), err)
 	}

@@ -24,6 +24,8 @@ const (
 	// ordinaryBody is the size of a body up to which it waits for no other. All connections
 	// together have 16 MiB of such bodies at most.
 	ordinaryBody = 16 << 10
+	// smallBody is the size up to which a larger body counts as small.
+	smallBody = 64 << 10
 	// patience is how long a larger body waits for others.
 	patience = 250 * time.Millisecond
 	// A larger body comes within bodyTime, and at bodyRate bytes a second beyond that: while
@@ -35,14 +37,18 @@ const (
 // errTooMuch means that the bodies being read have used up their memory.
 var errTooMuch = errors.New("the reviews being read hold as much memory as they may")
 
-// bodies bounds the memory of the bodies of reviews, from their first byte to their answer.
-type bodies struct {
+// bodies bounds the memory of the bodies of reviews, from their first byte to their answer. Small
+// ones do not wait for large ones.
+type bodies struct{ small, large bodyMemory }
+
+// bodyMemory is memory for bodies, in bytes.
+type bodyMemory struct {
 	size int64
 	all  *semaphore.Weighted
 }
 
-func newBodies(bytes int64) *bodies {
-	return &bodies{size: bytes, all: semaphore.NewWeighted(bytes)}
+func newBodies(m Memory) *bodies {
+	return &bodies{bodyMemory{m.SmallBodies, semaphore.NewWeighted(m.SmallBodies)}, bodyMemory{m.LargeBodies, semaphore.NewWeighted(m.LargeBodies)}}
 }
 
 // read reads a review's body. The caller calls release when it is done with the body,
@@ -66,7 +72,11 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 		size = maxUnannounced
 	}
 	if size > ordinaryBody {
-		if release, err = b.take(r.Context(), size); err != nil {
+		memory := b.large
+		if size <= smallBody {
+			memory = b.small
+		}
+		if release, err = memory.take(r.Context(), size); err != nil {
 			return nil, func() {}, err
 		}
 		connection := http.NewResponseController(w)
@@ -90,7 +100,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 }
 
 // take waits for the memory of a body, but not for long: the API server tries again.
-func (b *bodies) take(ctx context.Context, size int64) (release func(), err error) {
+func (b bodyMemory) take(ctx context.Context, size int64) (release func(), err error) {
 	if size > b.size {
 		return nil, &unavailableError{errTooMuch}
 	}

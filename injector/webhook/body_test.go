@@ -21,10 +21,12 @@ func large(n int) string {
 // allFree fails the test if a body or a review still holds memory.
 func (f *fixture) allFree(t *testing.T) {
 	t.Helper()
-	if !f.bodies.all.TryAcquire(f.bodies.size) {
-		t.Error("a body is still held")
-	} else {
-		f.bodies.all.Release(f.bodies.size)
+	for _, b := range []bodyMemory{f.bodies.small, f.bodies.large} {
+		if !b.all.TryAcquire(b.size) {
+			t.Error("a body is still held")
+		} else {
+			b.all.Release(b.size)
+		}
 	}
 	for name, l := range map[string]*lane{"small": f.limits.small, "large": f.limits.large} {
 		if !l.all.TryAcquire(l.size) || len(l.namespaces) > 0 {
@@ -37,8 +39,10 @@ func (f *fixture) allFree(t *testing.T) {
 
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
-	if err := f.bodies.all.Acquire(t.Context(), f.bodies.size); err != nil {
-		t.Fatal(err)
+	for _, b := range []bodyMemory{f.bodies.small, f.bodies.large} {
+		if err := b.all.Acquire(t.Context(), b.size); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
@@ -46,7 +50,11 @@ func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("a large review: %d %s", w.Code, w.Body)
 	}
-	f.bodies.all.Release(f.bodies.size)
+	f.bodies.small.all.Release(f.bodies.small.size)
+	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a larger one: %d %s", w.Code, w.Body)
+	}
+	f.bodies.large.all.Release(f.bodies.large.size)
 	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusOK {
 		t.Errorf("a large review beside none: %d %s", w.Code, w.Body)
 	}
@@ -104,7 +112,7 @@ func begin(t *testing.T, address string, announced, size int, trickle bool) {
 func TestSlowSendersGiveWayToOthers(t *testing.T) {
 	for name, trickle := range map[string]bool{"that pause": false, "that go on byte by byte": true} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * ordinaryBody })
+			f := newFixture(t, func(o *parts) { o.Memory.SmallBodies = 4 * ordinaryBody })
 			server := httptest.NewTLSServer(f.mutate)
 			t.Cleanup(server.Close)
 			for range 2 {
@@ -119,8 +127,8 @@ func TestSlowSendersGiveWayToOthers(t *testing.T) {
 				_ = answer.Body.Close()
 				return answer.StatusCode
 			}
-			for deadline := time.Now().Add(10 * time.Second); f.bodies.all.TryAcquire(1); time.Sleep(time.Millisecond) {
-				f.bodies.all.Release(1)
+			for deadline := time.Now().Add(10 * time.Second); f.bodies.small.all.TryAcquire(1); time.Sleep(time.Millisecond) {
+				f.bodies.small.all.Release(1)
 				if time.Now().After(deadline) {
 					t.Fatal("the slow bodies hold nothing")
 				}

@@ -17,8 +17,9 @@ import (
 // Memory is what reviews may take of the process. Bodies of up to ordinaryBody bytes are
 // bounded by the number of connections alone.
 type Memory struct {
-	// Bodies is how many bytes the bodies of other reviews may have together.
-	Bodies int64
+	// SmallBodies and LargeBodies are how many bytes other bodies may have together: those of up
+	// to smallBody bytes, and larger ones.
+	SmallBodies, LargeBodies int64
 	// Small is how many objects of up to smallWork bytes are worked on at a time.
 	Small int64
 	// Large is how many bytes larger objects may take together, decoded and worked on, and
@@ -30,8 +31,8 @@ type Memory struct {
 // A quarter is left to the process itself: templates, namespaces, connections.
 func MemoryFor(limit int64, cpus int) Memory {
 	return Memory{
-		Bodies: max(limit/8, maxBody),
-		Small:  int64(max(2*cpus, 4)),
+		SmallBodies: limit / 32, LargeBodies: max(limit/8, maxBody),
+		Small: int64(max(2*cpus, 4)),
 		// One large pod keeps a CPU busy. Others have to have one, too.
 		Large: limit * 15 / 32, LargeWorkers: int64(max(cpus/2, 1)),
 	}
@@ -42,7 +43,7 @@ func MemoryFor(limit int64, cpus int) Memory {
 // advice.
 func AdviceMemoryFor(limit int64) Memory {
 	part := max(limit/64, smallWork)
-	return Memory{Bodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
+	return Memory{SmallBodies: part, LargeBodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
 }
 
 const (

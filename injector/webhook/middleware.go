@@ -51,7 +51,7 @@ func NewMiddleware(o Options) *Middleware {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies), limits: newLimits(o.Memory)}
+	return &Middleware{options: o, bodies: newBodies(o.Memory), limits: newLimits(o.Memory)}
 }
 
 // exchange is what is known so far of one review and its answer.

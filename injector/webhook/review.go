@@ -127,18 +127,33 @@ type head struct {
 	Kind       string                `json:"kind"`
 	Metadata   last[map[string]part] `json:"metadata"`
 	Spec       struct {
-		InitContainers []ignored `json:"initContainers"`
-		Containers     []ignored `json:"containers"`
+		InitContainers count `json:"initContainers"`
+		Containers     count `json:"containers"`
 	} `json:"spec"`
 }
 
-// ignored is a JSON value that nobody reads.
-type ignored struct{}
+func (h *head) containers() int { return int(h.Spec.InitContainers + h.Spec.Containers) }
+
+// count is how many items a list has.
+type count int
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (*ignored) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
-
-func (h *head) containers() int { return len(h.Spec.InitContainers) + len(h.Spec.Containers) }
+func (c *count) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	*c = 0
+	if d.PeekKind() != '[' {
+		return d.SkipValue()
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for ; d.PeekKind() != ']'; *c++ {
+		if err := d.SkipValue(); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
+}
 
 // aboutPod returns a [MalformedError] unless the review is about a v1 Pod or one of
 // its subresources.
@@ -316,6 +331,9 @@ func (r *Review) FromNode() (bool, error) {
 	}
 	if len(r.UserInfo) > maxUserInfo {
 		return false, Malformed("the review's userInfo has %d bytes; allowed are %d", len(r.UserInfo), maxUserInfo)
+	}
+	if !bytes.ContainsRune(r.UserInfo, '\\') && !bytes.Contains(r.UserInfo, []byte("system:nodes")) {
+		return false, nil // no group can be spelt in another way
 	}
 	var user struct {
 		Groups []string `json:"groups"`

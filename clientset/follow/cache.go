@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,10 +33,6 @@ const (
 	// forbiddenPause is the pause while lists are permitted and watches are not: each try
 	// lists everything.
 	forbiddenPause = 5 * time.Second
-	// A watch that ends well is begun anew at once, up to watchBurst times, and then
-	// watchesPerSecond.
-	watchesPerSecond = 2
-	watchBurst       = 4
 	// callTimeout bounds a page of a list, and beginTimeout the time until a watch begins.
 	callTimeout  = 10 * time.Second
 	beginTimeout = 5 * time.Second
@@ -63,7 +58,7 @@ type Options struct {
 	// Answered is called after each list and watch that fills the cache, with the verb
 	// and the error. It must return soon.
 	Answered func(verb string, err error)
-	// Checked has the cache compared with the API server every few seconds, for
+	// Checked has the cache compared with the API server every ten seconds, for
 	// [Cache.State].
 	Checked bool
 	// Logger hears when the state changes.
@@ -75,8 +70,8 @@ type Cache struct {
 	o      Options
 	store  cache.Store
 	synced chan struct{}
-	// watches bounds how often watches begin.
-	watches *rate.Limiter
+	// soon has the next check begin at once.
+	soon chan struct{}
 	// writing lets one change of the store happen at a time.
 	writing sync.Mutex
 
@@ -97,9 +92,8 @@ func New(o Options) *Cache {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Cache{o: o, synced: make(chan struct{}), watches: rate.NewLimiter(watchesPerSecond, watchBurst), failed: map[string]error{}, restart: func() {}}
+	c := &Cache{o: o, synced: make(chan struct{}), soon: make(chan struct{}, 1), failed: map[string]error{}, restart: func() {}}
 	c.current = time.Now()
-	c.pending = map[string]need{}
 	var options []cache.StoreOption
 	if o.Transform != nil {
 		options = append(options, cache.WithTransformer(o.Transform))
@@ -129,19 +123,16 @@ func (c *Cache) run(ctx context.Context, pages bool) {
 	c.mu.Lock()
 	c.restart = stop
 	c.mu.Unlock()
-	store := &filled{Store: c.store, c: c, first: make(chan struct{})}
 	if !pages {
 		late := time.AfterFunc(firstAnswer, func() {
-			select {
-			case <-store.first:
-			default:
+			if !c.HasSynced() {
 				stop()
 			}
 		})
 		defer late.Stop()
 	}
 	reflector := cache.NewReflectorWithOptions(&asked{ListWatch: &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, pages: pages, client: c.o.Client},
-		c.o.Example, store, cache.ReflectorOptions{
+		c.o.Example, &filled{Store: c.store, c: c, run: ctx}, cache.ReflectorOptions{
 			Name: c.o.Name, TypeDescription: c.o.Name,
 			Backoff: &wait.Backoff{Duration: retryPause, Jitter: 1},
 		})
@@ -152,7 +143,7 @@ func (c *Cache) run(ctx context.Context, pages bool) {
 		if apierrors.IsForbidden(c.Failed("watch")) && c.Failed("list") == nil {
 			pause = forbiddenPause
 		}
-		if !waiting.For(ctx, jittered(pause)) {
+		if !waiting.For(ctx, wait.Jitter(pause, 1)) {
 			return
 		}
 	}
@@ -191,9 +182,7 @@ func (c *Cache) watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if streamed {
 		c.ask()
 	}
-	if err := c.watches.Wait(ctx); err != nil {
-		return nil, err
-	}
+	c.checkSoon() // the last watch has ended, and that may be for a reason
 	w, err := c.begin(ctx, options)
 	if !streamed || !apierrors.IsInvalid(err) { // an API server without streamed lists is asked for pages next
 		c.answered(ctx, "watch", err)
@@ -286,12 +275,12 @@ func (c *Cache) Get(key string) (object any, ok bool) {
 // List returns what the cache has of all objects, in no particular order.
 func (c *Cache) List() []any { return c.store.List() }
 
-// filled is the cache's store, as the reflector fills it.
+// filled is the cache's store, as the reflector of one run fills it.
 type filled struct {
 	cache.Store
 	c *Cache
-	// first is closed once this run has filled the store.
-	first chan struct{}
+	// run ends when the cache is to be read anew.
+	run context.Context
 }
 
 // Transformer has the reflector keep what the cache keeps, from the start.
@@ -345,43 +334,26 @@ func (c *Cache) Remake(object any) error {
 // Replace implements [cache.ReflectorStore].
 func (f *filled) Replace(objects []any, version string) error {
 	c := f.c
-	var before map[string]string
-	if c.o.Changed != nil {
-		before = c.versions()
-	}
+	before := c.versions()
 	c.writing.Lock()
 	err := f.Store.Replace(objects, version)
 	c.writing.Unlock()
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.at = version
-	if c.asked.After(c.current) {
-		c.current = c.asked
-	}
-	if !c.HasSynced() {
-		c.current = c.asked
-		close(c.synced)
-	}
-	c.judgeLocked()
-	c.mu.Unlock()
-	select {
-	case <-f.first:
-	default:
-		close(f.first)
-	}
-	if c.o.Changed == nil {
-		return nil
-	}
+	var changed []string
 	for key, now := range c.versions() {
 		if was, ok := before[key]; !ok || was != now || now == "" {
-			c.o.Changed(key)
+			changed = append(changed, key)
 		}
 		delete(before, key)
 	}
-	for key := range maps.Keys(before) {
-		c.o.Changed(key)
+	changed = slices.AppendSeq(changed, maps.Keys(before))
+	c.readAnew(f.run, version, len(changed) > 0)
+	if c.o.Changed != nil {
+		for _, key := range changed {
+			c.o.Changed(key)
+		}
 	}
 	return nil
 }
@@ -392,9 +364,6 @@ func (f *filled) UpdateResourceVersion(version string) {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
 	f.c.at = version
-	if f.c.wrong != nil {
-		f.c.judgeLocked()
-	}
 }
 
 // versions returns the resource version of each object, by its key.
@@ -415,6 +384,3 @@ func versionOf(object any) string {
 	}
 	return m.GetResourceVersion()
 }
-
-// jittered returns a duration between d and twice as much.
-func jittered(d time.Duration) time.Duration { return d + rand.N(d) }

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -17,10 +16,10 @@ import (
 )
 
 const (
-	// checkPause is how long after a check the next one begins, and failedPause after one
-	// that failed.
-	checkPause  = 750 * time.Millisecond
-	failedPause = time.Second
+	// checkPause is how long after a check the next one begins, and troublePause after one
+	// that did not show the cache to be current.
+	checkPause   = 10 * time.Second
+	troublePause = 750 * time.Millisecond
 	// An API server sends a bookmark two seconds before a watch ends by itself. So a watch
 	// of watchSeconds says within 2.25 s that there is nothing more to say, and one that has
 	// not said so after silence says nothing at all.
@@ -33,9 +32,6 @@ const (
 	readTimeout = 3 * time.Second
 	// unreadableAfter is how long reads have to fail before the state says so.
 	unreadableAfter = 2 * time.Second
-	// mostPending bounds what the cache is waited for at the same time.
-	mostPending = 1024
-	pageSize    = 500
 )
 
 // State is how current a cache is.
@@ -50,20 +46,10 @@ type State struct {
 	Unreadable error
 }
 
-// need is a version of an object that the API server has, and the cache must get.
-type need struct {
-	version string
-	deleted bool
-	since   time.Time
-}
-
 // judgement is what is known of a cache. The cache's lock guards it.
 type judgement struct {
 	// current is a time at which the cache was known to be current.
 	current time.Time
-	// pending are the needs, by key.
-	pending map[string]need
-	judging bool
 	// wrong says what the cache lacks since wrongSince.
 	wrong      error
 	wrongSince time.Time
@@ -75,6 +61,12 @@ type judgement struct {
 	said            bool
 	// silent reports whether watches bring nothing, as the log says.
 	silent bool
+}
+
+// version is a version of an object that the API server has, or has deleted.
+type version struct {
+	key, version string
+	deleted      bool
 }
 
 // State returns how current the cache is.
@@ -97,33 +89,29 @@ func (c *Cache) Wrong() error {
 
 // Saw says that a consistent read has shown a version of an object. A cache that still lacks
 // it after a second is wrong.
-func (c *Cache) Saw(key, version string) { c.mustGet(key, need{version: version}) }
-
-func (c *Cache) mustGet(key string, n need) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.HasSynced() || c.has(key, n) {
+func (c *Cache) Saw(key, resourceVersion string) {
+	v := version{key: key, version: resourceVersion}
+	if !c.HasSynced() || c.has(v) {
 		return
 	}
-	if _, ok := c.pending[key]; ok || len(c.pending) >= mostPending {
-		return // the first need of an object is the one that is met first
-	}
-	n.since = time.Now()
-	c.pending[key] = n
-	c.judgeAfter(grace)
+	time.AfterFunc(grace, func() {
+		if !c.has(v) {
+			c.proveWrong(v)
+		}
+	})
 }
 
-// has reports whether the cache has what is needed, or something newer. Versions that cannot
-// be compared prove nothing.
-func (c *Cache) has(key string, n need) bool {
-	if atLeast(c.at, n.version) {
+// has reports whether the cache has a version, or something newer. Versions that cannot be
+// compared prove nothing.
+func (c *Cache) has(v version) bool {
+	if atLeast(c.version(), v.version) {
 		return true
 	}
-	object, ok := c.Get(key)
+	object, ok := c.Get(v.key)
 	if !ok {
-		return n.deleted
+		return v.deleted
 	}
-	return atLeast(versionOf(object), n.version)
+	return atLeast(versionOf(object), v.version)
 }
 
 // atLeast reports whether a version is as new as another one, or cannot be compared with it.
@@ -132,50 +120,55 @@ func atLeast(version, other string) bool {
 	return err != nil || compared >= 0
 }
 
-// judgeAfter has the needs looked at, unless that is to be done anyhow.
-func (c *Cache) judgeAfter(d time.Duration) {
-	if c.judging {
-		return
-	}
-	c.judging = true
-	time.AfterFunc(d, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.judging = false
-		c.judgeLocked()
-	})
+// version returns a version up to which the cache has every change.
+func (c *Cache) version() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
 }
 
-// judgeLocked drops the needs that are met. One that is not met in time proves the cache
-// wrong: the cache is read anew. It is right again when no need is left that is late.
-func (c *Cache) judgeLocked() {
-	var late string
-	next := time.Duration(-1)
-	for key, n := range c.pending {
-		left := grace - time.Since(n.since)
-		switch {
-		case c.has(key, n):
-			delete(c.pending, key)
-		case left <= 0:
-			late = key
-		case next < 0 || left < next:
-			next = left
-		}
+// proveWrong says that the cache lacks a version, and has the cache read anew.
+func (c *Cache) proveWrong(v version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wrong != nil {
+		return
+	}
+	c.proofs++
+	c.wrongSince = time.Now().Add(-grace)
+	c.wrong = fmt.Errorf("the cache of %s is wrong: the API server has had version %s of %q for more than %s, and no watch has brought it; the cache is being read anew", c.o.Name, v.version, v.key, grace)
+	c.o.Logger.Warn("a cache is wrong, and is read anew; until it is current, this replica leaves the endpoints and closes its connections", "cache", c.o.Name, "object", v.key, "version", v.version)
+	c.restart()
+}
+
+// readAnew says that a run of the reflector has read all objects, up to a version. A cache that
+// was wrong is right again, unless the run was ended before.
+func (c *Cache) readAnew(run context.Context, version string, changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = version
+	if c.asked.After(c.current) {
+		c.current = c.asked
+	}
+	if !c.HasSynced() {
+		c.current = c.asked
+		close(c.synced)
 	}
 	switch {
-	case late != "" && c.wrong == nil:
-		n := c.pending[late]
-		c.proofs++
-		c.wrongSince = n.since
-		c.wrong = fmt.Errorf("the cache of %s is wrong: the API server has had version %s of %q for more than %s, and no watch has brought it; the cache is being read anew", c.o.Name, n.version, late, grace)
-		c.o.Logger.Warn("a cache is wrong, and is read anew; until it is current, this replica leaves the endpoints and closes its connections", "cache", c.o.Name, "object", late, "version", n.version)
-		c.restart()
-	case late == "" && c.wrong != nil:
+	case c.wrong != nil && run.Err() == nil:
 		c.o.Logger.Info("a cache that was wrong is current again", "cache", c.o.Name, "after", time.Since(c.wrongSince).Round(time.Millisecond))
 		c.wrong = nil
+	case c.silent && changed:
+		c.proofs++
+		c.o.Logger.Warn("a cache was wrong, and is read anew: watches bring nothing", "cache", c.o.Name)
 	}
-	if next >= 0 {
-		c.judgeAfter(next)
+}
+
+// checkSoon has the next check begin at once. It does not wait.
+func (c *Cache) checkSoon() {
+	select {
+	case c.soon <- struct{}{}:
+	default:
 	}
 }
 
@@ -186,60 +179,66 @@ func (c *Cache) checkUntil(ctx context.Context) {
 		return
 	case <-c.synced:
 	}
-	for pause := checkPause; waiting.For(ctx, pause); {
-		pause = checkPause
-		if err := c.check(ctx); err != nil {
-			pause = failedPause
+	for ctx.Err() == nil {
+		if c.check(ctx) {
+			waiting.Until(ctx, checkPause, c.soon)
+		} else {
+			waiting.For(ctx, troublePause)
 		}
 	}
 }
 
-// check compares the cache with the API server once. The error says why the API server
-// cannot be asked.
+// check compares the cache with the API server once. It reports whether the cache is current,
+// and watches keep it so.
 //
 // A consistent read of a single object gives the newest version of all. A watch from the
 // cache's own version then brings what the cache may lack, and at last the word that this
 // was all. So a check costs two requests, however many objects there are.
-func (c *Cache) check(ctx context.Context) error {
+func (c *Cache) check(ctx context.Context) bool {
 	began, from := time.Now(), c.version()
 	newest, err := c.newest(ctx)
 	if err != nil {
-		return c.cannotRead(ctx, began, err)
+		c.cannotRead(ctx, began, err)
+		return false
 	}
 	c.canRead()
 	if !atLeast(from, newest) {
-		complete, err := c.compareByWatch(ctx, from, newest)
+		changes, complete, err := c.changes(ctx, from, newest)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return false
 		case expired(err):
-			c.mu.Lock()
-			c.restart() // it may have missed something, and cannot be told any more
-			c.mu.Unlock()
-			return nil
+			c.readAll() // it may have missed something, and cannot be told any more
+			return false
 		case err != nil:
-			return c.cannotRead(ctx, began, err)
-		case !complete:
-			if err := c.compareByList(ctx); err != nil {
-				return c.cannotRead(ctx, began, err)
-			}
+			c.cannotRead(ctx, began, err)
+			return false
 		}
 		c.noteSilence(!complete)
-	}
-	if c.settled(ctx) {
-		c.mu.Lock()
-		if c.current.Before(began) {
-			c.current = began
+		switch lacks := c.lacks(ctx, changes); {
+		case ctx.Err() != nil:
+			return false
+		case lacks != nil:
+			c.proveWrong(*lacks)
+			return false
+		case !complete:
+			c.readAll()
+			return false
 		}
-		c.mu.Unlock()
 	}
-	return nil
-}
-
-func (c *Cache) version() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at
+	if c.wrong == nil && c.current.Before(began) {
+		c.current = began
+	}
+	return c.wrong == nil && !c.silent
+}
+
+// readAll has the cache read anew.
+func (c *Cache) readAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restart()
 }
 
 // newest returns the newest version that there is of any object.
@@ -257,18 +256,18 @@ func (c *Cache) newest(ctx context.Context) (string, error) {
 	return m.GetResourceVersion(), nil
 }
 
-// compareByWatch takes note of everything newer than a version. complete reports whether the
-// API server has said that this was all up to the newest version.
-func (c *Cache) compareByWatch(ctx context.Context, from, newest string) (complete bool, err error) {
+// changes returns the changes since a version. complete reports whether the API server has
+// said that these are all up to the newest version.
+func (c *Cache) changes(ctx context.Context, from, newest string) (changes []version, complete bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	seconds := int64(watchSeconds)
 	w, err := c.o.Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
 	if ctx.Err() != nil {
-		return false, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	defer w.Stop()
 	for {
@@ -276,97 +275,48 @@ func (c *Cache) compareByWatch(ctx context.Context, from, newest string) (comple
 		var ok bool
 		select {
 		case <-ctx.Done():
-			return false, nil
+			return changes, false, nil
 		case event, ok = <-w.ResultChan():
 		}
 		if !ok {
-			return false, nil
+			return changes, false, nil
 		}
 		if event.Type == watch.Error {
-			return false, apierrors.FromObject(event.Object)
+			return nil, false, apierrors.FromObject(event.Object)
 		}
-		version := versionOf(event.Object)
+		v := version{version: versionOf(event.Object), deleted: event.Type == watch.Deleted}
 		if event.Type != watch.Bookmark {
-			c.note(event.Object, need{version: version, deleted: event.Type == watch.Deleted})
-		}
-		if atLeast(version, newest) {
-			return true, nil
-		}
-	}
-}
-
-// note notes that the cache must get an object.
-func (c *Cache) note(object runtime.Object, n need) {
-	if key, err := cache.MetaNamespaceKeyFunc(object); err == nil {
-		c.mustGet(key, n)
-	}
-}
-
-// compareByList compares all objects. It is for an API server whose watches bring nothing.
-func (c *Cache) compareByList(ctx context.Context) error {
-	there := map[string]bool{}
-	var newest string
-	for options := (metav1.ListOptions{Limit: pageSize}); ; {
-		page, err := c.page(ctx, options)
-		if err != nil {
-			return err
-		}
-		m, err := meta.ListAccessor(page)
-		if err != nil {
-			return fmt.Errorf("reading the version of a list of %s: %w", c.o.Name, err)
-		}
-		err = meta.EachListItem(page, func(object runtime.Object) error {
-			if key, err := cache.MetaNamespaceKeyFunc(object); err == nil {
-				there[key] = true
+			if v.key, err = cache.MetaNamespaceKeyFunc(event.Object); err == nil {
+				changes = append(changes, v)
 			}
-			c.note(object, need{version: versionOf(object)})
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("reading a list of %s: %w", c.o.Name, err)
 		}
-		newest = m.GetResourceVersion()
-		if options.Continue = m.GetContinue(); options.Continue == "" {
-			break
-		}
-	}
-	for key, version := range c.versions() {
-		if !there[key] && atLeast(newest, version) {
-			c.mustGet(key, need{version: newest, deleted: true})
-		}
-	}
-	return nil
-}
-
-func (c *Cache) page(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return c.o.List(ctx, options)
-}
-
-// settled waits until the cache has what it must get, or is wrong. It reports whether the
-// cache has it.
-func (c *Cache) settled(ctx context.Context) bool {
-	for deadline := time.Now().Add(grace + checkPause); ; {
-		c.mu.Lock()
-		c.judgeLocked()
-		pending, wrong := len(c.pending), c.wrong
-		c.mu.Unlock()
-		switch {
-		case wrong != nil:
-			return false
-		case pending == 0:
-			return true
-		case time.Now().After(deadline) || !waiting.For(ctx, 20*time.Millisecond):
-			return false
+		if atLeast(v.version, newest) {
+			return changes, true, nil
 		}
 	}
 }
 
-// cannotRead takes note of a read that failed, and when it began. It returns the error.
-func (c *Cache) cannotRead(ctx context.Context, began time.Time, err error) error {
+// lacks returns a version that the cache still lacks when it has had time to get it, and nil if
+// there is none.
+func (c *Cache) lacks(ctx context.Context, changes []version) *version {
+	for deadline := time.Now().Add(grace); ; {
+		var lacks *version
+		for i := range changes {
+			if !c.has(changes[i]) {
+				lacks = &changes[i]
+				break
+			}
+		}
+		if lacks == nil || time.Now().After(deadline) || !waiting.For(ctx, 20*time.Millisecond) {
+			return lacks
+		}
+	}
+}
+
+// cannotRead takes note of a read that failed, and when it began.
+func (c *Cache) cannotRead(ctx context.Context, began time.Time, err error) {
 	if ctx.Err() != nil {
-		return err
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -378,7 +328,6 @@ func (c *Cache) cannotRead(ctx context.Context, began time.Time, err error) erro
 		c.said = true
 		c.o.Logger.Warn("the API server cannot be read: nobody knows how current the cache is. This replica stays ready and works with what it has", "cache", c.o.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
 	}
-	return err
 }
 
 func (c *Cache) canRead() {
@@ -395,7 +344,7 @@ func (c *Cache) noteSilence(silent bool) {
 	defer c.mu.Unlock()
 	switch {
 	case silent && !c.silent:
-		c.o.Logger.Warn("watches bring nothing, not even the word that there is nothing; the cache is compared by lists, which cost more", "cache", c.o.Name)
+		c.o.Logger.Warn("watches bring nothing, not even the word that there is nothing; the cache is read anew by lists, which cost more", "cache", c.o.Name)
 	case !silent && c.silent:
 		c.o.Logger.Info("watches work again", "cache", c.o.Name)
 	}

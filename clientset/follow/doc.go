@@ -4,11 +4,11 @@
 // to be current, whether the API server has shown it to be wrong, and whether the API server
 // can be asked at all.
 //
-// The informer of client-go retries with pauses of up to a minute, starts from whatever an
-// API server has in its watch cache, and notices nothing when a watch falls silent. This
-// cache retries within a second, starts from a consistent read, and is compared with the
-// API server every few seconds by requests whose cost does not grow with the number of
-// objects. What proves it wrong also has it read anew.
+// The cache is a store of client-go that a reflector of client-go fills. Lists and watches that
+// fail are retried within a second, and the first read is consistent. Beside the reflector, a
+// check compares the cache with the API server: every ten seconds, soon after a watch has ended,
+// and every second while something is wrong. Its cost does not grow with the number of objects.
+// What proves the cache wrong also has it read anew.
 //
 // [Replaced] remembers for a few seconds what is in force no longer.
 //

@@ -117,7 +117,7 @@ var metricUses = map[string]struct {
 	"pillion_events_total":                                   {dto.MetricType_COUNTER, "Whether teams learn of refusals from `kubectl describe`."},
 	"pillion_ready":                                          {dto.MetricType_GAUGE, "Which check keeps a replica out of the endpoints."},
 	"pillion_unauthorized":                                   {dto.MetricType_GAUGE, "1: pods are injected, and nothing is written or healed. `pillion check` says what to do."},
-	"pillion_cache_age_seconds":                              {dto.MetricType_GAUGE, "How old the knowledge of a replica is: up to four seconds while all is well."},
+	"pillion_cache_age_seconds":                              {dto.MetricType_GAUGE, "How old the knowledge of a replica is: up to 15 seconds while all is well."},
 	"pillion_cache_state":                                    {dto.MetricType_GAUGE, "Why it is old. One of the states has the value 1."},
 	"pillion_cache_wrong_total":                              {dto.MetricType_COUNTER, "Watches that fall silent again and again."},
 	"pillion_enforcement_proven":                             {dto.MetricType_GAUGE, "Whether namespaces that ask may be enforced. Needs `enforcement: Auto`; each replica proves for itself."},

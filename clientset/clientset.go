@@ -11,14 +11,11 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Client reads and writes the objects of one resource.
@@ -62,116 +59,87 @@ type Interface interface {
 	SelfSubjectAccessReviews() Creator[*authorizationv1.SelfSubjectAccessReview]
 }
 
-// Clientset implements [Interface] for a cluster.
-type Clientset struct {
-	codec                                  runtime.ParameterCodec
-	core, events, admission, authorization rest.Interface
-}
+// Clientset implements [Interface] for a cluster, with client-go's typed clients.
+type Clientset struct{ all kubernetes.Interface }
 
 // New returns the clients for a cluster. They share one connection and one rate limit.
 func New(config *rest.Config) (*Clientset, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme, admissionv1.AddToScheme, authorizationv1.AddToScheme} {
-		utilruntime.Must(add(scheme))
+	own := rest.CopyConfig(config)
+	if own.ContentType == "" {
+		own.ContentType = runtime.ContentTypeProtobuf
+		own.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	}
-	shared := rest.CopyConfig(config)
-	if shared.RateLimiter == nil && shared.QPS > 0 {
-		if shared.Burst <= 0 {
-			return nil, fmt.Errorf("making a client: the burst of requests is %d, where their rate is %v in a second", shared.Burst, shared.QPS)
-		}
-		shared.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(shared.QPS, shared.Burst)
-	}
-	if shared.ContentType == "" {
-		shared.ContentType = runtime.ContentTypeProtobuf
-		shared.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	}
-	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	transport, err := rest.HTTPClientFor(shared)
+	all, err := kubernetes.NewForConfig(own)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	c := &Clientset{codec: runtime.NewParameterCodec(scheme)}
-	for group, client := range map[schema.GroupVersion]*rest.Interface{
-		corev1.SchemeGroupVersion: &c.core, eventsv1.SchemeGroupVersion: &c.events,
-		admissionv1.SchemeGroupVersion: &c.admission, authorizationv1.SchemeGroupVersion: &c.authorization,
-	} {
-		own := rest.CopyConfig(shared)
-		own.GroupVersion, own.APIPath = &group, "/apis"
-		if group.Group == "" {
-			own.APIPath = "/api"
-		}
-		if *client, err = rest.RESTClientForConfigAndClient(own, transport); err != nil {
-			return nil, fmt.Errorf("making a client for %s: %w", group, err)
-		}
-	}
-	return c, nil
+	return Of(all), nil
+}
+
+// Of returns the clients of a clientset of client-go.
+func Of(all kubernetes.Interface) *Clientset { return &Clientset{all} }
+
+// IsWatchListSemanticsUnSupported says to informers what the clientset says: a fake one
+// knows no streamed lists.
+func (c *Clientset) IsWatchListSemanticsUnSupported() bool {
+	says, ok := c.all.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return ok && says.IsWatchListSemanticsUnSupported()
 }
 
 // Secrets implements [Interface].
 func (c *Clientset) Secrets(namespace string) Client[*corev1.Secret, *corev1.SecretList] {
-	return gentype.NewClientWithList("secrets", c.core, c.codec, namespace, func() *corev1.Secret { return &corev1.Secret{} }, func() *corev1.SecretList { return &corev1.SecretList{} })
+	return c.all.CoreV1().Secrets(namespace)
 }
 
 // ConfigMaps implements [Interface].
 func (c *Clientset) ConfigMaps(namespace string) Client[*corev1.ConfigMap, *corev1.ConfigMapList] {
-	return gentype.NewClientWithList("configmaps", c.core, c.codec, namespace, func() *corev1.ConfigMap { return &corev1.ConfigMap{} }, func() *corev1.ConfigMapList { return &corev1.ConfigMapList{} })
+	return c.all.CoreV1().ConfigMaps(namespace)
 }
 
 // Pods implements [Interface].
 func (c *Clientset) Pods(namespace string) Client[*corev1.Pod, *corev1.PodList] {
-	return gentype.NewClientWithList("pods", c.core, c.codec, namespace, func() *corev1.Pod { return &corev1.Pod{} }, func() *corev1.PodList { return &corev1.PodList{} })
+	return c.all.CoreV1().Pods(namespace)
 }
 
 // PodList implements [Interface].
 func (c *Clientset) PodList(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error) {
-	return c.core.Get().NamespaceIfScoped(namespace, namespace != "").Resource("pods").
-		VersionedParams(&opts, c.codec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+	return c.all.CoreV1().RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource("pods").
+		VersionedParams(&opts, scheme.ParameterCodec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
 }
 
 // NamespaceList implements [Interface].
 func (c *Clientset) NamespaceList(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-	return c.core.Get().Resource("namespaces").VersionedParams(&opts, c.codec).
+	return c.all.CoreV1().RESTClient().Get().Resource("namespaces").VersionedParams(&opts, scheme.ParameterCodec).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
 }
 
 // PodProxy implements [Interface].
 func (c *Clientset) PodProxy(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error) {
 	// Do would drop the body of an error.
-	return c.core.Get().Namespace(namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	return c.all.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
 }
 
 // ServerVersion reads the API server's /version, which is JSON.
 func (c *Clientset) ServerVersion(ctx context.Context) ([]byte, error) {
-	return c.core.Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+	return c.all.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
 }
 
 // Events implements [Interface].
 func (c *Clientset) Events(namespace string) CreatePatcher[*eventsv1.Event] {
-	return gentype.NewClient("events", c.events, c.codec, namespace, func() *eventsv1.Event { return &eventsv1.Event{} })
+	return c.all.EventsV1().Events(namespace)
 }
 
 // MutatingWebhookConfigurations implements [Interface].
 func (c *Clientset) MutatingWebhookConfigurations() Client[*admissionv1.MutatingWebhookConfiguration, *admissionv1.MutatingWebhookConfigurationList] {
-	return gentype.NewClientWithList("mutatingwebhookconfigurations", c.admission, c.codec, "",
-		func() *admissionv1.MutatingWebhookConfiguration { return &admissionv1.MutatingWebhookConfiguration{} },
-		func() *admissionv1.MutatingWebhookConfigurationList {
-			return &admissionv1.MutatingWebhookConfigurationList{}
-		})
+	return c.all.AdmissionregistrationV1().MutatingWebhookConfigurations()
 }
 
 // ValidatingWebhookConfigurations implements [Interface].
 func (c *Clientset) ValidatingWebhookConfigurations() Client[*admissionv1.ValidatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfigurationList] {
-	return gentype.NewClientWithList("validatingwebhookconfigurations", c.admission, c.codec, "",
-		func() *admissionv1.ValidatingWebhookConfiguration {
-			return &admissionv1.ValidatingWebhookConfiguration{}
-		},
-		func() *admissionv1.ValidatingWebhookConfigurationList {
-			return &admissionv1.ValidatingWebhookConfigurationList{}
-		})
+	return c.all.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 }
 
 // SelfSubjectAccessReviews implements [Interface].
 func (c *Clientset) SelfSubjectAccessReviews() Creator[*authorizationv1.SelfSubjectAccessReview] {
-	return gentype.NewClient("selfsubjectaccessreviews", c.authorization, c.codec, "", func() *authorizationv1.SelfSubjectAccessReview { return &authorizationv1.SelfSubjectAccessReview{} })
+	return c.all.AuthorizationV1().SelfSubjectAccessReviews()
 }

@@ -7,16 +7,11 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/clientsettest"
 )
 
 // asked is one request, as the API server gets it.
@@ -47,41 +42,6 @@ func record(t *testing.T, make func(*rest.Config) (clientset.Interface, error), 
 	}
 	call(client)
 	return all
-}
-
-func TestItAsksWhatTheClientsetOfClientGoAsks(t *testing.T) {
-	ours := func(c *rest.Config) (clientset.Interface, error) { return clientset.New(c) }
-	theirs := func(c *rest.Config) (clientset.Interface, error) {
-		all, err := kubernetes.NewForConfig(c)
-		return clientsettest.Of(all), err
-	}
-	call := func(c clientset.Interface) {
-		ctx, dry := t.Context(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "pillion"}
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "own"}, Data: map[string][]byte{"k": []byte("v")}}
-		_, _ = c.Secrets("own").Get(ctx, "a", metav1.GetOptions{ResourceVersion: "0"})
-		_, _ = c.Secrets("own").Create(ctx, secret, dry)
-		_, _ = c.Secrets("own").Update(ctx, secret, metav1.UpdateOptions{FieldManager: "pillion"})
-		_, _ = c.Secrets("own").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=a", AllowWatchBookmarks: true})
-		_, _ = c.ConfigMaps("own").Get(ctx, "a", metav1.GetOptions{})
-		_, _ = c.Pods("own").List(ctx, metav1.ListOptions{LabelSelector: "a=b"})
-		_, _ = c.Events("shop").Create(ctx, &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e"}, Reason: "Injected"}, dry)
-		_, _ = c.MutatingWebhookConfigurations().Patch(ctx, "p", "application/json-patch+json", []byte("[]"), metav1.PatchOptions{FieldManager: "pillion"})
-		_, _ = c.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-		_, _ = c.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-		_, _ = c.ValidatingWebhookConfigurations().Get(ctx, "v", metav1.GetOptions{})
-	}
-	for name, config := range map[string]rest.Config{"default": {}, "JSON": {ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}} {
-		got, want := record(t, ours, config, call), record(t, theirs, config, call)
-		if len(got) != len(want) || len(got) < 10 {
-			t.Fatalf("%s: %d requests, want %d", name, len(got), len(want))
-		}
-		for i := range got {
-			if got[i].Method != want[i].Method || got[i].Path != want[i].Path || got[i].Accept != want[i].Accept || got[i].ContentType != want[i].ContentType || string(got[i].Body) != string(want[i].Body) {
-				t.Errorf("%s: it asks %s %s, accepts %s, sends %s %q;\nwant %s %s, %s, %s %q", name, got[i].Method, got[i].Path, got[i].Accept, got[i].ContentType, got[i].Body,
-					want[i].Method, want[i].Path, want[i].Accept, want[i].ContentType, want[i].Body)
-			}
-		}
-	}
 }
 
 func TestAPageOfPodsIsAskedForAsJSON(t *testing.T) {

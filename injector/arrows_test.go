@@ -58,7 +58,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"clientset/follow":        append(clients, module),
 		"clientset/rights":        append(clients, "k8s.io/client-go", module),
 		"clientset/waiting":       append(clients, "k8s.io", module),
-		"clientset":               {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
+		"clientset":               {"net/http", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range importsOf(t, pkg) {
 			if slices.Contains([]string{module + "clientset/waiting", module + "templates/nearest", module + "templates/show"}, imported) {

@@ -22,6 +22,14 @@ func (p *Pipeline) choose(r Request, base map[string]any, labels, requiredLabels
 	}, catalog{r.Templates})
 }
 
+// decide returns the decision by the metadata, if there is one, and else makes it.
+func (p *Pipeline) decide(r Request, base, requiredBase map[string]any) policy.Decision {
+	if r.decided != nil {
+		return r.decided.decision
+	}
+	return p.choose(r, base, podLabels(base), podLabels(requiredBase))
+}
+
 // disabled reports whether the namespace's label has Pillion keep out. API servers do not call
 // it then; offline and in the moment of a change the label has the same meaning.
 func (p *Pipeline) disabled(ns templates.Namespace) bool {
@@ -72,8 +80,8 @@ func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 		// The plan says how far a record is believed.
 		return Outcome{}, &Decided{Templates: max(n, 1), record: rec, unreadable: unreadable, decision: decision}
 	}
-	w := &way{pipeline: p, request: r, base: base, seen: base, decision: decision, came: rec, record: rec}
-	w.begin()
+	w := p.newInjection(r, decision, false)
+	w.priorRecord, w.record = rec, rec
 	w.warnOfRecord(unreadable)
 	w.warnOfLabels()
 	return w.conclude(), nil

@@ -25,7 +25,7 @@ func (e *fileError) Error() string { return "template " + e.template + ": " + e.
 // template renders them. A pod's own annotation stays elsewhere, and what somebody changed
 // since an earlier call stays, too. Either way a pod could give a sidecar its own text for the
 // template's, so here neither is allowed.
-func (w *way) checkFiles(pod map[string]any) error {
+func (w *injection) checkFiles(pod map[string]any) error {
 	annotations := annotationsOf(pod)
 	var volumes map[any]any
 	for _, name := range w.decision.Inject {
@@ -51,7 +51,7 @@ func (w *way) checkFiles(pod map[string]any) error {
 }
 
 // copied ends a message about what a pod brings along, if the pod has a record, too.
-func (w *way) copied() string {
+func (w *injection) copied() string {
 	if annotationsOf(w.request.Pod)[w.pipeline.statusKey] == nil {
 		return ""
 	}
@@ -75,7 +75,7 @@ func volumesOf(pod map[string]any) map[any]any {
 
 // checkAnnotations returns a *fileError if a pod with files has more annotations than the API
 // allows. It names the template with the largest files.
-func (w *way) checkAnnotations(annotations map[string]any) error {
+func (w *injection) checkAnnotations(annotations map[string]any) error {
 	largest, bytes := "", 0
 	for _, name := range w.decision.Inject {
 		if t, ok := w.rendered[name]; ok && t.files != nil && t.files.Bytes() > bytes {

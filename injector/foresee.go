@@ -9,9 +9,7 @@ import (
 // refusals and warnings, as far as they need no pod. It injects nothing.
 func (p *Pipeline) Asked(ns templates.Namespace, set *templates.Set) Outcome {
 	r := Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set}
-	w := &way{pipeline: p, request: r, base: r.Pod, seen: r.Pod, decision: p.choose(r, r.Pod, nil, nil)}
-	w.begin()
-	return w.conclude()
+	return p.newInjection(r, p.choose(r, r.Pod, nil, nil), false).conclude()
 }
 
 // Base returns a pod as its author wrote it, without what its record says is Pillion's. A

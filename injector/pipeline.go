@@ -35,7 +35,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Pipeline takes pods their way. All that it keeps is what it would make again.
+// Pipeline injects pods. Its only state is a cache.
 type Pipeline struct {
 	config                             Config
 	injectKey, statusKey, injectionKey string
@@ -53,7 +53,7 @@ func NewPipeline(c Config) *Pipeline {
 	return &Pipeline{config: c, injectKey: c.Prefix + "/inject", statusKey: c.Prefix + "/status", injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
 }
 
-// Request is one pod, and what is known about its way into the cluster.
+// Request is one pod, and what is known about its admission.
 type Request struct {
 	// Operation and Subresource are the admission request's.
 	Operation, Subresource string
@@ -175,19 +175,19 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 		return Outcome{}, err
 	}
 	rec, unreadable := p.record(r)
-	way, rec, err := p.plan(k, r, rec, false)
+	w, rec, err := p.plan(k, r, rec, false)
 	if err != nil {
 		return Outcome{}, err
 	}
-	way.warnOfRecord(unreadable)
-	way.came, way.record = rec, rec
-	if len(way.out.Refusals) == 0 && len(way.fragments) > 0 {
-		if err := way.apply(rec); err != nil {
+	w.warnOfRecord(unreadable)
+	w.priorRecord, w.record = rec, rec
+	if len(w.out.Refusals) == 0 && len(w.fragments) > 0 {
+		if err := w.apply(rec); err != nil {
 			return Outcome{}, err
 		}
 	}
-	way.warnOfLabels()
-	return way.conclude(), nil
+	w.warnOfLabels()
+	return w.conclude(), nil
 }
 
 // plan takes a request from the base pod to the plan: base, decide, render, plan.
@@ -198,7 +198,7 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 // record, it is made once more, for the part of the record that it wants. If that
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
-func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*way, record.Record, error) {
+func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
 	r = p.versioned(r)
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
@@ -232,13 +232,13 @@ func (p *Pipeline) versioned(r Request) Request {
 	return r
 }
 
-// walk decides, renders and plans for a base pod. Required templates see seen.
-func (p *Pipeline) walk(k *work, r Request, base, seen map[string]any, verifying bool) (*way, error) {
-	w := &way{pipeline: p, work: k, request: r, base: base, seen: seen, verifying: verifying, rendered: map[string]*TemplateOutcome{}}
+// walk decides, renders and plans for a base pod. Required templates see requiredBase.
+func (p *Pipeline) walk(k *work, r Request, base, requiredBase map[string]any, verifying bool) (*injection, error) {
 	if err := k.next("choosing the templates"); err != nil {
 		return nil, err
 	}
-	w.decide()
+	w := p.newInjection(r, p.decide(r, base, requiredBase), verifying)
+	w.work, w.base, w.requiredBase = k, base, requiredBase
 	if err := w.render(); err != nil {
 		return nil, err
 	}

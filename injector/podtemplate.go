@@ -12,7 +12,7 @@ import (
 // applyToTemplate brings the pod template up to date that the pod would be created of. It
 // is applied the same plan as the pod, seen from the template: what the template's
 // controller adds is neither in the result nor in its record.
-func (w *way) applyToTemplate(rec record.Record) error {
+func (w *injection) applyToTemplate(rec record.Record) error {
 	if w.request.PodTemplate == nil {
 		return nil
 	}

@@ -18,16 +18,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// way is one request on its way from the base pod to the patch.
-type way struct {
+// injection is one request between the base pod and the patch.
+type injection struct {
 	pipeline *Pipeline
 	work     *work
 	request  Request
-	// base is the pod that templates see, seen the one that required templates do.
-	base, seen map[string]any
-	// came is the part that counts of the record that the pod came with, and record that of
-	// the pod as it leaves.
-	came, record record.Record
+	// base is the pod that templates see, requiredBase the one that required templates do.
+	base, requiredBase map[string]any
+	// priorRecord is the trusted part of the incoming record, and record is that of the pod
+	// as it leaves.
+	priorRecord, record record.Record
 	// verifying: a template that is not required and fails is left out.
 	verifying bool
 
@@ -38,24 +38,16 @@ type way struct {
 	out       Outcome
 }
 
-// decide chooses the templates, unless the metadata said already which.
-func (w *way) decide() {
-	if d := w.request.decided; d != nil {
-		w.decision = d.decision
-	} else {
-		w.decision = w.pipeline.choose(w.request, w.base, podLabels(w.base), podLabels(w.seen))
-	}
-	w.begin()
-}
-
-// begin makes the outcome as far as the decision says it.
-func (w *way) begin() {
-	w.out = Outcome{Allowed: true, Code: w.decision.Code, Pod: w.request.Pod, Warnings: slices.Clone(w.decision.Warnings), Steps: slices.Clone(w.decision.Steps)}
+// newInjection returns an injection by a decision, with the outcome as far as the decision
+// says it.
+func (p *Pipeline) newInjection(r Request, decision policy.Decision, verifying bool) *injection {
+	w := &injection{pipeline: p, request: r, verifying: verifying, decision: decision, rendered: map[string]*TemplateOutcome{}}
+	w.out = Outcome{Allowed: true, Code: decision.Code, Pod: r.Pod, Warnings: slices.Clone(decision.Warnings), Steps: slices.Clone(decision.Steps)}
 	// A final pod is compared with what is required of it, whatever its annotations say.
-	if w.decision.Deny && !w.verifying {
-		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: w.decision.Code, Why: w.decision.Why})
+	if decision.Deny && !verifying {
+		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: decision.Code, Why: decision.Why})
 	}
-	for _, o := range w.decision.Exclusions {
+	for _, o := range decision.Exclusions {
 		t := TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
 		w.out.Templates = append(w.out.Templates, t)
 		switch {
@@ -65,10 +57,11 @@ func (w *way) begin() {
 			w.warn(t)
 		}
 	}
+	return w
 }
 
 // warnOfRecord puts a record that cannot be read before the other warnings.
-func (w *way) warnOfRecord(unreadable error) {
+func (w *injection) warnOfRecord(unreadable error) {
 	if unreadable != nil {
 		w.out.Warnings = append([]string{"ignoring " + unreadable.Error()}, w.out.Warnings...)
 	}
@@ -76,7 +69,7 @@ func (w *way) warnOfRecord(unreadable error) {
 
 // warnOfLabels warns of labels of Pillion's that say what is not so. They refuse nothing: whoever
 // may change pods can label them at any time.
-func (w *way) warnOfLabels() {
+func (w *injection) warnOfLabels() {
 	untrue := w.record.Untrue(w.out.Pod)
 	if len(untrue) == 0 || len(w.out.Refusals) > 0 {
 		return
@@ -91,7 +84,7 @@ func (w *way) warnOfLabels() {
 
 // spares reports whether a template's failure refuses nothing: the verification
 // of a final pod is about required templates.
-func (w *way) spares(template string) bool {
+func (w *injection) spares(template string) bool {
 	if !w.verifying {
 		return false
 	}
@@ -100,13 +93,13 @@ func (w *way) spares(template string) bool {
 }
 
 // template returns one that was decided to be injected.
-func (w *way) template(name string) *templates.Template {
+func (w *injection) template(name string) *templates.Template {
 	entry, _ := w.request.Templates.Get(name)
 	return entry.Template
 }
 
 // render renders each template that was decided.
-func (w *way) render() error {
+func (w *injection) render() error {
 	for _, name := range w.decision.Inject {
 		if err := w.renderOne(w.template(name)); err != nil {
 			return err
@@ -115,10 +108,10 @@ func (w *way) render() error {
 	return nil
 }
 
-func (w *way) renderOne(t *templates.Template) error {
+func (w *injection) renderOne(t *templates.Template) error {
 	pod := w.base
 	if t.Policies().Required {
-		pod = w.seen
+		pod = w.requiredBase
 	}
 	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
 	if why := t.OtherSystem(pod); why != "" {
@@ -164,7 +157,7 @@ func (w *way) renderOne(t *templates.Template) error {
 
 // otherSystem leaves a template out of a pod for another operating system. Where the template is
 // required, the pod is refused: what onError says is about failures of the template.
-func (w *way) otherSystem(out TemplateOutcome, why string) {
+func (w *injection) otherSystem(out TemplateOutcome, why string) {
 	out.Code, out.Why = reason.OtherSystem, why
 	w.step(out.Name, "operating system", string(out.Code)+": "+why)
 	switch {
@@ -180,7 +173,7 @@ func (w *way) otherSystem(out TemplateOutcome, why string) {
 
 // invalid refuses a pod for which validations of a template are false. A template's
 // onError is about failures of the template, and says nothing of this.
-func (w *way) invalid(out TemplateOutcome, invalid []templates.Invalid) {
+func (w *injection) invalid(out TemplateOutcome, invalid []templates.Invalid) {
 	messages := make([]string, len(invalid))
 	for i, v := range invalid {
 		messages[i] = v.Message
@@ -218,7 +211,7 @@ func renderCode(err error) reason.Code {
 
 // plan makes the plan of the fragments. A template that cannot be merged and says
 // onError: Skip is left out, and the plan is made of the others.
-func (w *way) plan() error {
+func (w *injection) plan() error {
 	for {
 		if err := w.work.next("merging what the templates want"); err != nil {
 			return err
@@ -244,7 +237,7 @@ func (w *way) plan() error {
 // clash returns an error if the plan has ports or mounts that cannot stand beside each
 // other, with the annotation that ends it, if a parameter decides about it. A final pod
 // is compared with what required templates want, and with nothing else.
-func (w *way) clash(plan *merge.Plan) error {
+func (w *injection) clash(plan *merge.Plan) error {
 	if w.verifying {
 		return nil
 	}
@@ -292,7 +285,7 @@ func faultOf(err error) (template string, code reason.Code) {
 
 // leaveOut takes a template's fragment away and does what its onError says. It
 // reports false if no template of that name was rendered.
-func (w *way) leaveOut(name string, code reason.Code, err error) bool {
+func (w *injection) leaveOut(name string, code reason.Code, err error) bool {
 	out, ok := w.rendered[name]
 	if !ok {
 		return false
@@ -305,7 +298,7 @@ func (w *way) leaveOut(name string, code reason.Code, err error) bool {
 }
 
 // failed does what a template's onError says.
-func (w *way) failed(out TemplateOutcome) {
+func (w *injection) failed(out TemplateOutcome) {
 	out.Asked = true
 	w.out.Templates = append(w.out.Templates, out)
 	w.step(out.Name, out.Why, string(out.Code))
@@ -317,7 +310,7 @@ func (w *way) failed(out TemplateOutcome) {
 }
 
 // changed returns the pod with what the plan wants, and its edits.
-func (w *way) changed(rec record.Record) (apply.Result, error) {
+func (w *injection) changed(rec record.Record) (apply.Result, error) {
 	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
 	if err == nil {
 		err = w.checkFiles(result.Pod)
@@ -328,7 +321,7 @@ func (w *way) changed(rec record.Record) (apply.Result, error) {
 // apply brings the pod up to date, and refuses a pod in which a required template
 // does not have what it wants. Where no webhook verifies the final pod, as on the
 // command line, nothing else would tell.
-func (w *way) apply(rec record.Record) error {
+func (w *injection) apply(rec record.Record) error {
 	const doing = "changing the pod"
 	if err := w.work.next(doing); err != nil {
 		return err
@@ -377,7 +370,7 @@ func (w *way) apply(rec record.Record) error {
 
 // injected notes the outcome of each template that was rendered. Traced are those that the plan
 // gives something to the pod of.
-func (w *way) injected(traced []string) {
+func (w *injection) injected(traced []string) {
 	for _, name := range w.decision.Inject {
 		out, ok := w.rendered[name]
 		if !ok {
@@ -397,7 +390,7 @@ func (w *way) injected(traced []string) {
 }
 
 // requireAll refuses a pod that is not what the required templates want.
-func (w *way) requireAll(pod map[string]any, rec record.Record) error {
+func (w *injection) requireAll(pod map[string]any, rec record.Record) error {
 	if !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Required }) {
 		return nil
 	}
@@ -431,7 +424,7 @@ func (w *way) requireAll(pod map[string]any, rec record.Record) error {
 }
 
 // conclude sums the request up: one code, and a message if the pod is refused.
-func (w *way) conclude() Outcome {
+func (w *injection) conclude() Outcome {
 	out := &w.out
 	switch {
 	case len(out.Refusals) > 0:
@@ -456,11 +449,11 @@ func (w *way) conclude() Outcome {
 }
 
 // tellRecorded says what an earlier call did: whoever counts pods must not count one twice.
-func (w *way) tellRecorded() {
-	w.out.Recorded = !w.came.Empty()
+func (w *injection) tellRecorded() {
+	w.out.Recorded = !w.priorRecord.Empty()
 	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
 		for i := range list {
-			list[i].Recorded = list[i].Name != "" && w.came.Hash(list[i].Name) != ""
+			list[i].Recorded = list[i].Name != "" && w.priorRecord.Hash(list[i].Name) != ""
 		}
 	}
 }
@@ -501,9 +494,9 @@ func (t TemplateOutcome) Warning() string {
 	return t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why))
 }
 
-func (w *way) warn(t TemplateOutcome) { w.out.Warnings = append(w.out.Warnings, t.Warning()) }
+func (w *injection) warn(t TemplateOutcome) { w.out.Warnings = append(w.out.Warnings, t.Warning()) }
 
-func (w *way) step(template, input, result string) {
+func (w *injection) step(template, input, result string) {
 	if !w.request.Explain {
 		return
 	}

@@ -4,7 +4,7 @@
 // base pod and its namespace for [Template.Render]. Out: an immutable
 // [Template], or a [CompileError] with every problem of the manifest and its
 // line; and a [Rendered] fragment of a pod, which still has the directives that say
-// how to merge it ($position, $patch, $unset, $append, $onConflict).
+// how to merge it ($position, $patch, $unset, $append, $prepend, $onConflict).
 //
 // A pod is map[string]any as encoding/json decodes it with UseNumber, and so is
 // a fragment. Nothing here modifies what it is given, and a fragment shares no

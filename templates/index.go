@@ -104,14 +104,14 @@ func (x *index) find(found []int, namespace, pod map[string]string) []int {
 	return found
 }
 
-// any reports whether a template matches.
-func (x *index) any(namespace, pod map[string]string) bool {
-	any := false
+// selects reports whether a template matches.
+func (x *index) selects(namespace, pod map[string]string) bool {
+	found := false
 	x.each(namespace, pod, func(int) bool {
-		any = true
+		found = true
 		return false
 	})
-	return any
+	return found
 }
 
 // each calls f for the places of the templates that match, once each and in no order, until

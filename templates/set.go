@@ -203,5 +203,5 @@ func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
 // RequiredIn reports whether a required entry selects the namespace with these labels,
 // whatever the pod's labels are.
 func (s *Set) RequiredIn(namespace map[string]string) bool {
-	return s.requiredSomewhere.any(namespace, nil)
+	return s.requiredSomewhere.selects(namespace, nil)
 }

@@ -76,11 +76,11 @@ func (o *order) arrangement(id podschema.Identity, items []any, others []listIte
 	start := 0
 	rest := func(end int) {
 		if start < front && front < end {
-			a.append(items[start:front], nil)
+			a.push(items[start:front], nil)
 			a.front, start = a.tail, front
 		}
 		if start < end {
-			a.append(items[start:end], nil)
+			a.push(items[start:end], nil)
 		}
 		start = end
 		if end == front {
@@ -89,7 +89,7 @@ func (o *order) arrangement(id podschema.Identity, items []any, others []listIte
 	}
 	for i, key := range podschema.KeysIn(id, items, a.states) {
 		rest(i)
-		a.append(items[i:i+1], a.states[key])
+		a.push(items[i:i+1], a.states[key])
 		if start = i + 1; start == front {
 			a.front = a.tail
 		}
@@ -111,7 +111,7 @@ func (a *arrangement) state(key string) *state {
 	return s
 }
 
-func (a *arrangement) append(items []any, s *state) *slot {
+func (a *arrangement) push(items []any, s *state) *slot {
 	return a.insert(a.tail, items, s)
 }
 

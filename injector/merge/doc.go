@@ -12,8 +12,11 @@
 //
 // How a place is decided: first each template meets the base pod by itself
 // (settle.go). It adds, agrees, replaces, refuses, or leaves the pod's value
-// alone. Then the templates that want something in one place have to agree. What they
-// append to it is joined last (append.go).
+// alone. Then the templates that want something in one place have to agree. The texts
+// that they join to it come last (join.go).
+//
+// A fragment is read once (read.go), into nodes (node.go): what each value says, with its
+// directives parsed.
 //
 // The identity of items, equality and the API's defaults are the schema's
 // (templates/podschema), the grammar of directives is templates/directive's.

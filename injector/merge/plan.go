@@ -27,7 +27,7 @@ type Fragment struct {
 	Template string // the template's name
 	Hash     string // of the template
 	// Object is the fragment: metadata.labels, metadata.annotations and spec,
-	// with the directives $position, $patch, $unset, $append and $onConflict. Nil or
+	// with the directives $position, $patch, $unset, $append, $prepend and $onConflict. Nil or
 	// empty does nothing.
 	Object map[string]any
 	// OnConflict is Deny, KeepPod or Overwrite; "" means Deny.

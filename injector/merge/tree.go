@@ -77,21 +77,25 @@ func (m *merger) mergeField(t *podschema.Type, o *object, name string, v *node, 
 func (m *merger) beside(t *podschema.Type, frag *node, at *place) error {
 	n := at.find()
 	was, _ := n.was.(map[string]any)
-	alone := *at
-	alone.node, alone.owner = &Change{}, ""
-	others := m.joinings
-	m.joinings = nil
-	err := m.mergeObject(t, newObject(was), frag, &alone)
-	if err == nil {
-		err = m.joinAll()
-	}
-	if m.joinings = others; err != nil {
+	alone, err := m.trial(t, was, frag, at)
+	if err != nil {
 		return err
 	}
-	if alone.node.Edits() || alone.node.unmet(t, n.wish.Value) != nil {
+	if alone.Edits() || alone.unmet(t, n.wish.Value) != nil {
 		return m.disagree(standing{at: at, value: n.wish.Value}, frag.value, n.Templates[0], "that template replaces the whole of it")
 	}
 	return nil
+}
+
+// trial returns what a fragment's object alone changes in an object of the base pod.
+func (m *merger) trial(t *podschema.Type, was map[string]any, frag *node, at *place) (*Change, error) {
+	alone, from := *m, *at
+	alone.joinings = nil
+	from.node, from.owner = &Change{}, ""
+	if err := alone.mergeObject(t, newObject(was), frag, &from); err != nil {
+		return nil, err
+	}
+	return from.node, alone.joinAll()
 }
 
 // addField puts a value where the wanted pod has none. Whole says that all of

@@ -19,6 +19,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":         {module},
 		"injector/mark":           append(clients, module),
+		"injector/owner":          append(clients, "k8s.io/client-go", module),
 		"injector/policy":         append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/patch":          append(clients, module+"injector"),
 		"templates":               append(clients, module+"certs"),
@@ -49,7 +50,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector":                append(clients, module+"injector/effects", module+"injector/webhook", module+"certs"),
 		"injector/webhook":        append(clients[1:], module+"injector/merge", module+"injector/namespaces", module+"certs"),
 		"inspect":                 {"k8s.io/client-go/kubernetes", module + "injector/keeper", module + "injector/namespaces", module + "certs", module + "rollout"},
-		"inspect/chain":           append(clients, module+"injector", module+"certs"),
+		"inspect/chain":           append(clients, module+"injector", module+"certs", module+"rollout"),
 		"inspect/check":           append(clients, "k8s.io/client-go", module+"injector/webhook", module+"injector/keeper", module+"certs", module+"rollout"),
 		"inspect/explain":         append(clients, module+"injector/webhook", module+"injector/namespaces", module+"certs"),
 		"inspect/state":           append(clients, "k8s.io", module),
@@ -61,7 +62,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"clientset":               {"net/http", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range importsOf(t, pkg) {
-			if slices.Contains([]string{module + "clientset/waiting", module + "templates/nearest", module + "templates/show"}, imported) {
+			if slices.Contains([]string{module + "clientset/waiting", module + "injector/owner", module + "templates/nearest", module + "templates/show"}, imported) {
 				continue // leaves without any client, for everybody
 			}
 			for _, f := range forbidden {

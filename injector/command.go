@@ -3,8 +3,8 @@ package injector
 import (
 	"cmp"
 	"regexp"
-	"strings"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -14,11 +14,6 @@ const DefaultNamespace = "pillion-system"
 // objectName are names that can stand in a shell's command as they are. The names of owners
 // are the pod's to write.
 var objectName = regexp.MustCompile(`\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\z`)
-
-// shortKinds are kubectl's names of the kinds that `pillion explain` knows, by group and kind.
-var shortKinds = map[string]string{
-	"apps/ReplicaSet": "rs", "apps/StatefulSet": "sts", "apps/DaemonSet": "ds", "batch/Job": "job", "/ReplicationController": "rc",
-}
 
 // explainCommand is the command that says of a request's pod, rule by rule, why it is refused:
 // one that the team of the namespace can run with its own rights.
@@ -57,28 +52,13 @@ func explained(r Request) string {
 	if name, _ := metadata["name"].(string); r.Operation != "CREATE" && objectName.MatchString(name) {
 		return "pod/" + name
 	}
-	labels, _ := metadata["labels"].(map[string]any)
-	owners, _ := metadata["ownerReferences"].([]any)
-	for _, item := range owners {
-		owner, _ := item.(map[string]any)
-		version, _ := owner["apiVersion"].(string)
-		kind, _ := owner["kind"].(string)
-		name, _ := owner["name"].(string)
-		if controller, _ := owner["controller"].(bool); !controller || !objectName.MatchString(name) {
-			continue
-		}
-		group, _, ok := strings.Cut(version, "/")
-		if !ok {
-			group = ""
-		}
-		short, known := shortKinds[group+"/"+kind]
-		hash, _ := labels["pod-template-hash"].(string)
-		if deployment, ok := strings.CutSuffix(name, "-"+hash); ok && short == "rs" && hash != "" && objectName.MatchString(deployment) {
-			return "deploy/" + deployment
-		}
-		if known {
-			return short + "/" + name
-		}
+	of := owner.Controller(r.Pod)
+	kind, known := owner.Of(of.APIVersion, of.Kind)
+	if !known || !kind.CreatesPods() || !objectName.MatchString(of.Name) {
+		return ""
 	}
-	return ""
+	if w := owner.WorkloadOf(r.Pod); w.Kind == "Deployment" && objectName.MatchString(w.Name) {
+		return "deploy/" + w.Name
+	}
+	return kind.Short + "/" + of.Name
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/standing"
@@ -102,7 +103,7 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*standing.Standing, error) {
 	metadata, _ := p.Object["metadata"].(map[string]any)
 	uid, _ := metadata["uid"].(string)
-	rec, _ := record.Parse(p.Object, s.Prefix+"/status") // the run warns of a record that cannot be read
+	rec, _ := record.Parse(p.Object, templates.StatusKey(s.Prefix)) // the run warns of a record that cannot be read
 	if uid == "" && rec.Empty() {
 		return nil, nil
 	}
@@ -216,7 +217,7 @@ func (s *Session) ask(ctx context.Context, explained *explain.Pod, namespace str
 	case err != nil:
 		explained.DryRun = &explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings}
 	default:
-		rec, _ := record.Parse(made, s.Prefix+"/status")
+		rec, _ := record.Parse(made, templates.StatusKey(s.Prefix))
 		says := "admitted, without a template"
 		var has []string
 		for _, name := range slices.Sorted(maps.Keys(rec.Templates)) {
@@ -267,7 +268,7 @@ func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any
 		return nil, nil, err
 	}
 	if !found.Counts {
-		rec, _ := record.Parse(pod, s.Prefix+"/status")
+		rec, _ := record.Parse(pod, templates.StatusKey(s.Prefix))
 		return nil, rec.Base(pod), nil
 	}
 	approximate := s.Live.approximate
@@ -368,7 +369,7 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 		return nil, fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
 	}
 	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
-	if replace && o.restart {
+	if replace && o.Restarts {
 		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
 	}
 	return r, nil
@@ -394,17 +395,10 @@ func (l *Live) podsOf(workload *unstructured.Unstructured) survey.List {
 
 // ownerOf returns a function that reports whether a pod is the workload's.
 func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (func(pod map[string]any) bool, error) {
-	owner := func(pod map[string]any) (kind, name string) {
-		u := unstructured.Unstructured{Object: pod}
-		if of := metav1.GetControllerOf(&u); of != nil {
-			return of.Kind, of.Name
-		}
-		return "", ""
-	}
 	switch o.Kind {
 	case "Deployment":
 		return func(pod map[string]any) bool {
-			return survey.WorkloadOf(pod) == survey.Workload{Kind: "Deployment", Name: o.Name}
+			return owner.WorkloadOf(pod) == owner.Workload{Kind: "Deployment", Name: o.Name}
 		}, nil
 	case "CronJob":
 		jobs, err := listed[metav1.PartialObjectMetadata](ctx, l.Cluster, resourceOf("batch", "v1", "jobs"), namespace, metav1.ListOptions{})
@@ -417,9 +411,15 @@ func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload
 				own[job.GetName()] = true
 			}
 		}
-		return func(pod map[string]any) bool { kind, name := owner(pod); return kind == "Job" && own[name] }, nil
+		return func(pod map[string]any) bool {
+			of := owner.Controller(pod)
+			return of.Kind == "Job" && own[of.Name]
+		}, nil
 	}
-	return func(pod map[string]any) bool { kind, name := owner(pod); return kind == o.Kind && name == o.Name }, nil
+	return func(pod map[string]any) bool {
+		of := owner.Controller(pod)
+		return of.Kind == o.Kind && of.Name == o.Name
+	}, nil
 }
 
 // describe says what a namespace says of itself.
@@ -444,32 +444,31 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	prefix := l.Prefix
 	key := templates.InjectionLabel(prefix)
 	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
-	_, asks := annotations[prefix+"/inject"]
 	label, labelled := ns.Labels[key]
-	called := explain.Called{Known: true}
+	call := l.Compare.Registration.Call(ns.Namespace.Namespace, annotations)
+	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
-	case slices.Contains(l.Excluded, ns.Name):
+	case call == standing.CalledNowhere:
 		called.Why = fmt.Sprintf("no: Pillion keeps out of the namespace %s", ns.Name)
 	case ns.Unread != nil:
-		called.Known, called.Why = false, "not known: the namespace's label cannot be read with your rights"
-	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
-		called.Now, called.Why = true, fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
-	case label == templates.InjectionDisabled:
+		called.Known, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
+	case call == standing.CalledByLabel:
+		called.Why = fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
+	case call == standing.NotCalledByLabel:
 		called.Why = fmt.Sprintf("no: the namespace has the label %s=%s", key, label)
-	case asks:
-		called.Now, called.Why = true, fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
-	case l.All:
-		called.Now, called.Why = true, "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
+	case call == standing.CalledByPod:
+		called.Why = fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
+	case call == standing.CalledForAll:
+		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
 		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
 		called.Known, called.Why, called.Remedy = false, unread.Says, unread.Remedy
 	case labelled:
 		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace means nothing; allowed are enabled, enforced and disabled", key, label)
+	case pod == nil:
+		called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, prefix)
 	default:
 		called.Why = fmt.Sprintf("no: the namespace has no label %s, and the pod no annotation %s/inject", key, prefix)
-		if pod == nil {
-			called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, prefix)
-		}
 	}
 	if live != nil {
 		called.Then = l.calledThen(ns, live)
@@ -480,7 +479,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 // calledThen says whether Pillion was called when the pod was created, as far as the pod and
 // the namespace tell.
 func (l *Live) calledThen(ns Namespace, pod map[string]any) string {
-	rec, err := record.Parse(pod, l.Prefix+"/status")
+	rec, err := record.Parse(pod, templates.StatusKey(l.Prefix))
 	if err == nil && !rec.Empty() {
 		return fmt.Sprintf("yes: the pod has the record %s/status", l.Prefix)
 	}
@@ -529,7 +528,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	s := l.Session()
 	s.Namespaces.Keep(ns)
 	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
-	pod["metadata"] = map[string]any{"annotations": map[string]any{l.Prefix + "/inject": name}}
+	pod["metadata"] = map[string]any{"annotations": map[string]any{templates.InjectKey(l.Prefix): name}}
 	out, err := s.OutcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
 	if err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ const mostWorn = 20
 func (c *Cluster) worn(ctx context.Context, prefix string, unknown []check.Named) ([]check.Named, error) {
 	var worn []check.Named
 	for _, named := range unknown[:min(len(unknown), mostWorn)] {
-		pods, err := c.Names.Resource(PodsResource).Namespace(named.Namespace).List(ctx, metav1.ListOptions{LabelSelector: named.Template + "." + prefix + "/hash", Limit: 1})
+		pods, err := c.Names.Resource(PodsResource).Namespace(named.Namespace).List(ctx, metav1.ListOptions{LabelSelector: templates.HashLabel(prefix, named.Template), Limit: 1})
 		if err != nil {
 			return nil, fmt.Errorf("listing pods of namespace %s: %w", named.Namespace, err)
 		}

@@ -2,36 +2,22 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"github.com/pillion-dev/pillion/injector/owner"
 )
 
-// ObjectKind is a kind of objects that a command can be asked about.
-type ObjectKind struct {
-	schema.GroupVersionResource
-	// Short is kubectl's short name of the resource, or the singular.
-	Kind, Short string
-	// restart: kubectl rollout restart replaces its pods.
-	restart bool
-}
-
-// ObjectKinds are all of them.
-var ObjectKinds = []ObjectKind{
-	{resourceOf("", "v1", "pods"), "Pod", "pod", false},
-	{resourceOf("apps", "v1", "deployments"), "Deployment", "deploy", true},
-	{resourceOf("apps", "v1", "statefulsets"), "StatefulSet", "sts", true},
-	{resourceOf("apps", "v1", "daemonsets"), "DaemonSet", "ds", true},
-	{resourceOf("apps", "v1", "replicasets"), "ReplicaSet", "rs", false},
-	{resourceOf("", "v1", "replicationcontrollers"), "ReplicationController", "rc", false},
-	{resourceOf("batch", "v1", "jobs"), "Job", "job", false},
-	{resourceOf("batch", "v1", "cronjobs"), "CronJob", "cj", false},
-	{resourceOf("", "v1", "namespaces"), "Namespace", "ns", false},
-}
+// ObjectKinds are those that a command can be asked about: pods, what makes them, and namespaces.
+var ObjectKinds = slices.Concat(
+	[]owner.Resource{{GroupVersionResource: PodsResource, Kind: "Pod", Short: "pod"}},
+	owner.Kinds,
+	[]owner.Resource{{GroupVersionResource: NamespacesResource, Kind: "Namespace", Short: "ns"}},
+)
 
 // ObjectKindOf returns the kind that a name means to kubectl: the resource, its singular or short
 // name, and the first two with the group or with version and group.
-func ObjectKindOf(name string) (ObjectKind, bool) {
+func ObjectKindOf(name string) (owner.Resource, bool) {
 	name = strings.ToLower(name)
 	if name == "po" {
 		name = "pods"
@@ -46,12 +32,12 @@ func ObjectKindOf(name string) (ObjectKind, bool) {
 			}
 		}
 	}
-	return ObjectKind{}, false
+	return owner.Resource{}, false
 }
 
 // Object is one that a command is asked about.
 type Object struct {
-	ObjectKind
+	owner.Resource
 	Name string
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/injector/survey"
@@ -79,7 +80,7 @@ type refusal struct {
 // workloadReport is one workload.
 type workloadReport struct {
 	Namespace string `json:"namespace"`
-	survey.Workload
+	owner.Workload
 	Counted
 	// Templates are those that are behind, by state.
 	Templates map[standing.State][]string `json:"templates,omitempty"`
@@ -186,7 +187,7 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s standing.Stand
 	if !troubled && t.of.Namespace == "" {
 		return
 	}
-	w := survey.WorkloadOf(pod)
+	w := owner.WorkloadOf(pod)
 	key := [3]string{ns.Name, w.Kind, w.Name}
 	of := t.workloads[key]
 	if of == nil {

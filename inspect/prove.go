@@ -70,7 +70,7 @@ func (p Proof) Run(ctx context.Context, out io.Writer) error {
 		return fmt.Errorf("a pod in namespace %s came back without the sidecar %s, for which it asked: "+
 			"check that Pillion's pods are ready, and that the MutatingWebhookConfiguration is there and has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml)", p.In, proof.Template)
 	}
-	verdict, err := p.judge(pod.Annotations[p.Prefix+"/status"], warnings)
+	verdict, err := p.judge(pod.Annotations[templates.StatusKey(p.Prefix)], warnings)
 	if err != nil {
 		return err
 	}

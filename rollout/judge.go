@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,7 +32,7 @@ type verdict struct {
 }
 
 func (j Judge) statusKey() string {
-	return cmp.Or(j.Comparer.Registration.Prefix, templates.DefaultPrefix) + "/status"
+	return templates.StatusKey(j.Comparer.Registration.Prefix)
 }
 
 // judge compares a pod with the pod that would be created in its place.

@@ -17,3 +17,15 @@ const (
 // InjectionLabel returns the key of the label that says what API servers do for the pods of
 // a namespace: PREFIX/injection.
 func InjectionLabel(prefix string) string { return cmp.Or(prefix, DefaultPrefix) + "/injection" }
+
+// InjectKey is the annotation by which namespaces and pods ask for templates. An empty prefix is
+// the default one.
+func InjectKey(prefix string) string { return cmp.Or(prefix, DefaultPrefix) + "/inject" }
+
+// StatusKey is the annotation with the record of what was injected into a pod.
+func StatusKey(prefix string) string { return cmp.Or(prefix, DefaultPrefix) + "/status" }
+
+// HashLabel is the label of pods with the hash of a template that they have.
+func HashLabel(prefix, template string) string {
+	return template + "." + cmp.Or(prefix, DefaultPrefix) + "/hash"
+}

@@ -157,7 +157,7 @@ func neededParameters(ctx context.Context, t *templates.Template) (map[string]bo
 // injectExamples injects the template into a restricted pod. The parameters without a
 // default that set chooses have their examples.
 func injectExamples(ctx context.Context, t *templates.Template, set func(templates.Parameter) bool) (injector.Outcome, error) {
-	namespace, own := map[string]string{templates.DefaultPrefix + "/inject": t.Name()}, map[string]any{}
+	namespace, own := map[string]string{templates.InjectKey(""): t.Name()}, map[string]any{}
 	for _, p := range t.Parameters() {
 		if p.Default != nil || !set(p) {
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/injector/usage"
@@ -48,12 +49,6 @@ type templateUsers struct {
 	// refused has the workloads that would newly be refused, by template and reason.
 	refused map[[2]string]map[string]int
 	unread  []string
-}
-
-// kindsOfUsers are the workloads whose pod templates are looked at.
-var kindsOfUsers = []schema.GroupVersionResource{
-	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"}, {Group: "apps", Version: "v1", Resource: "daemonsets"},
-	{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "batch", Version: "v1", Resource: "jobs"},
 }
 
 // againstCluster adds to the results what the templates of the documents would change for
@@ -179,7 +174,7 @@ func (u *templateUsers) uses(ns templates.Namespace) bool {
 // metadata are read.
 func (u *templateUsers) podsThatAsk(ctx context.Context, using map[string]bool) error {
 	err := u.EachName(ctx, inspect.PodsResource, func(pod *metav1.PartialObjectMetadata) {
-		if value, ok := pod.Annotations[u.Prefix+"/inject"]; ok && u.names(value) {
+		if value, ok := pod.Annotations[templates.InjectKey(u.Prefix)]; ok && u.names(value) {
 			using[pod.Namespace] = true
 		}
 	})
@@ -204,8 +199,11 @@ func (u *templateUsers) names(value string) bool {
 
 // namespace looks at the workloads and the pods of a namespace, and at a plain pod in it.
 func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) error {
-	for _, kind := range kindsOfUsers {
-		err := u.workloads(ctx, kind, ns)
+	for _, kind := range owner.Kinds {
+		if !kind.Written {
+			continue
+		}
+		err := u.workloads(ctx, kind.GroupVersionResource, ns)
 		switch {
 		case apierrors.IsForbidden(err):
 			u.unread = append(u.unread, inspect.Granting(err).Error())
@@ -216,7 +214,7 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 	_, err := u.Pods.Each(ctx, ns.Name, func(pod map[string]any) error {
 		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
 		who := "pod/" + name
-		if of := survey.WorkloadOf(pod); of.Kind != "" {
+		if of := owner.WorkloadOf(pod); of.Kind != "" {
 			who = of.String()
 		}
 		standing, err := u.Compare.Compare(ctx, pod, ns, u.old)

@@ -33,7 +33,7 @@ Pods without a record pass through. Nothing is printed on standard output unless
 			if err != nil {
 				return err
 			}
-			results, err := uninject(cmd, o.file, documents, o.prefix+"/status")
+			results, err := uninject(cmd, o.file, documents, templates.StatusKey(o.prefix))
 			if err != nil {
 				return err
 			}

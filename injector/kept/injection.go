@@ -96,7 +96,7 @@ const (
 
 // AskedBy returns what asks for sidecars in a namespace.
 func AskedBy(set *templates.Set, ns templates.Namespace, prefix string) Asker {
-	value, there := ns.Annotations[cmp.Or(prefix, templates.DefaultPrefix)+"/inject"]
+	value, there := ns.Annotations[templates.InjectKey(prefix)]
 	ask, err := policy.ParseAsk(value, there, policy.Namespace)
 	switch {
 	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // of a mistake a pod is told

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -408,7 +409,7 @@ func (c *checker) parameter(f *Finding, template, name string) {
 // has no place to go to: what they say is meant.
 func (c *checker) onWorkload(f *Finding) {
 	f.Mistake = OnWorkload
-	in := strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), ".")
+	in := strings.Join(append(owner.TemplatePath(c.object.Kind), "metadata", "annotations"), ".")
 	if own, ok := c.object.PodAnnotations[f.Key]; ok {
 		f.Instead = ""
 		f.Says = fmt.Sprintf("means nothing on the %s itself: its pods say %s, in %s, and that counts; leave this one out", c.kind(), show.Value(own), in)
@@ -423,7 +424,7 @@ func (c *checker) ofPods() string {
 	if c.object.Level != Workload {
 		return ""
 	}
-	return " of its pods (" + strings.Join(append(TemplatePath(c.object.Kind), "metadata", "annotations"), ".") + ")"
+	return " of its pods (" + strings.Join(append(owner.TemplatePath(c.object.Kind), "metadata", "annotations"), ".") + ")"
 }
 
 func (c *checker) kind() string { return cmp.Or(c.object.Kind, string(c.object.Level)) }

@@ -4,15 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
-)
 
-// TemplatePath returns the fields that lead to the pod template of a kind of workload.
-func TemplatePath(kind string) []string {
-	if kind == "CronJob" {
-		return []string{"spec", "jobTemplate", "spec", "template"}
-	}
-	return []string{"spec", "template"}
-}
+	"github.com/pillion-dev/pillion/injector/owner"
+)
 
 // Move returns the kubectl command that moves annotations from a workload's own metadata to
 // its pods. It returns "" if none is in the wrong place, and for a Job, whose pod template
@@ -31,7 +25,7 @@ func Move(kind, namespace, name string, findings []Finding) string {
 		return ""
 	}
 	var patch any = map[string]any{"metadata": map[string]any{"annotations": to}}
-	path := TemplatePath(kind)
+	path := owner.TemplatePath(kind)
 	for i := len(path) - 1; i >= 0; i-- {
 		patch = map[string]any{path[i]: patch}
 	}

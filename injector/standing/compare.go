@@ -27,20 +27,52 @@ type Registration struct {
 	Excluded []string
 }
 
+// Call is the rule by which API servers call Pillion for a pod, or do not.
+type Call string
+
+// The rules, in the order in which they count.
+const (
+	// CalledNowhere: Pillion keeps out of the namespace.
+	CalledNowhere Call = "excluded"
+	// CalledByLabel: the namespace's label says enabled or enforced.
+	CalledByLabel Call = "label"
+	// NotCalledByLabel: the namespace's label says disabled.
+	NotCalledByLabel Call = "disabled"
+	// CalledByPod: the pod has the annotation itself.
+	CalledByPod Call = "pod"
+	// CalledForAll: Pillion is registered for the pods of all namespaces.
+	CalledForAll Call = "all"
+	// NotCalled: nothing asks.
+	NotCalled Call = "none"
+)
+
+// Called reports whether API servers call Pillion.
+func (c Call) Called() bool { return c == CalledByLabel || c == CalledByPod || c == CalledForAll }
+
+// Call returns the rule for pods of the namespace with these annotations. It is the table of the
+// chart's entries for pods (webhook.yaml).
+func (r Registration) Call(ns templates.Namespace, annotations map[string]any) Call {
+	_, asks := annotations[templates.InjectKey(r.Prefix)]
+	label := ns.Labels[templates.InjectionLabel(r.Prefix)]
+	switch {
+	case slices.Contains(r.Excluded, ns.Name):
+		return CalledNowhere
+	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
+		return CalledByLabel
+	case label == templates.InjectionDisabled:
+		return NotCalledByLabel
+	case asks:
+		return CalledByPod
+	case r.All:
+		return CalledForAll
+	}
+	return NotCalled
+}
+
 // Calls reports whether API servers call Pillion for pods of the namespace with these
 // annotations.
 func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) bool {
-	if slices.Contains(r.Excluded, ns.Name) {
-		return false
-	}
-	switch ns.Labels[templates.InjectionLabel(r.Prefix)] {
-	case templates.InjectionEnabled, templates.InjectionEnforced:
-		return true
-	case templates.InjectionDisabled:
-		return false
-	}
-	_, asks := annotations[cmp.Or(r.Prefix, templates.DefaultPrefix)+"/inject"]
-	return r.All || asks
+	return r.Call(ns, annotations).Called()
 }
 
 // Comparer compares pods with the pods that would be created now.
@@ -59,15 +91,16 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 		return Standing{}, nil
 	}
 	prefix := cmp.Or(c.Registration.Prefix, templates.DefaultPrefix)
-	key := prefix + "/status"
+	key := templates.StatusKey(prefix)
 	rec, _ := record.Parse(pod, key) // a record that cannot be read counts as none
 	base := created(rec.Base(pod), prefix)
-	s := Standing{Counts: true, Called: c.Registration.Calls(ns, annotations), Base: base, New: base}
+	call := c.Registration.Call(ns, annotations)
+	s := Standing{Counts: true, Called: call.Called(), Base: base, New: base}
 	if !s.Called {
-		switch {
-		case slices.Contains(c.Registration.Excluded, ns.Name):
+		switch call {
+		case CalledNowhere:
 			s.Code = reason.NamespaceExcluded
-		case ns.Labels[templates.InjectionLabel(prefix)] == templates.InjectionDisabled:
+		case NotCalledByLabel:
 			s.Code = reason.NamespaceDisabled
 		default:
 			s.Code = reason.NotRequested

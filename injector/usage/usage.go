@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -47,7 +46,7 @@ func (r Rules) Asks(ns templates.Namespace) policy.Ask {
 	if !r.Counts(ns) {
 		return policy.Ask{}
 	}
-	value, ok := ns.Annotations[cmp.Or(r.Prefix, templates.DefaultPrefix)+"/inject"]
+	value, ok := ns.Annotations[templates.InjectKey(r.Prefix)]
 	ask, err := policy.ParseAsk(value, ok, policy.Namespace)
 	if err != nil {
 		return policy.Ask{}

@@ -221,7 +221,7 @@ func (w *Workloads) names(k kind, o *object, template string, byDefault bool) bo
 			return false
 		}
 	}
-	value, ok := annotations[cmp.Or(w.rules.Prefix, templates.DefaultPrefix)+"/inject"]
+	value, ok := annotations[templates.InjectKey(w.rules.Prefix)]
 	ask, err := policy.ParseAsk(value, ok, policy.Pod)
 	if err != nil || !slices.Contains(ask.Names, template) && !slices.Contains(ask.Plus, template) && !(byDefault && ask.Mode == policy.Default) {
 		return false

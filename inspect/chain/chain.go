@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -115,10 +116,10 @@ func Of(in Input) (Chain, error) {
 		}
 	}
 	b := builder{Input: in}
-	b.mutatingPolicies(before)
-	b.mutatingWebhooks(before, after)
-	b.validatingPolicies(after)
-	b.validatingWebhooks(after)
+	b.policies(MutatingPolicies, before, mutatingPolicies(in.Objects))
+	b.webhooks(MutatingWebhooks, before, after)
+	b.policies(ValidatingPolicies, after, validatingPolicies(in.Objects))
+	b.webhooks(ValidatingWebhooks, after, after)
 	c := Chain{Links: append([]Link{}, b.links...), Notes: []string{}, Unread: in.Unread}
 	b.sees(c.Links)
 	c.Notes = append(c.Notes, b.notes(c.Links)...)
@@ -131,68 +132,72 @@ type builder struct {
 	links []Link
 }
 
-func (b *builder) add(l Link) { b.links = append(b.links, l) }
-
-func (b *builder) mutatingPolicies(j *judge) {
-	slices.SortFunc(b.Objects.MutatingPolicies, func(x, y admissionv1.MutatingAdmissionPolicy) int { return cmp.Compare(x.Name, y.Name) })
-	for _, p := range b.Objects.MutatingPolicies {
-		var bindings []binding
-		for _, o := range b.MutatingBindings {
-			if o.Spec.PolicyName == p.Name {
-				bindings = append(bindings, binding{name: o.Name, resources: o.Spec.MatchResources})
-			}
-		}
-		l := Link{Phase: MutatingPolicies, Configuration: "MutatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy), Again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy}
-		l.Meets, l.Why, _ = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, slices.Contains(b.Unread, MutatingBindings)})
-		b.add(l)
+// policies adds the policies of a phase, by name.
+func (b *builder) policies(phase Phase, j *judge, all []policy) {
+	slices.SortFunc(all, func(x, y policy) int { return cmp.Compare(x.name, y.name) })
+	for _, p := range all {
+		l := Link{Phase: phase, Configuration: p.kind + "/" + p.name, FailurePolicy: failure(p.failure), Again: p.again}
+		l.Meets, l.Why, l.Actions = j.policy(p)
+		b.links = append(b.links, l)
 	}
 }
 
-func (b *builder) validatingPolicies(j *judge) {
-	slices.SortFunc(b.Objects.ValidatingPolicies, func(x, y admissionv1.ValidatingAdmissionPolicy) int { return cmp.Compare(x.Name, y.Name) })
-	for _, p := range b.Objects.ValidatingPolicies {
-		var bindings []binding
-		for _, o := range b.ValidatingBindings {
-			if o.Spec.PolicyName == p.Name {
-				bindings = append(bindings, binding{name: o.Name, resources: o.Spec.MatchResources, actions: o.Spec.ValidationActions})
+// mutatingPolicies returns the mutating policies with their bindings.
+func mutatingPolicies(o Objects) []policy {
+	var all []policy
+	for _, p := range o.MutatingPolicies {
+		own := policy{
+			kind: "MutatingAdmissionPolicy", name: p.Name, constraints: p.Spec.MatchConstraints, conditions: p.Spec.MatchConditions, failure: p.Spec.FailurePolicy, params: p.Spec.ParamKind,
+			again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, unread: slices.Contains(o.Unread, MutatingBindings),
+		}
+		for _, b := range o.MutatingBindings {
+			if b.Spec.PolicyName == p.Name {
+				own.bindings = append(own.bindings, binding{name: b.Name, resources: b.Spec.MatchResources})
 			}
 		}
-		l := Link{Phase: ValidatingPolicies, Configuration: "ValidatingAdmissionPolicy/" + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy)}
-		l.Meets, l.Why, l.Actions = j.policy(policy{p.Spec.MatchConstraints, p.Spec.MatchConditions, p.Spec.FailurePolicy, p.Spec.ParamKind, bindings, slices.Contains(b.Unread, ValidatingBindings)})
-		b.add(l)
+		all = append(all, own)
 	}
+	return all
 }
 
-// mutatingWebhooks adds the webhooks in the order of their calls. Those after Pillion's meet the
+// validatingPolicies returns the validating policies with their bindings.
+func validatingPolicies(o Objects) []policy {
+	var all []policy
+	for _, p := range o.ValidatingPolicies {
+		own := policy{
+			kind: "ValidatingAdmissionPolicy", name: p.Name, constraints: p.Spec.MatchConstraints, conditions: p.Spec.MatchConditions, failure: p.Spec.FailurePolicy, params: p.Spec.ParamKind,
+			unread: slices.Contains(o.Unread, ValidatingBindings),
+		}
+		for _, b := range o.ValidatingBindings {
+			if b.Spec.PolicyName == p.Name {
+				own.bindings = append(own.bindings, binding{name: b.Name, resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
+			}
+		}
+		all = append(all, own)
+	}
+	return all
+}
+
+// webhooks adds the webhooks of a phase in the order of their calls. Those after Pillion's meet the
 // pod with what Pillion put in.
-func (b *builder) mutatingWebhooks(before, after *judge) {
-	slices.SortStableFunc(b.Mutating, func(x, y admissionv1.MutatingWebhookConfiguration) int { return cmp.Compare(x.Name, y.Name) })
-	j := before
-	for _, c := range b.Mutating {
-		for _, w := range c.Webhooks {
-			l := Link{
-				Phase: MutatingWebhooks, Configuration: "MutatingWebhookConfiguration/" + c.Name, Name: w.Name, FailurePolicy: failure(w.FailurePolicy), TimeoutSeconds: seconds(w.TimeoutSeconds),
-				Again: w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, Calls: where(w.ClientConfig), Own: b.own(w.Name),
-			}
-			l.Meets, l.Why = j.webhook(w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
-			b.add(l)
-			if l.Own && l.Meets == Yes {
-				j = after
-			}
+func (b *builder) webhooks(phase Phase, before, after *judge) {
+	j, mutating := before, phase == MutatingWebhooks
+	for _, w := range check.WebhooksOf(b.Mutating, b.Validating) {
+		if w.Mutating != mutating || w.Name == "" {
+			continue
 		}
-	}
-}
-
-func (b *builder) validatingWebhooks(j *judge) {
-	slices.SortStableFunc(b.Validating, func(x, y admissionv1.ValidatingWebhookConfiguration) int { return cmp.Compare(x.Name, y.Name) })
-	for _, c := range b.Validating {
-		for _, w := range c.Webhooks {
-			l := Link{
-				Phase: ValidatingWebhooks, Configuration: "ValidatingWebhookConfiguration/" + c.Name, Name: w.Name, FailurePolicy: failure(w.FailurePolicy), TimeoutSeconds: seconds(w.TimeoutSeconds),
-				Calls: where(w.ClientConfig), Own: b.own(w.Name),
-			}
-			l.Meets, l.Why = j.webhook(w.Rules, w.NamespaceSelector, w.ObjectSelector, w.MatchConditions, w.FailurePolicy)
-			b.add(l)
+		kind := "ValidatingWebhookConfiguration/"
+		if mutating {
+			kind = "MutatingWebhookConfiguration/"
+		}
+		l := Link{
+			Phase: phase, Configuration: kind + w.Configuration, Name: w.Name, FailurePolicy: failure(w.FailurePolicy), TimeoutSeconds: *w.TimeoutSeconds,
+			Again: w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, Calls: where(w.ClientConfig), Own: b.own(w.Name),
+		}
+		l.Meets, l.Why = j.webhook(w)
+		b.links = append(b.links, l)
+		if l.Own && l.Meets == Yes {
+			j = after
 		}
 	}
 }
@@ -252,13 +257,6 @@ func failure(p *admissionv1.FailurePolicyType) string {
 		return string(admissionv1.Fail)
 	}
 	return string(*p)
-}
-
-func seconds(p *int32) int32 {
-	if p == nil {
-		return 10
-	}
-	return *p
 }
 
 // where says whom an API server calls.

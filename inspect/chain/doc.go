@@ -6,5 +6,5 @@
 // it means there; the pod gets the API's defaults first, as it does there. What depends on who
 // creates the pod, on an authorizer or on a policy's parameters is not guessed.
 //
-// May import: templates, k8s.io/{api,apimachinery,apiserver}. No net/http and no client.
+// May import: inspect/check, templates, k8s.io/{api,apimachinery,apiserver}. No net/http and no client.
 package chain

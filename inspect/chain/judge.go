@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -63,14 +64,14 @@ func newJudge(ns templates.Namespace, pod map[string]any) (*judge, error) {
 }
 
 // webhook says whether the pod meets a webhook.
-func (j *judge) webhook(of []admissionv1.RuleWithOperations, namespaces, objects *metav1.LabelSelector, conditions []admissionv1.MatchCondition, policy *admissionv1.FailurePolicyType) (Meets, string) {
-	if !j.rules(of) {
+func (j *judge) webhook(w check.Webhook) (Meets, string) {
+	if !j.rules(w.Rules) {
 		return No, "its rules are not about the creation of pods"
 	}
-	if no := j.selected(namespaces, objects); no != "" {
+	if no := j.selected(w.NamespaceSelector, w.ObjectSelector); no != "" {
 		return No, no
 	}
-	return j.conditions(conditions, policy)
+	return j.conditions(w.MatchConditions, w.FailurePolicy)
 }
 
 // binding is a binding of a policy.
@@ -82,6 +83,9 @@ type binding struct {
 
 // policy is what decides whether a pod meets a policy.
 type policy struct {
+	kind, name string
+	// again: it is asked again once a later one has changed the pod.
+	again       bool
 	constraints *admissionv1.MatchResources
 	conditions  []admissionv1.MatchCondition
 	failure     *admissionv1.FailurePolicyType

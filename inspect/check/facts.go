@@ -179,7 +179,7 @@ func (s Settings) getTemplate(name string) string {
 
 func (s Settings) usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Excluded: s.Excluded} }
 
-func (s Settings) inject() string { return s.Prefix + "/inject" }
+func (s Settings) inject() string { return templates.InjectKey(s.Prefix) }
 
 // logs is the command that shows what the replicas say.
 func (s Settings) logs() string {

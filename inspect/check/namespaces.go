@@ -8,6 +8,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -111,17 +112,14 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 
 // Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
 func (s Settings) Depends(ns kept.Namespace) string {
-	value := ns.Labels[templates.InjectionLabel(s.Prefix)]
+	call := standing.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
 	switch {
-	case ns.Name == s.ProofNamespace || slices.Contains(s.Excluded, ns.Name) || value == templates.InjectionDisabled:
+	case ns.Name == s.ProofNamespace || !call.Called():
 		return ""
-	case value == templates.InjectionEnforced || value == templates.InjectionEnabled:
-		return value
-	case s.All:
-		return templates.InjectionEnabled
-	default:
-		return ""
+	case call == standing.CalledByLabel:
+		return ns.Labels[templates.InjectionLabel(s.Prefix)]
 	}
+	return templates.InjectionEnabled
 }
 
 // dependence says what depends on Pillion, and by which templates alone.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -79,24 +80,16 @@ func ServerRights(n Needs) []rights.Right {
 	if n.UninstallMarker != "" {
 		may(own("configmaps", n.UninstallMarker), "watch")
 	}
-	if n.ReadWorkloads {
-		for _, resource := range []string{"daemonsets", "deployments", "statefulsets"} {
-			may(rights.Right{Group: "apps", Resource: resource}, "list")
+	for _, kind := range owner.Kinds {
+		if n.ReadWorkloads && kind.Written {
+			may(rights.Right{Group: kind.Group, Resource: kind.Resource}, "list")
 		}
-		for _, resource := range []string{"cronjobs", "jobs"} {
-			may(rights.Right{Group: "batch", Resource: resource}, "list")
+		if n.OwnerEvents {
+			may(rights.Right{Group: kind.Group, Resource: kind.Resource}, "get")
 		}
 	}
 	if n.ReadWorkloads || n.CountPods {
 		may(rights.Right{Resource: "pods"}, "list")
-	}
-	if n.OwnerEvents {
-		for _, resource := range []string{"daemonsets", "deployments", "replicasets", "statefulsets"} {
-			may(rights.Right{Group: "apps", Resource: resource}, "get")
-		}
-		may(rights.Right{Group: "batch", Resource: "cronjobs"}, "get")
-		may(rights.Right{Group: "batch", Resource: "jobs"}, "get")
-		may(rights.Right{Resource: "replicationcontrollers"}, "get")
 	}
 	if n.ProofNamespace != "" {
 		may(rights.Right{Resource: "pods", Namespace: n.ProofNamespace}, "create")

@@ -58,7 +58,7 @@ func (s *suite) run(t loaded, c *folderCase) {
 		c.result.Injected = slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool {
 			return o.Name == t.compiled.Name() && o.Code == reason.Injected
 		})
-		got.pod = withoutStatus(out.Pod, s.prefix()+"/status")
+		got.pod = withoutStatus(out.Pod, templates.StatusKey(s.prefix()))
 		s.again(c, request, out)
 	} else {
 		got.message, got.whys = out.Message, whys(out)
@@ -97,7 +97,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 		}
 		return r, false
 	}
-	asks := s.prefix() + "/inject"
+	asks := templates.InjectKey(s.prefix())
 	ns := templates.Namespace{
 		Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"},
 		Annotations: map[string]string{asks: t.compiled.Name()},

@@ -385,7 +385,7 @@ func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before,
 	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
 		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
-	}}, cmp.Or(j.options.Compile.Prefix, templates.DefaultPrefix)+"/status")
+	}}, templates.StatusKey(j.options.Compile.Prefix))
 	if err == nil {
 		if clashing, _ := clash.Find(plan); clashing != nil {
 			err = clashing

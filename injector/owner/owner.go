@@ -1,0 +1,110 @@
+// Package owner has the table of the kinds that make pods, and the way from a pod to the workload
+// that a person restarts.
+//
+// In: a pod, as JSON has it. Out: its controller, and its workload, by what the pod itself says.
+// Nothing is read. May import: k8s.io/apimachinery. No package of this module.
+package owner
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Resource is a kind of Kubernetes' own that makes pods.
+type Resource struct {
+	schema.GroupVersionResource
+	// Kind is the kind's name, Short kubectl's short name of the resource.
+	Kind, Short string
+	// Written: people write objects of the kind. The others mostly have an owner of their own.
+	Written bool
+	// Restarts: kubectl rollout restart replaces its pods.
+	Restarts bool
+}
+
+// Kinds are all of them.
+var Kinds = []Resource{
+	{resource("apps", "deployments"), "Deployment", "deploy", true, true},
+	{resource("apps", "statefulsets"), "StatefulSet", "sts", true, true},
+	{resource("apps", "daemonsets"), "DaemonSet", "ds", true, true},
+	{resource("apps", "replicasets"), "ReplicaSet", "rs", false, false},
+	{resource("", "replicationcontrollers"), "ReplicationController", "rc", false, false},
+	{resource("batch", "jobs"), "Job", "job", true, false},
+	{resource("batch", "cronjobs"), "CronJob", "cj", true, false},
+}
+
+// CreatesPods reports whether the kind's controller makes the pods itself. Others make objects that
+// do.
+func (k Resource) CreatesPods() bool { return k.Kind != "Deployment" && k.Kind != "CronJob" }
+
+func resource(group, name string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
+}
+
+// TemplatePath returns the fields that lead to the pod template of a kind.
+func TemplatePath(kind string) []string {
+	if kind == "CronJob" {
+		return []string{"spec", "jobTemplate", "spec", "template"}
+	}
+	return []string{"spec", "template"}
+}
+
+// Of returns the kind that an owner reference names.
+func Of(apiVersion, kind string) (Resource, bool) {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group = ""
+	}
+	for _, k := range Kinds {
+		if k.Group == group && k.Kind == kind {
+			return k, true
+		}
+	}
+	return Resource{}, false
+}
+
+// Reference is the controller that a pod names as its owner. Its zero value means none.
+type Reference struct{ APIVersion, Kind, Name string }
+
+// Controller returns the controller of a pod.
+func Controller(pod map[string]any) Reference {
+	metadata, _ := pod["metadata"].(map[string]any)
+	owners, _ := metadata["ownerReferences"].([]any)
+	for _, item := range owners {
+		owner, _ := item.(map[string]any)
+		if controller, _ := owner["controller"].(bool); controller {
+			text := func(key string) string { s, _ := owner[key].(string); return s }
+			return Reference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name")}
+		}
+	}
+	return Reference{}
+}
+
+// Workload is what a person restarts to get new pods.
+type Workload struct {
+	// Kind is empty for a pod that no controller made.
+	Kind string `json:"kind,omitempty"`
+	Name string `json:"name,omitempty"`
+}
+
+// String names the workload as kubectl does.
+func (w Workload) String() string {
+	if w.Kind == "" {
+		return "bare pods"
+	}
+	return strings.ToLower(w.Kind) + "/" + w.Name
+}
+
+// WorkloadOf returns the workload that a pod belongs to. A Deployment's ReplicaSets have its name,
+// and a hash that their pods have as a label.
+func WorkloadOf(pod map[string]any) Workload {
+	of := Controller(pod)
+	metadata, _ := pod["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	if hash, _ := labels["pod-template-hash"].(string); of.Kind == "ReplicaSet" && hash != "" {
+		if deployment, ok := strings.CutSuffix(of.Name, "-"+hash); ok {
+			return Workload{"Deployment", deployment}
+		}
+	}
+	return Workload{of.Kind, of.Name}
+}

@@ -277,7 +277,7 @@ func heldUp(t *testing.T, n *namespace) {
 }
 
 // inUseData is the data of the ConfigMap of templates in use.
-var inUseData = regexp.MustCompile(`(?m)^  data:\n    renewed: .*\n    templates: .*\n(      .*\n)*`)
+var inUseData = regexp.MustCompile(`(?m)^  data:\n(    asked: .*\n)?    templates: .*\n(      .*\n)*`)
 
 // clean drops what controllers, and replicas, write all the time.
 func clean(objects string) string {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/e2e/ground"
-	"github.com/pillion-dev/pillion/injector/proof"
 )
 
 // proofNamespace is the one that the chart makes.

@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/e2e/ground"
-	"github.com/pillion-dev/pillion/injector/proof"
 )
 
 // right is something that an account may or may not do.

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/injector/survey"
+	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -32,7 +32,7 @@ type Cluster struct {
 	Objects dynamic.Interface
 	Names   metadata.Interface
 	// Pods lists pods as JSON, and Count returns how many pods namespaces have.
-	Pods  survey.List
+	Pods  coverage.List
 	Count func(ctx context.Context, namespaces []string) (map[string]int, error)
 
 	// Serve reads what a server is told.
@@ -161,7 +161,7 @@ func listed[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResour
 
 // EachName calls f with the metadata of the objects of a resource, page by page.
 func (c *Cluster) EachName(ctx context.Context, of schema.GroupVersionResource, f func(*metav1.PartialObjectMetadata)) error {
-	options := metav1.ListOptions{Limit: survey.PageSize}
+	options := metav1.ListOptions{Limit: coverage.PageSize}
 	for {
 		page, err := c.Names.Resource(of).List(ctx, options)
 		if err != nil {
@@ -183,7 +183,7 @@ var (
 )
 
 // podsWith returns a list of the pods that a selector selects, all for "".
-func (c *Cluster) podsWith(selector string) survey.List {
+func (c *Cluster) podsWith(selector string) coverage.List {
 	return func(ctx context.Context, namespace string, o metav1.ListOptions) (io.ReadCloser, error) {
 		o.LabelSelector = selector
 		return c.Pods(ctx, namespace, o)

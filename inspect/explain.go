@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/standing"
-	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -100,7 +100,7 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 
 // standing compares a pod of a file that exists, or has a record, with one that is created now.
 // A pod that is yet to be created has no standing.
-func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*standing.Standing, error) {
+func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*drift.Comparison, error) {
 	metadata, _ := p.Object["metadata"].(map[string]any)
 	uid, _ := metadata["uid"].(string)
 	rec, _ := record.Parse(p.Object, templates.StatusKey(s.Prefix)) // the run warns of a record that cannot be read
@@ -115,7 +115,7 @@ func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Nam
 }
 
 // fileNotes are about facts that the files do not have.
-func (s *Session) fileNotes(namespace string, known bool, now *standing.Standing) []explain.Note {
+func (s *Session) fileNotes(namespace string, known bool, now *drift.Comparison) []explain.Note {
 	var notes []explain.Note
 	say := func(format string, args ...any) {
 		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
@@ -126,14 +126,14 @@ func (s *Session) fileNotes(namespace string, known bool, now *standing.Standing
 	if now == nil {
 		return notes
 	}
-	for _, name := range standing.Named(now.Templates, standing.Dropped) {
+	for _, name := range drift.Named(now.Templates, drift.Dropped) {
 		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.Prefix)
 	}
 	return notes
 }
 
 // decided explains a pod as it is created now, or how one that exists compares with it.
-func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *standing.Standing) (explain.Pod, error) {
+func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates, Values: s.Values}
 	if _, known := s.Namespaces.Of(ns.Name); !known {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
@@ -178,7 +178,7 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 
 // explainNew explains a pod of the cluster as it is created now, or how one that exists compares
 // with it. What cannot be read the API server is asked for.
-func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *standing.Standing) (explain.Pod, error) {
+func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	if s.Live.Complete {
 		return s.decided(ctx, p, ns.Namespace.Namespace, created, now)
 	}
@@ -262,7 +262,7 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 
 // compared compares a pod that exists with a new one, and returns the new one as its author
 // wrote it. Now is nil where the comparison means nothing.
-func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *standing.Standing, created map[string]any, err error) {
+func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *drift.Comparison, created map[string]any, err error) {
 	found, err := s.Compare.Compare(ctx, pod, ns.Namespace.Namespace, s.Templates)
 	if err != nil {
 		return nil, nil, err
@@ -272,7 +272,7 @@ func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any
 		return nil, rec.Base(pod), nil
 	}
 	approximate := s.Live.approximate
-	found.Places = slices.DeleteFunc(found.Places, func(p standing.Place) bool {
+	found.Places = slices.DeleteFunc(found.Places, func(p drift.Place) bool {
 		return slices.ContainsFunc(p.Templates, func(name string) bool { return approximate[name] != "" })
 	})
 	for i := range found.Templates {
@@ -285,7 +285,7 @@ func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any
 		switch t.Has {
 		case "":
 		case hash:
-			t.State = standing.Current
+			t.State = drift.Current
 		default:
 			t.State = explain.StateUnknown
 		}
@@ -346,10 +346,10 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 		}
 		r.Pods++
 		says := explain.Behind(now)
-		if refused := standing.Named(now.Templates, standing.Refused); len(refused) > 0 {
+		if refused := drift.Named(now.Templates, drift.Refused); len(refused) > 0 {
 			says = "a new one would be refused"
 		}
-		if dropped := standing.Named(now.Templates, standing.Dropped); says == "" && len(dropped) > 0 {
+		if dropped := drift.Named(now.Templates, drift.Dropped); says == "" && len(dropped) > 0 {
 			says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
 		}
 		if says == "" {
@@ -376,7 +376,7 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 }
 
 // podsOf lists the pods that a workload's selector selects, or all where it has none.
-func (l *Live) podsOf(workload *unstructured.Unstructured) survey.List {
+func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
 	selector := ""
 	if raw, ok, _ := unstructured.NestedMap(workload.Object, "spec", "selector"); ok {
 		var s metav1.LabelSelector
@@ -448,17 +448,17 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	call := l.Compare.Registration.Call(ns.Namespace.Namespace, annotations)
 	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
-	case call == standing.CalledNowhere:
+	case call == drift.CalledNowhere:
 		called.Why = fmt.Sprintf("no: Pillion keeps out of the namespace %s", ns.Name)
 	case ns.Unread != nil:
 		called.Known, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
-	case call == standing.CalledByLabel:
+	case call == drift.CalledByLabel:
 		called.Why = fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
-	case call == standing.NotCalledByLabel:
+	case call == drift.NotCalledByLabel:
 		called.Why = fmt.Sprintf("no: the namespace has the label %s=%s", key, label)
-	case call == standing.CalledByPod:
+	case call == drift.CalledByPod:
 		called.Why = fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
-	case call == standing.CalledForAll:
+	case call == drift.CalledForAll:
 		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
 		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)

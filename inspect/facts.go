@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
@@ -317,12 +317,12 @@ func (c *Cluster) crd(ctx context.Context, prefix string) (check.CRD, error) {
 }
 
 // ownedNamespaces reads the metadata of all namespaces, and whose Pillion's labels there are.
-func (c *Cluster) ownedNamespaces(ctx context.Context, prefix string) ([]kept.Namespace, error) {
-	var all []kept.Namespace
+func (c *Cluster) ownedNamespaces(ctx context.Context, prefix string) ([]labels.Namespace, error) {
+	var all []labels.Namespace
 	keys := []string{templates.InjectionLabel(prefix), templates.RequiredLabel(prefix)}
 	err := c.EachName(ctx, NamespacesResource, func(ns *metav1.PartialObjectMetadata) {
 		if ns.DeletionTimestamp == nil {
-			all = append(all, kept.Owned(ns, keys))
+			all = append(all, labels.Owned(ns, keys))
 		}
 	})
 	return all, err

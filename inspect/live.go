@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -29,7 +29,7 @@ var DefaultExcluded = []string{"kube-system", "kube-node-lease"}
 type Live struct {
 	*Cluster
 	Settings
-	Compare standing.Comparer
+	Compare drift.Comparer
 	// Complete: the server's settings were read. Otherwise they are what a team may know.
 	Complete bool
 	// Fallback is the namespace of objects that name none.
@@ -45,11 +45,11 @@ type Live struct {
 
 // By returns the cluster with settings that decide about its pods.
 func (c *Cluster) By(s Settings, kubernetes templates.KubernetesVersion) *Live {
-	return &Live{Cluster: c, Settings: s, Compare: standing.Comparer{
+	return &Live{Cluster: c, Settings: s, Compare: drift.Comparer{
 		Pipeline: injector.NewPipeline(injector.Config{
 			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
 		}),
-		Registration: standing.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
+		Registration: drift.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
 	}}
 }
 

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pillion-dev/pillion/controller/coverage"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
-	"github.com/pillion-dev/pillion/injector/survey"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -83,7 +83,7 @@ type workloadReport struct {
 	owner.Workload
 	Counted
 	// Templates are those that are behind, by state.
-	Templates map[standing.State][]string `json:"templates,omitempty"`
+	Templates map[drift.State][]string `json:"templates,omitempty"`
 	// Behind are the first pods that are behind, or would be refused.
 	Behind []podReport `json:"behind,omitempty"`
 }
@@ -170,20 +170,20 @@ func (t *tally) namespace(name string, ns templates.Namespace) *namespaceReport 
 }
 
 // add counts one pod.
-func (t *tally) add(pod map[string]any, ns templates.Namespace, s standing.Standing) {
+func (t *tally) add(pod map[string]any, ns templates.Namespace, s drift.Comparison) {
 	if !s.Counts || !s.Called && !s.Injected() {
 		return
 	}
 	if t.of.Template != "" {
 		about := s.Template(t.of.Template)
-		if about.State == standing.NotAsked {
+		if about.State == drift.NotAsked {
 			return
 		}
-		s.Templates = []standing.Template{about}
+		s.Templates = []drift.Template{about}
 	}
 	row := t.namespace(ns.Name, ns)
 	row.count(s)
-	troubled := s.Behind() || s.Has(standing.Refused)
+	troubled := s.Behind() || s.Has(drift.Refused)
 	if !troubled && t.of.Namespace == "" {
 		return
 	}
@@ -195,7 +195,7 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s standing.Stand
 			t.left++
 			return
 		}
-		of = &workloadReport{Namespace: ns.Name, Workload: w, Templates: map[standing.State][]string{}}
+		of = &workloadReport{Namespace: ns.Name, Workload: w, Templates: map[drift.State][]string{}}
 		t.workloads[key] = of
 	}
 	of.count(s)
@@ -203,7 +203,7 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s standing.Stand
 		return
 	}
 	for _, template := range s.Templates {
-		if template.State != standing.Missing && template.State != standing.Outdated && template.State != standing.Refused {
+		if template.State != drift.Missing && template.State != drift.Outdated && template.State != drift.Refused {
 			continue
 		}
 		if names := of.Templates[template.State]; !slices.Contains(names, template.Name) {
@@ -217,27 +217,27 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s standing.Stand
 }
 
 // says is how a pod that is not as it would be now differs.
-func says(s standing.Standing) string {
-	if s.Has(standing.Refused) {
+func says(s drift.Comparison) string {
+	if s.Has(drift.Refused) {
 		return fmt.Sprintf("would be refused (%s)", s.Code)
 	}
 	return explain.Behind(&s)
 }
 
 // count counts one pod, once in each column that it belongs to.
-func (c *Counted) count(s standing.Standing) {
+func (c *Counted) count(s drift.Comparison) {
 	c.Pods++
 	if s.Injected() {
 		c.Injected++
 	}
 	switch {
-	case s.Has(standing.Refused):
+	case s.Has(drift.Refused):
 		c.WouldBeRefused++
-	case s.Has(standing.Missing):
+	case s.Has(drift.Missing):
 		c.Missing++
-	case s.Has(standing.Outdated):
+	case s.Has(drift.Outdated):
 		c.Outdated++
-	case s.Has(standing.Dropped):
+	case s.Has(drift.Dropped):
 		c.Dropped++
 	}
 }
@@ -272,7 +272,7 @@ var refusing = []reason.Code{
 // the last one.
 func (l *Live) refusals(ctx context.Context, namespace string, report *PodsReport) error {
 	found := map[string]map[string]refusal{}
-	options := metav1.ListOptions{Limit: survey.PageSize, FieldSelector: "reportingComponent=pillion"}
+	options := metav1.ListOptions{Limit: coverage.PageSize, FieldSelector: "reportingComponent=pillion"}
 	for {
 		page, err := l.Objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(namespace).List(ctx, options)
 		if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -113,13 +113,13 @@ func (r PodsReport) writeWorkloads(w io.Writer, of Target) error {
 // what says which templates the pods of a workload lack, or have in another version.
 func (o workloadReport) what() string {
 	var parts []string
-	for _, state := range []standing.State{standing.Missing, standing.Outdated, standing.Refused} {
+	for _, state := range []drift.State{drift.Missing, drift.Outdated, drift.Refused} {
 		if names := o.Templates[state]; len(names) > 0 {
 			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
 		}
 	}
 	if len(parts) == 0 && o.WouldBeRefused > 0 {
-		return string(standing.Refused)
+		return string(drift.Refused)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/inspect"
 )
 

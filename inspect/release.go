@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
@@ -31,7 +32,9 @@ type Served struct {
 	// AdminPort is that of probes, metrics and state; 0 where nothing says another than the default.
 	AdminPort int
 	// Enforcement is what holds once the server has proven that it works.
-	Enforcement kept.Enforcement
+	Enforcement proof.Enforcement
+	// Match says which namespaces are enforced that only the match of a template selects.
+	Match labels.Match
 }
 
 // Serve reads what the server in a container is told.

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -23,7 +23,7 @@ import (
 type Session struct {
 	Pipeline *injector.Pipeline
 	// Compare compares pods that exist with new ones.
-	Compare   standing.Comparer
+	Compare   drift.Comparer
 	Templates *templates.Set
 	Prefix    string
 	// Values are the installer's.

@@ -14,7 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pillion-dev/pillion/clientset/waiting"
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -27,7 +28,9 @@ type Settings struct {
 	// All: API servers call Pillion for the pods of all namespaces that do not opt out.
 	All bool
 	// Enforcement is what the server enforces once it has proven that it works.
-	Enforcement kept.Enforcement
+	Enforcement proof.Enforcement
+	// Match says which namespaces are enforced that only the match of a template selects.
+	Match labels.Match
 	// Compile is what the server compiles templates with.
 	Compile templates.Options
 	// Templates are those in force; nil where not even they can be read.
@@ -61,7 +64,7 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: r.Enforcement, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err

@@ -8,6 +8,6 @@
 // of them are pure. [Run] is the loop around them, and [Cluster] all that it asks of a cluster;
 // [Connect] makes one with the rights of the person who runs the command.
 //
-// May import: injector with its record, patch and standing, templates, client-go's dynamic
+// May import: injector with its record, patch and drift, templates, client-go's dynamic
 // client. Nothing but cmd imports it.
 package rollout

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -41,7 +41,7 @@ func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Nam
 // The record of the pod after the change is that of the new pod, byte for byte. So nothing
 // stays behind that a template wanted once, and no value that somebody changed since counts
 // as Pillion's.
-func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r injector.Request, now standing.Standing) (change Change, why string, err error) {
+func InPlace(ctx context.Context, p *injector.Pipeline, statusKey string, r injector.Request, now drift.Comparison) (change Change, why string, err error) {
 	rec, err := record.Parse(r.Pod, statusKey)
 	switch {
 	case err != nil:

@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -114,8 +114,8 @@ func running(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]
 }
 
 // compared says how a running pod stands.
-func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) standing.Standing {
-	now, err := standing.Comparer{Pipeline: p, Registration: standing.Registration{All: true}}.Compare(context.Background(), pod, request(pod, set).Namespace, set)
+func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) drift.Comparison {
+	now, err := drift.Comparer{Pipeline: p, Registration: drift.Registration{All: true}}.Compare(context.Background(), pod, request(pod, set).Namespace, set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestWhatIsChangedInPlaceIsANewPodAndNothingElseChanges(t *testing.T) {
 		if again, why, err := inPlace(t, p, got, set); len(again.Operations) > 0 || why != "" || err != nil {
 			t.Fatalf("a second look finds %v, %q (%v)", again.Operations, why, err)
 		}
-		if now := compared(t, p, got, set); !now.Counts || now.Template("shipper").State != standing.Current {
+		if now := compared(t, p, got, set); !now.Counts || now.Template("shipper").State != drift.Current {
 			t.Fatalf("a second look says %s: %v", now.Template("shipper").State, now.Places)
 		}
 		// What a new pod has in the places that are Pillion's, this one has.

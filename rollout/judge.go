@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 // Judge says how pods stand to the templates in force.
 type Judge struct {
-	Comparer  standing.Comparer
+	Comparer  drift.Comparer
 	Templates *templates.Set
 	// Template limits what counts to one template. All count if it is empty.
 	Template string
@@ -23,7 +23,7 @@ type Judge struct {
 
 // verdict is how one pod stands.
 type verdict struct {
-	standing standing.Standing
+	now drift.Comparison
 	// behind and refused are sentences: what of a new pod the pod lacks, and why there
 	// would be no new pod.
 	behind, refused string
@@ -41,34 +41,34 @@ func (j Judge) judge(ctx context.Context, pod map[string]any, ns templates.Names
 	if err != nil {
 		return verdict{}, err
 	}
-	v := verdict{standing: s}
+	v := verdict{now: s}
 	var parts []string
-	for _, state := range []standing.State{standing.Missing, standing.Outdated} {
+	for _, state := range []drift.State{drift.Missing, drift.Outdated} {
 		if names := j.named(s, state); len(names) > 0 {
 			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
 		}
 	}
 	v.behind = strings.Join(parts, "; ")
-	v.current = v.behind == "" && len(j.named(s, standing.Current)) > 0
-	if s.Message != "" && (j.Template == "" || len(j.named(s, standing.Refused)) > 0) {
+	v.current = v.behind == "" && len(j.named(s, drift.Current)) > 0
+	if s.Message != "" && (j.Template == "" || len(j.named(s, drift.Refused)) > 0) {
 		v.refused = s.Message
 	}
 	return v, nil
 }
 
 // named returns the templates in a state that count.
-func (j Judge) named(s standing.Standing, in standing.State) []string {
-	return slices.DeleteFunc(standing.Named(s.Templates, in), func(name string) bool { return j.Template != "" && name != j.Template })
+func (j Judge) named(s drift.Comparison, in drift.State) []string {
+	return slices.DeleteFunc(drift.Named(s.Templates, in), func(name string) bool { return j.Template != "" && name != j.Template })
 }
 
 // inPlace is [InPlace] for a pod that was judged.
 func (j Judge) inPlace(ctx context.Context, pod map[string]any, ns templates.Namespace, v verdict) (Change, string, error) {
-	return InPlace(ctx, j.Comparer.Pipeline, j.statusKey(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: j.Templates}, v.standing)
+	return InPlace(ctx, j.Comparer.Pipeline, j.statusKey(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: j.Templates}, v.now)
 }
 
 // anew returns a pod to create by dry run: the base pod of an existing one.
 func anew(v verdict) map[string]any {
-	pod := maps.Clone(v.standing.Base)
+	pod := maps.Clone(v.now.Base)
 	metadata := maps.Clone(pod["metadata"].(map[string]any))
 	pod["metadata"] = metadata
 	if metadata["name"] != nil {
@@ -97,7 +97,7 @@ func (j Judge) lacks(v verdict, created map[string]any) string {
 		return fmt.Sprintf("its record cannot be read: %v", err)
 	}
 	var wrong []string
-	for _, t := range v.standing.Templates {
+	for _, t := range v.now.Templates {
 		switch got := rec.Hash(t.Name); {
 		case t.Gets == "" || got == t.Gets:
 		case got == "":

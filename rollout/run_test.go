@@ -20,7 +20,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset/rights"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -302,7 +302,7 @@ func (c *cluster) rollIn(ctx context.Context, mode rollout.Mode, change ...func(
 	}
 	var out bytes.Buffer
 	o := rollout.Options{Cluster: c, Mode: mode, Wave: wave, Timeout: time.Minute, Poll: time.Second, Out: &out,
-		Judge: rollout.Judge{Comparer: standing.Comparer{Pipeline: c.pipeline}, Templates: c.set}}
+		Judge: rollout.Judge{Comparer: drift.Comparer{Pipeline: c.pipeline}, Templates: c.set}}
 	for _, f := range change {
 		f(&o)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/viper"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 )
 
 // The values of --enforcement.
@@ -22,20 +23,20 @@ const (
 type enforcementConfig struct {
 	Enforcement string
 	// Match says which namespaces may be enforced that only the match of a template selects.
-	Match          kept.Match
+	Match          labels.Match
 	ProofNamespace string
 	TakeBackAfter  time.Duration
 }
 
 func enforcementFlags(f *pflag.FlagSet) {
 	f.String("enforcement", enforcementAuto, "Auto: namespaces that ask become enforced once Pillion has proven that it works; Manual: by hand only")
-	f.String("enforcement-match", string(kept.MatchRequired), "which templates have a namespace enforced by their match alone: Required, the required ones; All; None. Others have it enabled")
+	f.String("enforcement-match", string(labels.MatchRequired), "which templates have a namespace enforced by their match alone: Required, the required ones; All; None. Others have it enabled")
 	f.String("proof-namespace", "", "namespace of the pods, created by dry run only, by which Pillion proves that it works (default: it proves nothing, and enforces nothing)")
 	f.Duration("take-back-after", 0, "how long proofs must have failed until the namespaces that Pillion enforced become enabled only; 0: never")
 }
 
 func readEnforcement(v *viper.Viper) enforcementConfig {
-	return enforcementConfig{Enforcement: v.GetString("enforcement"), Match: kept.Match(v.GetString("enforcement-match")), ProofNamespace: v.GetString("proof-namespace"), TakeBackAfter: v.GetDuration("take-back-after")}
+	return enforcementConfig{Enforcement: v.GetString("enforcement"), Match: labels.Match(v.GetString("enforcement-match")), ProofNamespace: v.GetString("proof-namespace"), TakeBackAfter: v.GetDuration("take-back-after")}
 }
 
 // validate needs the namespaces that Pillion keeps out of.
@@ -43,7 +44,7 @@ func (c enforcementConfig) validate(excluded []string, wrong func(setting string
 	if c.Enforcement != enforcementAuto && c.Enforcement != enforcementManual {
 		wrong("enforcement", c.Enforcement, "allowed are Auto, Manual")
 	}
-	if !slices.Contains(kept.Matches, c.Match) {
+	if !slices.Contains(labels.Matches, c.Match) {
 		wrong("enforcement-match", c.Match, "allowed are Required, All, None")
 	}
 	if c.ProofNamespace != "" && len(validation.IsDNS1123Label(c.ProofNamespace)) > 0 {
@@ -63,6 +64,6 @@ func (c enforcementConfig) proves() bool {
 }
 
 // once is what holds once Pillion has proven that it works.
-func (c enforcementConfig) once() kept.Enforcement {
-	return kept.Enforcement{Enforce: c.proves(), Match: c.Match}
+func (c enforcementConfig) once() proof.Enforcement {
+	return proof.Enforcement{Enforce: c.proves()}
 }

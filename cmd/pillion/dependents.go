@@ -9,7 +9,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
@@ -21,17 +22,18 @@ const countTime = time.Second
 
 // dependence says which namespaces come to depend on Pillion by a change of templates.
 type dependence struct {
-	labels kept.Labels
-	prefix string
+	rules labels.Rules
+	// enforcement is what holds once Pillion has proven that it works.
+	enforcement proof.Enforcement
 	// namespaces are those that are known; count returns the numbers of their pods. Nil: they may
 	// not be read.
-	namespaces func() iter.Seq[kept.Namespace]
+	namespaces func() iter.Seq[labels.Namespace]
 	count      func(context.Context, []string) (map[string]int, error)
 }
 
 // newDependence returns what the server says of the templates that somebody applies.
 func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, log *slog.Logger) (dependence, error) {
-	d := dependence{labels: keptLabels(c, c.enforcementConfig.once), prefix: c.AnnotationPrefix, namespaces: namespaces.Labelled{Informer: ns}.All}
+	d := dependence{rules: c.labels(), enforcement: c.enforcementConfig.once(), namespaces: namespaces.Labelled{Informer: ns}.All}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d, nil // it has not the right
 	}
@@ -48,7 +50,7 @@ func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, 
 
 // of returns a sentence for each value that the label gets in some namespaces.
 func (d dependence) of(ctx context.Context, before, after *templates.Set) []string {
-	newly := d.labels.Newly(d.prefix, before, after, d.namespaces())
+	newly := d.rules.Newly(d.enforcement, before, after, d.namespaces())
 	return append(d.sentence(ctx, templates.InjectionEnforced, newly.Enforced, "refused"),
 		d.sentence(ctx, templates.InjectionEnabled, newly.Enabled, "created without their sidecars")...)
 }
@@ -74,5 +76,5 @@ func (d dependence) sentence(ctx context.Context, value string, names []string, 
 		}
 	}
 	return []string{fmt.Sprintf("spec.match: these come to depend on Pillion, by %s=%s: %s (%s). While it does not answer, new pods there are %s",
-		templates.InjectionLabel(d.prefix), value, show.Some(names, 5), counted, then)}
+		templates.InjectionLabel(d.rules.Prefix), value, show.Some(names, 5), counted, then)}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -19,10 +19,10 @@ const eventsPage = "../../docs/events.md"
 func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	code := func(values []string) string { return "`" + strings.Join(values, "`, `") + "`" }
 	var b strings.Builder
-	fmt.Fprintf(&b, eventsIntroduction, code(effects.Kinds()), code(effects.Actions()))
+	fmt.Fprintf(&b, eventsIntroduction, code(events.Kinds()), code(events.Actions()))
 	has := map[reason.Code]bool{}
 	b.WriteString("\n## Reasons of events\n\n| reason | type | it means |\n| --- | --- | --- |\n")
-	for _, r := range effects.Reasons() {
+	for _, r := range events.Reasons() {
 		has[reason.Code(r.Name)] = true
 		name := "`" + r.Name + "`"
 		if slices.Contains(reason.Codes(), reason.Code(r.Name)) {

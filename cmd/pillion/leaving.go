@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector/webhook"
 )
 
@@ -40,13 +41,13 @@ type leaving struct {
 // leavingSettle is how long writes that other replicas had begun may still come.
 const leavingSettle = 500 * time.Millisecond
 
-func newLeaving(client metadata.Interface, c serveConfig, u *unlabeller, log *slog.Logger) *leaving {
+func newLeaving(client metadata.Interface, c serveConfig, remover labels.Remover, log *slog.Logger) *leaving {
 	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.Namespace)
 	return &leaving{
 		marker: func(ctx context.Context) (watch.Interface, error) {
 			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.UninstallMarker})
 		},
-		sweep: u.sweep, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4),
+		sweep: remover.Remove, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4),
 	}
 }
 

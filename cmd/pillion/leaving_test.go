@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	metadatafake "k8s.io/client-go/metadata/fake"
 
-	"github.com/pillion-dev/pillion/injector/unlabel"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector/webhook"
 )
 
@@ -198,7 +198,7 @@ func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
 			object("hand", "kubectl", map[string]string{"pillion.dev/injection": "disabled"}),
 		)
 		namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-		done, err := (&unlabeller{namespaces, unlabel.New("pillion.dev"), "pillion.dev", dryRun}).sweep(t.Context())
+		done, err := labels.Remover{Namespaces: namespaces, Prefix: "pillion.dev", DryRun: dryRun}.Remove(t.Context())
 		if err != nil || len(done) != 1 || !slices.Equal(done["set"], []string{"pillion.dev/injection", "pillion.dev/required"}) {
 			t.Errorf("it says %v, %v", done, err)
 		}

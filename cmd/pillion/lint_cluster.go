@@ -12,15 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/coverage"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/policy"
-	"github.com/pillion-dev/pillion/injector/survey"
-	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -129,12 +129,12 @@ func (u *templateUsers) change(documents []lint.Document) {
 // depending adds which namespaces come to depend on Pillion by each template.
 func (u *templateUsers) depending(ctx context.Context, namespaces map[string]templates.Namespace, results []lint.Result) {
 	d := dependence{
-		labels: kept.New(u.Excluded, kept.Injection(u.Prefix, func() kept.Enforcement { return u.Enforcement })),
-		prefix: u.Prefix, count: u.Count,
-		namespaces: func() iter.Seq[kept.Namespace] {
-			return func(yield func(kept.Namespace) bool) {
+		rules:       labels.Rules{Prefix: u.Prefix, Excluded: u.Excluded, Match: u.Match},
+		enforcement: u.Enforcement, count: u.Count,
+		namespaces: func() iter.Seq[labels.Namespace] {
+			return func(yield func(labels.Namespace) bool) {
 				for _, ns := range namespaces {
-					if !yield(kept.Namespace{Namespace: ns}) {
+					if !yield(labels.Namespace{Namespace: ns}) {
 						return
 					}
 				}
@@ -162,7 +162,7 @@ func (u *templateUsers) uses(ns templates.Namespace) bool {
 			return true
 		}
 		for _, t := range []*templates.Template{old.Template, e.Template} {
-			if selector, _, ok := t.Match(); ok && selector.Matches(labels.Set(ns.Labels)) {
+			if selector, _, ok := t.Match(); ok && selector.Matches(k8slabels.Set(ns.Labels)) {
 				return true
 			}
 		}
@@ -217,11 +217,11 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 		if of := owner.WorkloadOf(pod); of.Kind != "" {
 			who = of.String()
 		}
-		standing, err := u.Compare.Compare(ctx, pod, ns, u.old)
-		if err != nil || !standing.Counts || !standing.Called {
+		now, err := u.Compare.Compare(ctx, pod, ns, u.old)
+		if err != nil || !now.Counts || !now.Called {
 			return err
 		}
-		return u.judge(ctx, ns.Name+" "+who, 1, standing.Base, ns)
+		return u.judge(ctx, ns.Name+" "+who, 1, now.Base, ns)
 	})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -249,7 +249,7 @@ func (u *templateUsers) hasRefused(namespace string) bool {
 
 // workloads judges the pods that workloads of a kind would create.
 func (u *templateUsers) workloads(ctx context.Context, kind schema.GroupVersionResource, ns templates.Namespace) error {
-	options := metav1.ListOptions{Limit: survey.PageSize}
+	options := metav1.ListOptions{Limit: coverage.PageSize}
 	for {
 		page, err := u.Objects.Resource(kind).Namespace(ns.Name).List(ctx, options)
 		if err != nil {

@@ -13,7 +13,8 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/lint"
@@ -130,7 +131,7 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 	}
 	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", inspecttest.Options{})
 	c.Count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
-	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: kept.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
+	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: proof.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
 	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
 	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
 	if err := u.check(t.Context(), documents, results); err != nil {
@@ -163,7 +164,7 @@ func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
 	if got, err := inspect.PodCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
 		t.Errorf("%v, %v", got, err)
 	}
-	d := dependence{prefix: "pillion.dev", count: func(ctx context.Context, names []string) (map[string]int, error) {
+	d := dependence{rules: labels.Rules{Prefix: "pillion.dev"}, count: func(ctx context.Context, names []string) (map[string]int, error) {
 		return inspect.PodCounts(ctx, client, names)
 	}}
 	for _, c := range []struct {

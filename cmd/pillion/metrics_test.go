@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset/follow"
-	"github.com/pillion-dev/pillion/injector/effects"
-	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/controller/events"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/webhook"
 )
@@ -48,7 +48,6 @@ func assembledReplica(t *testing.T, flags ...string) (*servedParts, *prometheus.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(replica.close)
 	return replica, registry
 }
 
@@ -237,7 +236,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		outcomes("pillion_admission_duration_seconds"):   code(webhook.Outcomes()),
 		outcomes("pillion_pods_total"):                   code([]string{"injected", "unchanged", "denied"}),
 		outcomes("pillion_injections_total"):             "a reason code of [events.md](events.md); `Injected` is the good one",
-		outcomes("pillion_events_total"):                 code(effects.Outcomes()) + ": `withheld` repeats an event, whose count is raised later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
+		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ": `withheld` repeats an event, whose count is raised later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
 		outcomes("pillion_proofs_total"):                 code(proofs),
 		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
 		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/standing"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -357,7 +357,7 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	}
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"})
 	return &session{file: o.file, documents: documents, Session: &inspect.Session{
-		Pipeline: pipeline, Compare: standing.Comparer{Pipeline: pipeline, Registration: standing.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
+		Pipeline: pipeline, Compare: drift.Comparer{Pipeline: pipeline, Registration: drift.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
 		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,
 	}}, nil
 }

@@ -85,7 +85,7 @@ func served(c corev1.Container) (inspect.Served, error) {
 // servedBy returns the settings of a server for those who look at it.
 func servedBy(c serveConfig, config string) inspect.Served {
 	s := inspect.Served{
-		Config: config, Values: c.Values, Library: c.Library, Templates: c.Templates, ForeignSidecars: c.ForeignSidecars, Enforcement: c.once(),
+		Config: config, Values: c.Values, Library: c.Library, Templates: c.Templates, ForeignSidecars: c.ForeignSidecars, Enforcement: c.once(), Match: c.Match,
 		Needs: check.Needs{
 			CASecret: c.CASecret, ServingSecret: c.ServingSecret, CreateCASecret: c.CreateCASecret, UninstallMarker: c.UninstallMarker, InUse: c.InUseRecord,
 			ReadWorkloads: c.ReadWorkloads, CountPods: c.CountEvery > 0, OwnerEvents: c.OwnerEvents, PreviewLimits: c.PreviewLimits,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -79,17 +79,17 @@ func (l namespaceLimits) refused(ctx context.Context, p webhook.Injection) []str
 // foretold returns an event for each trouble of a pod that does not depend on the moment. What is
 // used of a quota does: it may count the very pod. So a quota that is used up is an event only if
 // the pod's controller could not create pods because of it.
-func (l namespaceLimits) foretold(ctx context.Context, p webhook.Injection) []effects.Event {
-	var events []effects.Event
+func (l namespaceLimits) foretold(ctx context.Context, p webhook.Injection) []events.Event {
+	var all []events.Event
 	for _, t := range l.troubles(ctx, p) {
 		switch {
 		case t.Refused, t.Source == predict.ResourceQuota && l.exceeds(ctx, p, t.Object):
-			events = append(events, effects.Event{Code: reason.RefusedByCluster, Message: t.String()})
+			all = append(all, events.Event{Code: reason.RefusedByCluster, Message: t.String()})
 		case t.Source == predict.Job:
-			events = append(events, effects.Event{Code: reason.JobNeverFinishes, Message: t.String()})
+			all = append(all, events.Event{Code: reason.JobNeverFinishes, Message: t.String()})
 		}
 	}
-	return events
+	return all
 }
 
 // exceeds reports whether the controller of a pod could not create pods because of a quota.

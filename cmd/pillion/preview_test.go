@@ -22,8 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -34,7 +34,7 @@ import (
 
 type noEvents struct{}
 
-func (noEvents) Record(effects.Event) {}
+func (noEvents) Record(events.Event) {}
 
 // oneNamespace is every namespace.
 type oneNamespace struct{ templates.Namespace }

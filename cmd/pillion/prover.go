@@ -13,9 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/namespaces"
-	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -58,12 +57,11 @@ const proofSource = "proof template of Pillion itself"
 
 // enforcing returns the function that says whether Pillion enforces what asks. The prover may
 // be nil.
-func (c serveConfig) enforcing(prover *proof.Prover) func() kept.Enforcement {
-	return func() kept.Enforcement {
-		if prover == nil { // by hand only: what another setting enforced is taken back
-			return kept.Enforcement{TakeBack: c.Enforcement == enforcementManual, Match: c.Match}
+func (c serveConfig) enforcing(prover *proof.Prover) func() proof.Enforcement {
+	if prover == nil { // by hand only: what another setting enforced is taken back
+		return func() proof.Enforcement {
+			return proof.Enforcement{TakeBack: c.Enforcement == enforcementManual}
 		}
-		now := prover.Enforcement()
-		return kept.Enforcement{Enforce: now.Enforce, TakeBack: now.TakeBack, Match: c.Match}
 	}
+	return prover.Enforcement
 }

@@ -24,12 +24,12 @@ import (
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/controller/events"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/namespaces"
-	"github.com/pillion-dev/pillion/injector/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
@@ -140,7 +140,6 @@ func serve(cmd *cobra.Command, c serveConfig) error {
 	if err != nil {
 		return err
 	}
-	defer r.close()
 	limitMemory(c.MemoryLimit)
 	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
 	return runAll(cmd.Context(), r.server, start, log, r.watchNamespaces, r.watches...)
@@ -152,7 +151,6 @@ type servedParts struct {
 	watchNamespaces func(context.Context)
 	watches         []func(context.Context) error
 	handlers        map[string]http.Handler // of reviews, by path
-	close           func()
 }
 
 // assemble puts the parts together, and registers their metrics. It asks the API server nothing.
@@ -204,19 +202,19 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		return nil, fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
 	}
 	settings := injector.Config{Prefix: c.AnnotationPrefix, Namespace: c.Namespace, ExcludedNamespaces: c.ExcludedNamespaces}
-	events := effects.NewEvents(effects.Options{
-		Client: client, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
+	recorder := events.New(events.Options{
+		Client: func(namespace string) events.Client { return client.Events(namespace) }, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
 		Explain: settings.ExplainCommand, Instance: instance(), Logger: log.With("component", "events"),
 	})
-	registry.MustRegister(events)
+	registry.MustRegister(recorder.Collector())
 
-	// While the cache of namespaces is wrong, reviews are answered from live reads. The keeper
+	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
 	kubernetes := newKubeVersion(client.ServerVersion, log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
 	reviews := webhook.Options{
-		Effects: events, Metrics: metrics, Logger: log, Ready: loaded,
+		Effects: recorder, Metrics: metrics, Logger: log, Ready: loaded,
 		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit, runtime.GOMAXPROCS(0)),
 	}
 	middleware := webhook.NewMiddleware(reviews)
@@ -236,7 +234,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	registry.MustRegister(prover.Collector())
 	counter := newCounter(c, set, ns, current, registry)
-	inUse, recordInUse := newHandover(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
+	inUse, runUpgradeGate := newUpgradeGate(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	// A replica that is held up has not all templates: it must take no label off, and has
 	// nothing to say in a status.
 	mayWrite := func() error { return errors.Join(token.Err(), current(), checkAll(inUse)) }
@@ -249,27 +247,27 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 			return nil, err
 		}
 	}
-	labels := keptLabels(c, c.enforcing(prover))
+	enforcing := c.enforcing(prover)
 	held := func(namespace, label string, err error) {
-		events.Record(effects.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
+		recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 	}
-	keeper, err := newKeeper(c.AnnotationPrefix, labels, held, config, client, set, ns, mayWrite, log.With("component", "labels"))
+	labelController, err := newLabelController(c.labels(), enforcing, held, config, client, set, ns, mayWrite, log.With("component", "labels"))
 	if err != nil {
 		return nil, err
 	}
-	registry.MustRegister(keeper.Collector())
+	registry.MustRegister(labelController)
 	if prover != nil {
-		prover.OnChange(keeper.Changed)
+		prover.OnChange(labelController.Changed)
 	}
-	countPods, err := newPodCounter(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
+	countPods, err := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
 	if err != nil {
 		return nil, err
 	}
-	unlabel, err := newUnlabeller(config, c.AnnotationPrefix, false)
+	remover, err := newLabelRemover(config, c.AnnotationPrefix, false)
 	if err != nil {
 		return nil, err
 	}
-	leaving := newLeaving(metadataClient, c, unlabel, log.With("component", "uninstall"))
+	leaving := newLeaving(metadataClient, c, remover, log.With("component", "uninstall"))
 	depends, err := newDependence(c, config, ns, log.With("component", "templates"))
 	if err != nil {
 		return nil, err
@@ -283,7 +281,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		return nil, err
 	}
 	handlers := map[string]http.Handler{
-		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(labels, set.Snapshot), leaving}),
+		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.labels(), enforcing, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(leaving),
 	}
@@ -306,14 +304,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		Writers: mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	registry.MustRegister(server.Collector())
-	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(keeper.Run), counter.Run, recordInUse, garbage.run, countPods}
+	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(labelController.Run), counter.Run, runUpgradeGate, recorder.Run, garbage.run, countPods}
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}
 	if prover != nil {
 		watches = append(watches, prover.Run)
 	}
-	return &servedParts{server: server, watchNamespaces: ns.Run, watches: watches, handlers: handlers, close: events.Close}, nil
+	return &servedParts{server: server, watchNamespaces: ns.Run, watches: watches, handlers: handlers}, nil
 }
 
 // caches returns the states of the caches of the cluster's objects.

@@ -1,35 +1,18 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/injector/kept"
-	"github.com/pillion-dev/pillion/injector/unlabel"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
-)
-
-const (
-	// unlabelPage is how many namespaces are read at once, and unlabelWriters how many are
-	// written at the same time.
-	unlabelPage    = 500
-	unlabelWriters = 16
-	// unlabelTries bounds the tries for one namespace that others write, too.
-	unlabelTries = 5
 )
 
 func newUnlabelCommand() *cobra.Command {
@@ -53,11 +36,11 @@ You need the permissions to list and to patch namespaces.`,
 			if err != nil {
 				return err
 			}
-			u, err := newUnlabeller(config, prefix, dryRun)
+			remover, err := newLabelRemover(config, prefix, dryRun)
 			if err != nil {
 				return err
 			}
-			done, err := u.sweep(cmd.Context())
+			done, err := remover.Remove(cmd.Context())
 			for _, name := range slices.Sorted(maps.Keys(done)) {
 				fmt.Fprintf(cmd.OutOrStdout(), "namespace %s: %s\n", name, strings.Join(done[name], ", "))
 			}
@@ -77,90 +60,12 @@ You need the permissions to list and to patch namespaces.`,
 	return cmd
 }
 
-// unlabeller takes Pillion's labels off namespaces.
-type unlabeller struct {
-	namespaces metadata.ResourceInterface
-	labels     unlabel.Labels
-	manager    string // of fields
-	dryRun     bool
-}
-
-func newUnlabeller(config *rest.Config, prefix string, dryRun bool) (*unlabeller, error) {
+func newLabelRemover(config *rest.Config, prefix string, dryRun bool) (labels.Remover, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // its writers are few
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for namespaces: %w", err)
+		return labels.Remover{}, fmt.Errorf("making a client for namespaces: %w", err)
 	}
-	return &unlabeller{client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), unlabel.New(prefix), kept.FieldManager(prefix), dryRun}, nil
-}
-
-// sweep takes the labels off every namespace. It returns what it took off, by namespace, and
-// every error.
-func (u *unlabeller) sweep(ctx context.Context) (map[string][]string, error) {
-	done := map[string][]string{}
-	var failed error
-	var mu sync.Mutex
-	for _, key := range u.labels.Keys() {
-		options := metav1.ListOptions{LabelSelector: key, Limit: unlabelPage}
-		for {
-			page, err := u.namespaces.List(ctx, options)
-			if err != nil {
-				return done, errors.Join(failed, fmt.Errorf("listing namespaces with the label %s: %w", key, err))
-			}
-			var group errgroup.Group
-			group.SetLimit(unlabelWriters)
-			for i := range page.Items {
-				ns := &page.Items[i]
-				if mu.Lock(); done[ns.Name] != nil { // by the other label
-					mu.Unlock()
-					continue
-				}
-				mu.Unlock()
-				group.Go(func() error {
-					keys, err := u.one(ctx, ns)
-					mu.Lock()
-					defer mu.Unlock()
-					if err != nil {
-						failed = errors.Join(failed, fmt.Errorf("taking labels off namespace %s: %w", ns.Name, err))
-					} else if len(keys) > 0 {
-						done[ns.Name] = keys
-					}
-					return nil
-				})
-			}
-			_ = group.Wait() // the errors are in failed
-			if options.Continue = page.Continue; options.Continue == "" {
-				break
-			}
-		}
-	}
-	return done, failed
-}
-
-// one takes Pillion's labels off a namespace, and returns their keys.
-func (u *unlabeller) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (keys []string, err error) {
-	for range unlabelTries {
-		keys = u.labels.Ours(ns.ObjectMeta)
-		if len(keys) == 0 || u.dryRun {
-			return keys, nil
-		}
-		var patch []byte
-		if patch, err = unlabel.Patch(ns.ObjectMeta, keys); err != nil {
-			return nil, err
-		}
-		_, err = u.namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: u.manager})
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		if !apierrors.IsConflict(err) {
-			return keys, err
-		}
-		if ns, err = u.namespaces.Get(ctx, ns.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			return nil, nil
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	return nil, err
+	return labels.Remover{Namespaces: client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), Prefix: prefix, DryRun: dryRun}, nil
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset"
 	"github.com/pillion-dev/pillion/clientset/waiting"
-	"github.com/pillion-dev/pillion/injector/handover"
+	"github.com/pillion-dev/pillion/controller/upgradegate"
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector/namespaces"
-	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
@@ -54,19 +54,19 @@ func newCounter(c serveConfig, set *live.Templates, ns *namespaces.Informer, rea
 	return counter
 }
 
-// newHandover returns the check that no template in use is missing, and the function that
+// newUpgradeGate returns the check that no template in use is missing, and the function that
 // records the templates in use.
-func newHandover(c serveConfig, client clientset.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
+func newUpgradeGate(c serveConfig, client clientset.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
 	if c.InUseRecord == "" {
 		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
-	h := handover.New(handover.Options{
+	gate := upgradegate.New(upgradegate.Options{
 		ConfigMaps: client.ConfigMaps(c.Namespace), Name: c.InUseRecord, Instance: instance(), Rules: c.usageRules(),
 		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
 	})
-	registry.MustRegister(h)
-	counter.OnCount(h.Counted)
-	return []webhook.Check{{Name: "templates in use", Ready: h.Ready}}, h.Run
+	registry.MustRegister(gate)
+	counter.OnCount(gate.Counted)
+	return []webhook.Check{{Name: "templates in use", Ready: gate.Ready}}, gate.Run
 }
 
 // checkAll returns what the checks say is missing, or nil.

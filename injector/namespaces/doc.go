@@ -9,5 +9,5 @@
 // what templates read of the namespace, or is wrong.
 //
 // Imports: client-go's metadata client, clientset/follow for the cache, templates/rawjson for
-// lists, templates and injector/kept for the types of a namespace.
+// lists, templates and controller/labels for the types of a namespace.
 package namespaces

@@ -3,12 +3,12 @@ package namespaces
 import (
 	"iter"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	kept "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 // Labelled are the namespaces of an [Informer] that are not being deleted, with what
-// injector/keeper needs to know of them.
+// controller/labels needs to know of them.
 type Labelled struct{ Informer *Informer }
 
 // All goes over them as [Informer.All] does.

@@ -12,9 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	kept "github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/kept"
-	"github.com/pillion-dev/pillion/injector/usage"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -104,7 +105,7 @@ func drawNamespace(t *rapid.T) *metav1.PartialObjectMetadata {
 
 func TestDecisionsByWhatTheCacheKeepsAreThoseByTheWholeNamespace(t *testing.T) {
 	pipeline := injector.NewPipeline(injector.Config{})
-	labels := kept.New(nil, kept.Injection("", func() kept.Enforcement { return kept.Enforcement{Enforce: true} }), kept.Required(""))
+	rules, proven := kept.Rules{Required: true}, proof.Enforcement{Enforce: true}
 	var small, served, notServed, judged, notJudged int
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawSet(t, "templates before"), drawSet(t, "templates now")
@@ -117,11 +118,10 @@ func TestDecisionsByWhatTheCacheKeepsAreThoseByTheWholeNamespace(t *testing.T) {
 		whole := templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: object.Annotations}
 
 		known := c.labelled(c.namespace())
-		judgement := labels.By(after)
 		switch {
-		case judgement.Knows(known):
+		case kept.Knows(after, known):
 			judged++
-			if got, want := judgement.Differences(known), judgement.Differences(kept.Namespace{Namespace: whole}); !reflect.DeepEqual(got, want) {
+			if got, want := rules.Changes(after, proven, known), rules.Changes(after, proven, kept.Namespace{Namespace: whole}); !reflect.DeepEqual(got, want) {
 				t.Fatalf("labels to change: %+v, want %+v, by %+v", got, want, known)
 			}
 			if got, want := after.Selecting(known.Labels), after.Selecting(whole.Labels); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {

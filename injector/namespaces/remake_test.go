@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/clientset/follow/followtest"
-	"github.com/pillion-dev/pillion/injector/kept"
+	kept "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -70,7 +70,6 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 		s.Put("shop", large("team", "tier"), nil)
 		s.Put("small", map[string]string{"tier": "x"}, nil)
 		i, change := changing(t, s, requiredBy(t, "team"))
-		labels := kept.New(nil, kept.Required(""))
 		before, after := requiredBy(t, "team"), requiredBy(t, "team", "tier")
 		var told atomic.Int64
 		i.OnChange(func(string) { told.Add(1) })
@@ -81,7 +80,7 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 			}
 			return ns
 		}
-		if ns := in("shop"); len(ns.Labels) != 1 || !labels.By(before).Knows(ns) || labels.By(after).Knows(ns) {
+		if ns := in("shop"); len(ns.Labels) != 1 || !kept.Knows(before, ns) || kept.Knows(after, ns) {
 			t.Fatalf("the labels %v are kept", ns.Labels)
 		}
 		if got := s.Gets.Load(); got != 0 {
@@ -90,21 +89,21 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 		s.Slow.Store(int64(300 * time.Millisecond))
 		change(after)
 		// Until the namespace has been read anew, a pod's review reads it live.
-		if labels.By(after).Knows(in("shop")) {
+		if kept.Knows(after, in("shop")) {
 			t.Fatal("known at once")
 		}
 		ns, err := i.Get(t.Context(), "shop", after.NamespaceReads(), always)
 		if err != nil || !after.RequiredIn(ns.Labels) || ns.Labels["tier"] != "x" {
 			t.Fatalf("%v, %v", ns.Labels, err)
 		}
-		waitFor(t, "the namespace is known", func() bool { return labels.By(after).Knows(in("shop")) })
+		waitFor(t, "the namespace is known", func() bool { return kept.Knows(after, in("shop")) })
 		if got := in("shop").Labels; !maps.Equal(got, map[string]string{"team": "x", "tier": "x"}) {
 			t.Errorf("the labels %v are kept", got)
 		}
 		if told.Load() == 0 {
 			t.Error("nobody was told that the namespace is another")
 		}
-		if !labels.By(after).Knows(in("small")) {
+		if !kept.Knows(after, in("small")) {
 			t.Error("a small namespace is not known")
 		}
 		reads := s.Gets.Load()
@@ -136,11 +135,10 @@ func TestLargeNamespacesThatChangeMeanwhileEndAsTheyAre(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		set := requiredBy(t, keys...)
-		labels := kept.New(nil, kept.Required(""))
 		waitFor(t, "all are known as they are", func() bool {
 			done := 0
 			for ns := range (Labelled{i}).All() {
-				if labels.By(set).Knows(ns) && slices.Equal(slices.Sorted(maps.Keys(ns.Labels)), keys) {
+				if kept.Knows(set, ns) && slices.Equal(slices.Sorted(maps.Keys(ns.Labels)), keys) {
 					done++
 				}
 			}

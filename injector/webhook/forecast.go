@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/util/cache"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -34,7 +34,7 @@ const (
 // which names no template. A forecast is made after the answer, and nothing waits for it.
 type Forecasts struct {
 	// foretell returns the events about a pod.
-	foretell func(ctx context.Context, p Injection) []effects.Event
+	foretell func(ctx context.Context, p Injection) []events.Event
 	rate     *rate.Limiter
 	slot     chan struct{}
 	// known are the controllers whose pods are not looked at again for a while, by their UID.
@@ -43,13 +43,13 @@ type Forecasts struct {
 
 // NewForecasts returns forecasts by a function that returns the events about a pod. It ends soon,
 // also where it cannot find out.
-func NewForecasts(foretell func(ctx context.Context, p Injection) []effects.Event) *Forecasts {
+func NewForecasts(foretell func(ctx context.Context, p Injection) []events.Event) *Forecasts {
 	return &Forecasts{foretell: foretell, rate: rate.NewLimiter(forecastsPerSecond, forecastsPerSecond), slot: make(chan struct{}, 1), known: cache.NewLRUExpireCache(forecastOwners)}
 }
 
 // of returns what is to be done about an injected pod once it is answered, nil for nothing. It
 // works on nil.
-func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector.Outcome) func(record func(effects.Event)) {
+func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector.Outcome) func(record func(events.Event)) {
 	if f == nil || r.DryRun || out.Code != reason.Injected || len(r.Object) > forecastBody {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 		return nil
 	}
 	namespace := r.Namespace
-	return func(record func(effects.Event)) {
+	return func(record func(events.Event)) {
 		select {
 		case f.slot <- struct{}{}:
 		default:

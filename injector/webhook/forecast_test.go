@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -22,13 +22,13 @@ func TestWhatRefusesAControllersPodsIsForetoldOnceAfterTheAnswer(t *testing.T) {
 		slow := make(chan struct{})
 		close(slow)
 		f := newFixture(t, func(p *parts) {
-			p.Forecasts = NewForecasts(func(_ context.Context, i Injection) []effects.Event {
+			p.Forecasts = NewForecasts(func(_ context.Context, i Injection) []events.Event {
 				seen = append(seen, i)
 				if nothing {
 					return nil
 				}
 				<-slow
-				return []effects.Event{{Code: reason.RefusedByCluster, Message: "the LimitRange small\nrefuses the pod"}}
+				return []events.Event{{Code: reason.RefusedByCluster, Message: "the LimitRange small\nrefuses the pod"}}
 			})
 		})
 		foretold := func(what string, want int, bodies ...string) {

@@ -18,7 +18,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -28,7 +28,7 @@ const maxFuzzed = 8 << 10
 
 type noEffects struct{}
 
-func (noEffects) Record(effects.Event) {}
+func (noEffects) Record(events.Event) {}
 
 // forgetful leaves out what a fixture remembers of each review.
 func forgetful(change func(*parts)) func(*parts) {

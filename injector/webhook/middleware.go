@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pillion-dev/pillion/injector/effects"
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
 // Recorder takes note of events. Implementations do not block, and do nothing outside
 // on a dry run.
 type Recorder interface {
-	Record(effects.Event)
+	Record(events.Event)
 }
 
 // Options are what a [Middleware] works with. All fields are required but Ready

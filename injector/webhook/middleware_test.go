@@ -22,8 +22,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -57,10 +57,10 @@ var anywhere = Entry{Name: "any", selects: func(map[string]string) bool { return
 
 type recorded struct {
 	mu       sync.Mutex
-	outcomes []effects.Event
+	outcomes []events.Event
 }
 
-func (r *recorded) Record(o effects.Event) {
+func (r *recorded) Record(o events.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcomes = append(r.outcomes, o)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -62,7 +62,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 	default:
 		response.Call = FirstCall
 	}
-	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, events(request.Pod, out)
+	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, eventsOf(request.Pod, out)
 	response.later = m.pods.Forecasts.of(m.pods, r, request, out)
 	return response, nil
 }
@@ -70,29 +70,29 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 // mostEvents bounds the events of one review.
 const mostEvents = 8
 
-// events are about the refusal of a pod. Where a pod is not refused, they are what its creator
+// eventsOf returns the events of a review. They are about the refusal of a pod. Where a pod is not refused, they are what its creator
 // is warned of. Who created a pod by hand was told, so of these there are then only those about
 // templates that somebody asked for and the pod did not get. Warnings without a reason code
 // are one event.
-func events(pod map[string]any, out injector.Outcome) []effects.Event {
-	var events []effects.Event
-	add := func(e effects.Event) {
-		if len(events) < mostEvents {
+func eventsOf(pod map[string]any, out injector.Outcome) []events.Event {
+	var all []events.Event
+	add := func(e events.Event) {
+		if len(all) < mostEvents {
 			e.Pod, e.Message, e.Refused = pod, printable(e.Message), !out.Allowed
-			events = append(events, e)
+			all = append(all, e)
 		}
 	}
 	for _, t := range out.Refusals {
-		add(effects.Event{Code: t.Code, Message: t.Sentence()})
+		add(events.Event{Code: t.Code, Message: t.Sentence()})
 	}
 	if !out.Allowed {
-		return events
+		return all
 	}
 	var said, notes []string
 	for _, t := range out.Templates {
 		if lacks(t) {
 			said = append(said, t.Warning())
-			add(effects.Event{Code: t.Code, Message: t.Sentence()})
+			add(events.Event{Code: t.Code, Message: t.Sentence()})
 		}
 	}
 	for _, warning := range out.Warnings {
@@ -100,15 +100,15 @@ func events(pod map[string]any, out injector.Outcome) []effects.Event {
 		switch {
 		case slices.Contains(said, warning):
 		case ok:
-			add(effects.Event{Code: code, Message: strings.TrimPrefix(warning, code.Warning("")), Told: true})
+			add(events.Event{Code: code, Message: strings.TrimPrefix(warning, code.Warning("")), Told: true})
 		default:
 			notes = append(notes, warning)
 		}
 	}
 	if len(notes) > 0 {
-		add(effects.Event{Code: effects.InjectionNote, Message: strings.Join(notes, "; "), Told: true})
+		add(events.Event{Code: events.InjectionNote, Message: strings.Join(notes, "; "), Told: true})
 	}
-	return events
+	return all
 }
 
 // lacks reports whether somebody asked for a template and the pod goes without it.

@@ -7,21 +7,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 type namespace struct {
-	labels    kept.Labels
-	templates func() *templates.Set
+	rules       labels.Rules
+	enforcement func() proof.Enforcement
+	templates   func() *templates.Set
 }
 
-// NewNamespace returns the webhook that keeps Pillion's labels in every write of a
-// namespace: what they say is true from the first moment. It refuses nothing. The function
-// returns the set in force.
-func NewNamespace(labels kept.Labels, templates func() *templates.Set) Webhook {
-	return namespace{labels, templates}
+// NewNamespace returns the webhook that puts Pillion's labels on in every write of a
+// namespace: they are true from the first moment. It refuses nothing. The functions return
+// whether Pillion enforces, and the set in force.
+func NewNamespace(rules labels.Rules, enforcement func() proof.Enforcement, templates func() *templates.Set) Webhook {
+	return namespace{rules, enforcement, templates}
 }
 
 func (namespace) Name() string { return "namespace" }
@@ -42,7 +44,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	var before kept.Namespace
+	var before labels.Namespace
 	if r.Operation == "UPDATE" {
 		if before, err = n.owned(r.OldObject); err != nil {
 			return Response{}, err
@@ -54,7 +56,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 		// then: what the request says is no name of any namespace.
 		delete(ns.Labels, corev1.LabelMetadataName)
 	}
-	changes := n.labels.By(n.templates()).InWrite(kept.Namespace{Namespace: ns}, before)
+	changes := n.rules.InWrite(n.templates(), n.enforcement(), labels.Namespace{Namespace: ns}, before)
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
@@ -67,20 +69,20 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 
 // owned returns the namespace before an update, with which of its labels are Pillion's own. Where
 // its field managers cannot be read, it has no label. The error is a [MalformedError].
-func (n namespace) owned(old part) (kept.Namespace, error) {
+func (n namespace) owned(old part) (labels.Namespace, error) {
 	object, _, err := readObject(old, "Namespace")
 	if err != nil {
-		return kept.Namespace{}, err
+		return labels.Namespace{}, err
 	}
 	was := metav1.ObjectMeta{Labels: object.Labels.value}
 	if !object.ManagedFields.isAbsent() && kjson.UnmarshalCaseSensitivePreserveInts(object.ManagedFields, &was.ManagedFields) != nil {
-		return kept.Namespace{}, nil
+		return labels.Namespace{}, nil
 	}
-	return kept.Owned(&was, n.labels.Keys()), nil
+	return labels.Owned(&was, n.rules.Keys()), nil
 }
 
 // relabel returns the patch that makes the changes in an object, which has labels or has none.
-func relabel(labelled bool, changes []kept.Change) ([]patch.Operation, error) {
+func relabel(labelled bool, changes []labels.Change) ([]patch.Operation, error) {
 	var operations []patch.Operation
 	add := func(op string, path []string, value any) error {
 		operation, err := patch.New(op, path, value)

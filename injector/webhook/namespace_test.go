@@ -10,7 +10,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -26,8 +27,8 @@ func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
 		t.Fatal(err)
 	}
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
-	labels := kept.New([]string{"kube-system"}, kept.Injection("", func() kept.Enforcement { return kept.Enforcement{Enforce: true} }), kept.Required(""))
-	return newFixture(t, change).Handler(NewNamespace(labels, func() *templates.Set { return set }))
+	proven := func() proof.Enforcement { return proof.Enforcement{Enforce: true} }
+	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Required: true}, proven, func() *templates.Set { return set }))
 }
 
 // namespaceReview is the review of a namespace; an object that is empty is left out.
@@ -126,7 +127,7 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 
 // What selects every namespace selects one without labels.
 func TestANamespaceWithoutLabelsIsPatched(t *testing.T) {
-	operations, err := relabel(false, []kept.Change{{Key: requiredLabel, Value: "true"}})
+	operations, err := relabel(false, []labels.Change{{Key: requiredLabel, Value: "true"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/kept"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -243,5 +243,5 @@ func (p preview) labelOnly(r *Review, ns templates.Namespace, set *templates.Set
 		return false
 	}
 	value := ns.Labels[label]
-	return (value == templates.InjectionEnabled || value == templates.InjectionEnforced) && kept.AskedBy(set, ns, p.options.Prefix) == kept.Nothing
+	return (value == templates.InjectionEnabled || value == templates.InjectionEnforced) && labels.AskedBy(set, ns, p.options.Prefix) == labels.Nothing
 }

@@ -3,8 +3,8 @@ package webhook
 import (
 	"strings"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/effects"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -28,9 +28,9 @@ type Response struct {
 	Templates []injector.TemplateOutcome
 	// Events are recorded once the answer is made. DryRun and Namespace are the
 	// review's, whatever they say here.
-	Events []effects.Event
+	Events []events.Event
 	// later finds more events once the answer is sent. It does not block. Nil: there are none.
-	later func(record func(effects.Event))
+	later func(record func(events.Event))
 }
 
 // Call says which call about a new pod a review is. An API server calls again when another webhook

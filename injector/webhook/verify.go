@@ -73,7 +73,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	}
 	if !out.Allowed {
 		response := Denied(out.Code, out.Message)
-		response.Events = events(request.Pod, out)
+		response.Events = eventsOf(request.Pod, out)
 		return response, nil
 	}
 	return Allowed(), nil

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -76,8 +76,8 @@ func template(t *testing.T, name string) templates.Entry {
 	return templates.Entry{Name: name, Template: compiled}
 }
 
-func namespace(name, injection, inject string) kept.Namespace {
-	ns := kept.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{}}}
+func namespace(name, injection, inject string) labels.Namespace {
+	ns := labels.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{}}}
 	if injection != "" {
 		ns.Labels["pillion.dev/injection"] = injection
 	}
@@ -116,12 +116,12 @@ func sound(t *testing.T) *Facts {
 		Settings: Settings{
 			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
 			ClusterTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: kept.MatchRequired,
+			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: labels.MatchRequired,
 		},
 		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
 	}
 	needs.Rights = ServerRights(needs)
-	labels := map[string]string{"app.kubernetes.io/instance": "pillion"}
+	podLabels := map[string]string{"app.kubernetes.io/instance": "pillion"}
 	replica := func(name string) state.Replica {
 		return state.Replica{Name: name, Created: now.Add(-time.Hour), Answers: true, State: state.State{
 			Version: "1", Templates: map[string]string{"fluent-bit": "abc", "istio-proxy": "abc", "daprd": "abc"}, CacheAgeSeconds: map[string]float64{"namespaces": 1},
@@ -132,18 +132,18 @@ func sound(t *testing.T) *Facts {
 		Now: now, Version: "1",
 		Kubernetes: Known[templates.KubernetesVersion]{Value: templates.NewestKubernetes()},
 		Settings:   Known[Settings]{Value: needs.Settings},
-		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: labels, Wanted: 2, Available: 2, Updated: 2}},
-		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}},
+		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: podLabels, Wanted: 2, Available: 2, Updated: 2}},
+		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: podLabels, Ports: []corev1.ServicePort{{Port: 443}}}}},
 		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]state.Replica]{Value: []state.Replica{replica("a"), replica("b")}},
 		Account:    Known[time.Time]{Value: now.Add(-time.Hour)},
 		Webhooks:   Known[[]Webhook]{Value: entries()}, Rendered: Known[[]Webhook]{Value: entries()},
 		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
-		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: labels}, 1}}},
+		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: podLabels}, 1}}},
 		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
 		Templates:  Known[*templates.Set]{Value: templates.NewSet([]templates.Entry{template(t, "fluent-bit"), template(t, "istio-proxy"), template(t, "daprd")})},
 		Pods:       Known[map[string]int]{Value: map[string]int{"shop": 7}},
-		Namespaces: Known[[]kept.Namespace]{Value: []kept.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
+		Namespaces: Known[[]labels.Namespace]{Value: []labels.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
 	}
 }
 
@@ -515,7 +515,7 @@ var faults = []struct {
 	}, OK, "", ""},
 	{"dependence", "everything is enforced, and nobody asked", func(t *testing.T, f *Facts) {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
-		f.Settings.Value.Match = kept.MatchAll
+		f.Settings.Value.Match = labels.MatchAll
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("default", "enforced", ""))
 	}, Warning, "these namespaces (default) are enforced by the match of templates that are not required", "kubectl get namespaces -l pillion.dev/injection=enforced"},
 	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{} }, Failed, "called for Pillion's own pods", "kubectl replace -f -"},
@@ -635,7 +635,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 		entries = append(entries, template(t, names[i]))
 	}
 	f.Templates.Value = templates.NewSet(append(entries, templates.Entry{Name: "bad", Err: errors.New("x")}))
-	f.Namespaces.Value = append(f.Namespaces.Value, kept.Namespace{Namespace: templates.Namespace{Name: "web", Annotations: map[string]string{"sidecars.example.com/inject": strings.Join(names, ",") + ",none-such"}}})
+	f.Namespaces.Value = append(f.Namespaces.Value, labels.Namespace{Namespace: templates.Namespace{Name: "web", Annotations: map[string]string{"sidecars.example.com/inject": strings.Join(names, ",") + ",none-such"}}})
 	f.Replicas.Value[0].Certificates.Ends, f.Replicas.Value[0].EnforcementProven = new(now.Add(time.Hour)), new(false)
 	var out strings.Builder
 	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/clientset/rights"
-	"github.com/pillion-dev/pillion/injector/kept"
-	"github.com/pillion-dev/pillion/injector/usage"
+	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -61,7 +61,7 @@ type Facts struct {
 	CRD      Known[CRD]
 	// Templates are those in force, as this program compiles them.
 	Templates  Known[*templates.Set]
-	Namespaces Known[[]kept.Namespace]
+	Namespaces Known[[]pillionlabels.Namespace]
 	// Pods has the numbers of pods of the namespaces that [Settings.Depends] names.
 	Pods        Known[map[string]int]
 	Autoscalers Known[[]Autoscaler]
@@ -70,7 +70,7 @@ type Facts struct {
 }
 
 // asked returns the templates in force and the namespaces, whose annotations ask for them.
-func (f *Facts) asked() (*templates.Set, []kept.Namespace, error) {
+func (f *Facts) asked() (*templates.Set, []pillionlabels.Namespace, error) {
 	set, err := f.Templates.get()
 	if err != nil {
 		return nil, nil, err
@@ -109,7 +109,7 @@ type Settings struct {
 	LeafDuration         time.Duration
 	ProofNamespace       string
 	// Match says which namespaces are enforced that only the match of a template selects.
-	Match kept.Match
+	Match pillionlabels.Match
 	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""
 	// if it makes none.
 	MirrorPolicy string
@@ -351,7 +351,7 @@ type Autoscaler struct {
 }
 
 // inForce returns the names of the templates in force in a namespace.
-func inForce(rules usage.Rules, set *templates.Set, ns kept.Namespace) []string {
+func inForce(rules usage.Rules, set *templates.Set, ns pillionlabels.Namespace) []string {
 	count := rules.Count(set, slices.Values([]templates.Namespace{ns.Namespace}))
 	names := slices.Sorted(maps.Keys(count.In))
 	return slices.DeleteFunc(names, func(name string) bool { return count.In[name] == 0 })

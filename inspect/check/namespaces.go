@@ -5,22 +5,19 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// kept returns the judgement of the labels that namespaces are to have.
-func (s Settings) labels(set *templates.Set, proven bool) kept.Judgement {
-	list := []kept.Label{kept.Injection(s.Prefix, func() kept.Enforcement { return kept.Enforcement{Enforce: proven, Match: s.Match} })}
-	if s.KeepRequired {
-		list = append(list, kept.Required(s.Prefix))
-	}
-	return kept.New(s.Excluded, list...).By(set)
+// labels returns the rules of the labels that namespaces are to have.
+func (s Settings) labels() labels.Rules {
+	return labels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Match: s.Match}
 }
 
 func labelsThere(f *Facts, s Settings) ([]Finding, error) {
@@ -30,13 +27,13 @@ func labelsThere(f *Facts, s Settings) ([]Finding, error) {
 	}
 	lacking := map[string][]string{}
 	var excluded []string
-	judgement := s.labels(set, f.proven())
+	rules, enforcement := s.labels(), proof.Enforcement{Enforce: f.proven()}
 	var open []string
 	for _, ns := range namespaces {
 		if _, asks := ns.Annotations[s.inject()]; asks && slices.Contains(s.Excluded, ns.Name) {
 			excluded = append(excluded, ns.Name)
 		}
-		for _, change := range judgement.Differences(ns) {
+		for _, change := range rules.Changes(set, enforcement, ns) {
 			switch {
 			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)
@@ -86,7 +83,7 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 	var found []Finding
 	for _, ns := range namespaces {
 		for _, forged := range ns.Forged {
-			found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, kept.FieldManager(s.Prefix)),
+			found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, labels.FieldManager(s.Prefix)),
 				fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, forged)))
 		}
 		injection, there := ns.Labels[key]
@@ -100,7 +97,7 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s, which means nothing; allowed are enabled, enforced and disabled", ns.Name, key, injection), takeOff))
 		case injection == templates.InjectionDisabled && asks:
 			found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, s.inject(), value, key), takeOff))
-		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && kept.AskedBy(set, ns.Namespace, s.Prefix) == kept.Nothing:
+		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && labels.AskedBy(set, ns.Namespace, s.Prefix) == labels.Nothing:
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does: only pods that ask themselves get one. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection),
 				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, s.inject(), takeOff)))
 		case injection == templates.InjectionEnabled && asks && proven && slices.Contains(ns.ByHand, key):
@@ -111,12 +108,12 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 }
 
 // Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
-func (s Settings) Depends(ns kept.Namespace) string {
-	call := standing.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
+func (s Settings) Depends(ns labels.Namespace) string {
+	call := drift.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
 	switch {
 	case ns.Name == s.ProofNamespace || !call.Called():
 		return ""
-	case call == standing.CalledByLabel:
+	case call == drift.CalledByLabel:
 		return ns.Labels[templates.InjectionLabel(s.Prefix)]
 	}
 	return templates.InjectionEnabled
@@ -142,11 +139,11 @@ func dependence(f *Facts, s Settings) ([]Finding, error) {
 		}
 		depending[value] = append(depending[value], ns.Name)
 		pods[value] += counts[ns.Name]
-		if asker := kept.AskedBy(set, ns.Namespace, s.Prefix); asker == kept.OtherMatch || asker == kept.RequiredMatch {
+		if asker := labels.AskedBy(set, ns.Namespace, s.Prefix); asker == labels.OtherMatch || asker == labels.RequiredMatch {
 			for _, template := range inForce(s.usage(), set, ns) {
 				by[template] = append(by[template], ns.Name)
 			}
-			if asker == kept.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {
+			if asker == labels.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {
 				unasked = append(unasked, ns.Name)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/pillion-dev/pillion/injector/kept"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -97,7 +97,7 @@ func injectorsApart(f *Facts, s Settings) ([]Finding, error) {
 }
 
 // clash returns the finding of a namespace in which a template and the injector do the same.
-func (i injector) clash(s Settings, ns kept.Namespace, template string) Finding {
+func (i injector) clash(s Settings, ns labels.Namespace, template string) Finding {
 	if i.asks == nil {
 		return warning(fmt.Sprintf("namespace %s has the template %s in force, and %s is installed, which does the same for pods with %s: such a pod gets both", ns.Name, template, i.name, i.stop),
 			fmt.Sprintf("kubectl -n %s get pods -o yaml | grep %s", ns.Name, i.stop))

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pillion-dev/pillion/injector/proof"
+	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 

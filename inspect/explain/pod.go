@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -26,7 +26,7 @@ const (
 
 // StateUnknown is the state of a template of which it is not known whether a new pod gets it, or
 // gets it otherwise.
-const StateUnknown standing.State = "perhaps outdated"
+const StateUnknown drift.State = "perhaps outdated"
 
 // Input is one pod, and what became of it.
 type Input struct {
@@ -38,7 +38,7 @@ type Input struct {
 	Troubles []predict.Trouble
 	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
 	// of which the comparison means nothing.
-	Standing *standing.Standing
+	Standing *drift.Comparison
 	// Templates are those in force.
 	Templates *templates.Set
 	// Values are the installer's. Defaults of theirs take the place of the templates'.
@@ -177,13 +177,13 @@ func (p Pod) verdictOfOne(in Input, byCluster string) string {
 }
 
 // Behind says how a pod differs from one that is created now, "" if it does not, or is none.
-func Behind(s *standing.Standing) string {
+func Behind(s *drift.Comparison) string {
 	if s == nil {
 		return ""
 	}
 	var parts []string
-	for _, state := range []standing.State{standing.Outdated, StateUnknown, standing.Missing} {
-		if names := standing.Named(s.Templates, state); len(names) > 0 {
+	for _, state := range []drift.State{drift.Outdated, StateUnknown, drift.Missing} {
+		if names := drift.Named(s.Templates, state); len(names) > 0 {
 			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -125,8 +125,8 @@ type Parameter struct {
 
 // Standing is a pod that exists, against one that is created now.
 type Standing struct {
-	Template string         `json:"template"`
-	State    standing.State `json:"state"`
+	Template string      `json:"template"`
+	State    drift.State `json:"state"`
 	// Has and Gets are the template's hashes in the pod and in a new one, "" for none.
 	Has  string      `json:"has,omitempty"`
 	Gets string      `json:"gets,omitempty"`

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/standing"
 )
 
 // Text writes the report for people.
@@ -85,7 +85,7 @@ func (p Pod) colour() colour {
 	switch {
 	case p.Refused:
 		return red
-	case Behind(&standing.Standing{Templates: p.standing()}) != "":
+	case Behind(&drift.Comparison{Templates: p.standing()}) != "":
 		return yellow
 	case p.Code == reason.Injected:
 		return green
@@ -93,10 +93,10 @@ func (p Pod) colour() colour {
 	return bold
 }
 
-func (p Pod) standing() []standing.Template {
-	var all []standing.Template
+func (p Pod) standing() []drift.Template {
+	var all []drift.Template
 	for _, s := range p.Standings {
-		all = append(all, standing.Template{Name: s.Template, State: s.State})
+		all = append(all, drift.Template{Name: s.Template, State: s.State})
 	}
 	return all
 }
@@ -129,24 +129,24 @@ func (p Pod) standings(l *layout) {
 func (s Standing) row() row {
 	r := row{label: s.Template}
 	switch s.State {
-	case standing.Current:
+	case drift.Current:
 		r.text, r.colour = "injected already, version "+s.Has, green
 		if s.Has != s.Gets {
 			r.text += fmt.Sprintf("; version %s, which is in force, changes nothing in this pod", s.Gets)
 		}
-	case standing.Outdated:
+	case drift.Outdated:
 		r.text, r.colour = fmt.Sprintf("outdated: the pod has version %s, a new one gets %s", s.Has, s.Gets), yellow
 		if s.Has == s.Gets {
 			r.text = fmt.Sprintf("outdated: version %s with other parameters", s.Has)
 		}
-	case standing.Missing:
+	case drift.Missing:
 		r.text, r.colour = "missing: a new pod gets version "+s.Gets, yellow
 	case StateUnknown:
 		r.text = "the pod has version " + s.Has
 		if s.Gets != "" {
 			r.text = fmt.Sprintf("perhaps outdated: the pod has version %s, a new one gets %s; what differs cannot be told with your rights", s.Has, s.Gets)
 		}
-	case standing.Dropped:
+	case drift.Dropped:
 		r.text = fmt.Sprintf("the pod has version %s, and a new one does not get it (%s)", s.Has, s.Code)
 	default:
 		r.text, r.colour = fmt.Sprintf("the pod has version %s, and a new one would be refused (%s)", s.Has, s.Code), red

@@ -1,0 +1,164 @@
+package coverage
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// mostNamespaces is how many namespaces the metrics name.
+	mostNamespaces = 20
+	// firstLook is how long the first look waits at least, and twice that at most: replicas
+	// that start together do not look at the same time, and have other things to do first.
+	firstLook = 2 * time.Second
+	// stint is how long pods are compared without a pause, and pauses are three times as
+	// long: reviews come first.
+	stint = 5 * time.Millisecond
+)
+
+// Options are what [NewCounter] needs. All fields are required but Now.
+type Options struct {
+	List     List
+	Comparer drift.Comparer
+	// Namespaces are those of the cache; the maps of one hold until the next one. Namespace
+	// returns one of them, and Whole the same with all that templates which read these keys
+	// need; where that cannot be read now, a look goes without the namespace. Templates returns
+	// the set in force.
+	Namespaces func() iter.Seq[templates.Namespace]
+	Namespace  func(name string) (templates.Namespace, bool)
+	Whole      func(ctx context.Context, name string, reads *templates.NamespaceReads) (ns templates.Namespace, ok bool)
+	Templates  func() *templates.Set
+	// Ready returns nil once both have been read completely.
+	Ready func() error
+	// Every is the time from one look to the next. It varies by a tenth.
+	Every  time.Duration
+	Logger *slog.Logger
+	// Now is the clock. Default: [time.Now].
+	Now func() time.Time
+}
+
+// look is what one look found.
+type look struct {
+	at time.Time
+	// missing has the pods that lack a template that they would get now, by namespace, where there
+	// are any. Outdated has those that lack none, and have one in another version or with other
+	// parameters.
+	missing, outdated map[string]int
+	// tooLarge are the pods that were not looked at.
+	tooLarge int
+}
+
+// Counter counts the pods that lack a sidecar. Make one with [NewCounter].
+type Counter struct {
+	options Options
+
+	mu   sync.Mutex
+	last *look // nil before the first look, and where pods may not be listed
+	said bool  // that they may not be listed
+}
+
+// NewCounter returns a counter that does nothing until [Counter.Run] runs.
+func NewCounter(o Options) *Counter {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Counter{options: o}
+}
+
+// Run looks at the pods again and again until ctx ends, which is no error.
+func (c *Counter) Run(ctx context.Context) error {
+	wait := firstLook + rand.N(firstLook)
+	for waiting.For(ctx, wait) {
+		wait = c.options.Every*9/10 + rand.N(c.options.Every/5+1)
+		if c.options.Ready() != nil {
+			wait = firstLook
+			continue
+		}
+		found, err := c.look(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		c.note(found, err)
+	}
+	return nil
+}
+
+// note keeps the result of a look. Where a look fails, the result of the one before stays, with
+// its time; where the right is missing, there is none.
+func (c *Counter) note(found *look, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+		if c.said {
+			c.options.Logger.Info("pods can be listed again")
+		}
+		c.last, c.said = found, false
+	case !apierrors.IsForbidden(err):
+		c.options.Logger.Warn("looking for pods that lack their sidecar failed; the next look tries again", "error", err)
+	case !c.said:
+		c.last, c.said = nil, true
+		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So pillion_pods_missing_injection and pillion_pods_outdated are not counted. "+
+			"The chart grants it with coverage.enabled=true and rbac.create=true, and not with rbac.hardened=true. To do without: coverage.enabled=false", "error", err)
+	}
+}
+
+// look goes through the namespaces in which API servers call Pillion.
+func (c *Counter) look(ctx context.Context) (*look, error) {
+	found, set := &look{missing: map[string]int{}, outdated: map[string]int{}}, c.options.Templates()
+	// A look takes minutes in a large cluster: it remembers names.
+	var names []string
+	for ns := range c.options.Namespaces() {
+		names = append(names, ns.Name)
+	}
+	slices.Sort(names)
+	var spent time.Duration
+	for _, name := range names {
+		// A pod that itself asks elsewhere is the business of the one who wrote it: to find
+		// such pods costs a read of all.
+		ns, ok := c.options.Namespace(name)
+		if !ok || !c.options.Comparer.Registration.Calls(ns, nil) {
+			continue
+		}
+		if ns, ok = c.options.Whole(ctx, name, set.NamespaceReads()); !ok {
+			continue
+		}
+		tooLarge, err := c.options.List.Each(ctx, ns.Name, func(pod map[string]any) error {
+			began := c.options.Now()
+			s, err := c.options.Comparer.Compare(ctx, pod, ns, set)
+			if err != nil {
+				return err
+			}
+			switch {
+			case s.Has(drift.Missing):
+				found.missing[ns.Name]++
+			case s.Has(drift.Outdated):
+				found.outdated[ns.Name]++
+			}
+			if spent += c.options.Now().Sub(began); spent > stint {
+				if !waiting.For(ctx, 3*spent) {
+					return ctx.Err()
+				}
+				spent = 0
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		found.tooLarge += tooLarge
+	}
+	found.at = c.options.Now()
+	return found, nil
+}

@@ -1,0 +1,11 @@
+// Package coverage looks at the pods of a cluster: which of them lack a sidecar that they would
+// get now, or have it in another version.
+//
+// In: lists of pods, page by page, and the namespaces and templates in force. Out: the pods of a
+// list, one after the other ([List.Each]), and the metrics of a [Counter], which looks at all
+// namespaces again and again. Memory holds one pod, not a page, and a number for each namespace
+// that has something to say.
+//
+// May import: injector/drift, injector/bounds, templates, and nothing of client-go: the
+// caller hands in how to list.
+package coverage

@@ -1,0 +1,51 @@
+package coverage
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Others is the value of the label pod_namespace for all namespaces that are not named. No
+// namespace can have this name.
+const Others = "(others)"
+
+var (
+	missing = prometheus.NewDesc("pillion_pods_missing_injection",
+		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
+	outdated = prometheus.NewDesc("pillion_pods_outdated",
+		"Running pods that Pillion would write otherwise if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
+	lookedAt = prometheus.NewDesc("pillion_survey_last_success_timestamp_seconds",
+		"When this replica last looked at all pods, in seconds since 1970. Absent until the first look, and where the right to list pods is missing.", nil, nil)
+	left = prometheus.NewDesc("pillion_survey_skipped_pods",
+		"Pods that the last look left out, because they are too large.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (c *Counter) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{missing, outdated, lookedAt, left} {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Counter) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, n float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
+	}
+	for desc, counts := range map[*prometheus.Desc]map[string]int{missing: last.missing, outdated: last.outdated} {
+		worst, rest := show.Worst(counts, mostNamespaces)
+		for _, name := range worst {
+			gauge(desc, float64(counts[name]), name)
+		}
+		gauge(desc, float64(rest), Others)
+	}
+	gauge(lookedAt, float64(last.at.UnixMilli())/1000)
+	gauge(left, float64(last.tooLarge))
+}

@@ -1,0 +1,171 @@
+package events
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// Limits of the API for an event and for the names in it, in bytes.
+const (
+	maxNote = 1024
+	maxName = 253
+	maxUID  = 128
+)
+
+// What Pillion did to the pod of an event, in the event's field action.
+const (
+	actionRefuse = "Refuse"
+	actionAdmit  = "Admit"
+)
+
+// kind is a kind of owners of pods.
+type kind struct {
+	resource schema.GroupVersionResource
+	// argument is how commands name the kind.
+	argument string
+}
+
+// creators are the kinds of controllers that create pods. An event about an owner of another
+// kind is on the namespace.
+var creators = map[schema.GroupVersionKind]kind{
+	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:        {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, "replicaset"},
+	{Group: "apps", Version: "v1", Kind: "StatefulSet"}:       {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, "statefulset"},
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"}:         {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, "daemonset"},
+	{Group: "batch", Version: "v1", Kind: "Job"}:              {schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, "job"},
+	{Group: "", Version: "v1", Kind: "ReplicationController"}: {schema.GroupVersionResource{Group: "", Version: "v1", Resource: "replicationcontrollers"}, "replicationcontroller"},
+}
+
+// above are the kinds that own creators.
+var above = map[schema.GroupVersionKind]kind{
+	{Group: "apps", Version: "v1", Kind: "Deployment"}: {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "deploy"},
+	{Group: "batch", Version: "v1", Kind: "CronJob"}:   {schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}, "cronjob"},
+}
+
+// note is an event that is not confirmed yet. It is small: the queue holds no pods.
+type note struct {
+	namespace string
+	code      reason.Code
+	action    string
+	message   string
+	// count is how often the event came, the last time at the moment at.
+	count int
+	at    time.Time
+	// owner is the controller that the review names, of one of the kinds in creators. Its
+	// zero value means none.
+	owner corev1.ObjectReference
+}
+
+// noteOf reads an event. It returns false for one that nobody has to be told.
+func noteOf(e Event, now time.Time) (note, bool) {
+	owner, controlled := controllerOf(e)
+	if e.Told && !controlled {
+		return note{}, false
+	}
+	if _, known := typeOf[e.Code]; !known {
+		e.Code = InjectionNote
+	}
+	action := actionAdmit
+	if e.Refused {
+		action = actionRefuse
+	}
+	// A copy: a part of a message would keep all of it in memory.
+	message := strings.Clone(clip(e.Message, maxNote))
+	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner}, true
+}
+
+// controllerOf returns the controller that the pod names as its owner, if it is of one of the
+// kinds in creators, and whether the pod names any.
+func controllerOf(e Event) (owner corev1.ObjectReference, controlled bool) {
+	meta, _ := e.Pod["metadata"].(map[string]any)
+	references, _ := meta["ownerReferences"].([]any)
+	for _, item := range references {
+		m, _ := item.(map[string]any)
+		if controller, _ := m["controller"].(bool); !controller {
+			continue
+		}
+		text := func(key string) string { s, _ := m[key].(string); return s }
+		ref := corev1.ObjectReference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name"), UID: types.UID(text("uid")), Namespace: e.Namespace}
+		_, known := creators[ref.GroupVersionKind()]
+		if !known || ref.Name == "" || len(ref.Name) > maxName || ref.UID == "" || len(ref.UID) > maxUID {
+			return corev1.ObjectReference{}, true
+		}
+		return ref, true
+	}
+	return corev1.ObjectReference{}, false
+}
+
+// key is the same for equal events.
+func (n note) key() string {
+	return strings.Join([]string{n.namespace, n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.says()}, "\x00")
+}
+
+// says is what an event says but for what there is to choose from, which changes with others'
+// templates.
+func (n note) says() string {
+	said, _, _ := strings.Cut(n.message, reason.Choice)
+	return said
+}
+
+// event returns the event about a confirmed object. Its name is made of what it says: the API
+// server refuses the same event of another replica, or of another time, and its series then
+// goes on.
+func (n note) event(regarding corev1.ObjectReference, o Options) *eventsv1.Event {
+	sum := sha256.Sum256([]byte(strings.Join([]string{regarding.Kind, string(regarding.UID), string(n.code), n.action, n.says()}, "\x00")))
+	suffix := "." + hex.EncodeToString(sum[:8])
+	e := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: n.namespace, Name: strings.TrimRight(clip(regarding.Name, maxName-len(suffix)), ".-") + suffix},
+		EventTime:           metav1.NewMicroTime(n.at),
+		ReportingController: "pillion",
+		ReportingInstance:   o.Instance,
+		Action:              n.action,
+		Reason:              string(n.code),
+		Regarding:           regarding,
+		Type:                typeOf[n.code],
+	}
+	if n.count > 1 {
+		e.Series = n.series(n.count)
+	}
+	end := " (why: " + explained(regarding, o.Explain) + ")"
+	e.Note = clip(n.message, maxNote-len(end)) + end
+	return e
+}
+
+// series is that of an event that came so many times.
+func (n note) series(count int) *eventsv1.EventSeries {
+	return &eventsv1.EventSeries{Count: int32(min(count, maxCount)), LastObservedTime: metav1.NewMicroTime(n.at)}
+}
+
+// maxCount bounds the count of a series.
+const maxCount = 1 << 30
+
+// explained is the command with which a team sees why, rule by rule.
+func explained(o corev1.ObjectReference, explain func(namespace, object string) string) string {
+	gvk := o.GroupVersionKind()
+	if argument := cmp.Or(creators[gvk].argument, above[gvk].argument); argument != "" {
+		return explain(o.Namespace, argument+"/"+o.Name)
+	}
+	return explain("", "ns/"+o.Name)
+}
+
+// clip shortens a text to a number of bytes, and cuts no character.
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
+}

@@ -1,0 +1,531 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+)
+
+// world is a cluster with the namespaces shop, which the informer knows, and fresh, which it
+// does not know yet. In shop there are objects with UIDs of their kind and name: the ReplicaSet
+// web; web-1 of the Deployment web; web-2 of a Rollout, which is of another project; web-3,
+// which says that it is of a Deployment of another UID; the Job night-1 of the CronJob night; and
+// the ConfigMap web.
+type world struct {
+	client   *fake.Clientset
+	metadata *metadatafake.FakeMetadataClient
+	events   *Recorder
+
+	mu      sync.Mutex
+	refused error // what creating an event returns
+}
+
+func object(apiVersion, kind, namespace, name string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(kind + "-" + name)},
+	}
+}
+
+// owned gives an object a controller.
+func owned(o *metav1.PartialObjectMetadata, apiVersion, kind, name string, uid types.UID) *metav1.PartialObjectMetadata {
+	o.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
+	return o
+}
+
+// start makes the world. It is called inside a bubble of synctest: time stands still while
+// anything runs.
+func start(t *testing.T, owners bool) *world {
+	t.Helper()
+	scheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{client: fake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme,
+		object("v1", "Namespace", "", "shop"), object("v1", "Namespace", "", "fresh"),
+		object("apps/v1", "ReplicaSet", "shop", "web"), object("v1", "ConfigMap", "shop", "web"), object("apps/v1", "Deployment", "shop", "web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-1"), "apps/v1", "Deployment", "web", "Deployment-web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-2"), "argoproj.io/v1alpha1", "Rollout", "web", "Rollout-web"),
+		owned(object("apps/v1", "ReplicaSet", "shop", "web-3"), "apps/v1", "Deployment", "web", "gone"),
+		owned(object("batch/v1", "Job", "shop", "night-1"), "batch/v1", "CronJob", "night", "CronJob-night"), object("batch/v1", "CronJob", "shop", "night"))}
+	w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.refused != nil, nil, w.refused
+	})
+	w.events = New(Options{
+		Client: func(namespace string) Client { return w.client.EventsV1().Events(namespace) }, Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
+		Explain:   injector.Config{}.ExplainCommand,
+		Namespace: func(name string) (types.UID, bool) { return "Namespace-shop", name == "shop" },
+	})
+	w.events.start(t)
+	return w
+}
+
+// start runs a recorder until the test ends.
+func (r *Recorder) start(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// fail has every creation of an event fail with the error, nil for none.
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = err
+}
+
+// written returns the events that were created so far, once nothing moves any more.
+func (w *world) written(t *testing.T) []eventsv1.Event {
+	t.Helper()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	var all []eventsv1.Event
+	for _, action := range w.client.Actions() {
+		if action.GetResource() != eventsv1.SchemeGroupVersion.WithResource("events") {
+			t.Errorf("a request that is not about an event of events.k8s.io: %v", action)
+		}
+		switch action := action.(type) {
+		case clienttesting.CreateAction:
+			all = append(all, *action.GetObject().(*eventsv1.Event))
+		case clienttesting.PatchAction:
+		default:
+			t.Errorf("a request other than the creation and a patch of an event: %v", action)
+		}
+	}
+	return all
+}
+
+// counts returns how often each event came that the API server has now, by its message.
+func (w *world) counts(t *testing.T) string {
+	t.Helper()
+	w.written(t)
+	list, err := w.client.Tracker().List(eventsv1.SchemeGroupVersion.WithResource("events"), eventsv1.SchemeGroupVersion.WithKind("Event"), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int32{}
+	for _, e := range list.(*eventsv1.EventList).Items {
+		message, _, _ := strings.Cut(e.Note, " ")
+		all[message] = 1
+		if e.Series != nil {
+			all[message] = e.Series.Count
+			if e.Series.LastObservedTime.IsZero() {
+				t.Errorf("the series of %s was never observed", message)
+			}
+		}
+	}
+	return strings.TrimPrefix(fmt.Sprint(all), "map")
+}
+
+// reads counts the reads of owners and namespaces.
+func (w *world) reads() int { return len(w.metadata.Actions()) }
+
+// ownedBy is a pod with a controller, besides another owner.
+func ownedBy(apiVersion, kind, name, uid string) map[string]any {
+	return map[string]any{"metadata": map[string]any{"ownerReferences": []any{
+		map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": "ConfigMap-web"},
+		map[string]any{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": uid, "controller": true},
+	}}}
+}
+
+func TestAnEventIsOnTheOwnerThatAReadConfirmsOrElseOnTheNamespace(t *testing.T) {
+	const onNamespace = "v1 Namespace shop Namespace-shop in shop"
+	for name, c := range map[string]struct {
+		pod     map[string]any
+		owners  bool
+		want    string
+		noReads bool
+	}{
+		"a ReplicaSet that exists":              {pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web"), owners: true, want: "apps/v1 ReplicaSet web ReplicaSet-web in shop"},
+		"without the right to read owners":      {pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web"), want: onNamespace, noReads: true},
+		"a forged name":                         {pod: ownedBy("apps/v1", "ReplicaSet", "other", "ReplicaSet-web"), owners: true, want: onNamespace},
+		"a forged UID":                          {pod: ownedBy("apps/v1", "ReplicaSet", "web", "another"), owners: true, want: onNamespace},
+		"no UID":                                {pod: ownedBy("apps/v1", "ReplicaSet", "web", ""), owners: true, want: onNamespace, noReads: true},
+		"an object that creates no pods":        {pod: ownedBy("v1", "ConfigMap", "web", "ConfigMap-web"), owners: true, want: onNamespace, noReads: true},
+		"a kind that creates ReplicaSets":       {pod: ownedBy("apps/v1", "Deployment", "web", "Deployment-web"), owners: true, want: onNamespace, noReads: true},
+		"the Deployment above":                  {pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), owners: true, want: "apps/v1 Deployment web Deployment-web in shop"},
+		"the CronJob above":                     {pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1"), owners: true, want: "batch/v1 CronJob night CronJob-night in shop"},
+		"another project's kind above":          {pod: ownedBy("apps/v1", "ReplicaSet", "web-2", "ReplicaSet-web-2"), owners: true, want: "apps/v1 ReplicaSet web-2 ReplicaSet-web-2 in shop"},
+		"a Deployment above that is gone":       {pod: ownedBy("apps/v1", "ReplicaSet", "web-3", "ReplicaSet-web-3"), owners: true, want: "apps/v1 ReplicaSet web-3 ReplicaSet-web-3 in shop"},
+		"a kind of another group":               {pod: ownedBy("apps.example.com/v1", "ReplicaSet", "web", "ReplicaSet-web"), owners: true, want: onNamespace, noReads: true},
+		"a path for a name":                     {pod: ownedBy("apps/v1", "ReplicaSet", "../../secrets/web", "ReplicaSet-web"), owners: true, want: onNamespace},
+		"a name without end":                    {pod: ownedBy("apps/v1", "ReplicaSet", strings.Repeat("a", 1<<20), "ReplicaSet-web"), owners: true, want: onNamespace, noReads: true},
+		"a pod without an owner":                {pod: map[string]any{}, owners: true, want: onNamespace, noReads: true},
+		"an owner that is not the controller":   {pod: map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"kind": "ReplicaSet"}}}}, owners: true, want: onNamespace, noReads: true},
+		"owners that are not objects":           {pod: map[string]any{"metadata": map[string]any{"ownerReferences": []any{"x", 3}}}, owners: true, want: onNamespace, noReads: true},
+		"metadata that is not an object either": {pod: map[string]any{"metadata": []any{}}, owners: true, want: onNamespace, noReads: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, c.owners)
+				w.events.Record(Event{Namespace: "shop", Pod: c.pod, Code: reason.Conflict, Message: "said"})
+				written := w.written(t)
+				if len(written) != 1 {
+					t.Fatalf("%d events, want one", len(written))
+				}
+				e := written[0]
+				got := fmt.Sprintf("%s %s %s %s in %s", e.Regarding.APIVersion, e.Regarding.Kind, e.Regarding.Name, e.Regarding.UID, e.Namespace)
+				if got != c.want || e.Regarding.Namespace != "shop" {
+					t.Errorf("the event is about %s, want %s", got, c.want)
+				}
+				if e.Reason != string(reason.Conflict) || !strings.HasPrefix(e.Note, "said (why: kubectl pillion explain ") || e.Type != "Warning" || e.ReportingController == "" || e.ReportingInstance != "pillion-0" || e.Action == "" || e.EventTime.IsZero() {
+					t.Errorf("the event is %+v", e)
+				}
+				if c.noReads && w.reads() > 0 {
+					t.Errorf("something was read: %v", w.metadata.Actions())
+				}
+			})
+		})
+	}
+}
+
+// quiet is a recorder that writes nothing.
+func quiet() *Recorder {
+	return New(Options{Logger: slog.New(slog.DiscardHandler), Namespace: func(string) (types.UID, bool) { return "known", true }})
+}
+
+// A warning for each container of a pod makes a message of megabytes.
+func TestAnEventThatIsRememberedHoldsNoMoreThanItsNote(t *testing.T) {
+	r := quiet()
+	used := func() uint64 {
+		var m goruntime.MemStats
+		goruntime.GC()
+		goruntime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range namespaceBurst {
+		for range 2 { // the second is counted, to be written later
+			r.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: fmt.Sprint(i) + strings.Repeat("x", 4<<20)})
+		}
+	}
+	if took := int64(used()) - int64(before); took > 1<<20 {
+		t.Errorf("%d events take %d KiB", r.series.Len(), took>>10)
+	}
+	goruntime.KeepAlive(r)
+}
+
+func TestAnEventIsWrittenOnlyForANamespaceThatExists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		for _, namespace := range []string{"none", "", "../shop", "Shop", strings.Repeat("a", 64), "fresh"} {
+			w.events.Record(Event{Namespace: namespace, Code: reason.Conflict, Message: "in " + namespace})
+		}
+		written := w.written(t)
+		if len(written) != 1 || written[0].Namespace != "fresh" || written[0].Regarding.UID != "Namespace-fresh" {
+			t.Errorf("the events are %+v, want one, about the namespace that only a read finds", written)
+		}
+	})
+}
+
+func TestADryRunWritesNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		w.events.Record(Event{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
+		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "real"})
+		if written := w.written(t); len(written) != 1 || !strings.HasPrefix(written[0].Note, "real (") {
+			t.Errorf("the events are %+v, want only that of the second outcome", written)
+		}
+	})
+}
+
+func TestAnEqualEventRaisesTheCountOfTheSeriesFromTimeToTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		record := func(message string) {
+			w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")})
+		}
+		for range 5 {
+			record("same")
+		}
+		record("other")
+		if got := w.counts(t); got != "[other:1 same:5]" {
+			t.Fatalf("the counts are %s", got)
+		}
+		time.Sleep(firstRepeat + countRetry)
+		if got := w.counts(t); got != "[other:1 same:5]" {
+			t.Fatalf("the counts are %s", got)
+		}
+		w.client.ClearActions()
+		for range 3600 { // an hour, once in a second
+			record("same")
+			time.Sleep(time.Second)
+		}
+		requests := len(w.client.Actions())
+		time.Sleep(lastRepeat + countRetry)
+		if got := w.counts(t); got != "[other:1 same:3605]" {
+			t.Errorf("the counts are %s", got)
+		}
+		// A write is a creation that is refused and two patches.
+		if most := 3 * (5 + int(time.Hour/lastRepeat)); requests > most {
+			t.Errorf("3600 equal events are %d requests, want at most %d", requests, most)
+		}
+	})
+}
+
+// Whoever makes templates of other names makes no new events for those who ask for one that there
+// is not.
+func TestAnEventIsTheSameWhateverElseThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		for _, there := range []string{"a", "a, b", "a, b and 3 more"} {
+			w.events.Record(Event{Namespace: "shop", Code: reason.UnknownTemplate, Message: "there is no template \"x\"" + reason.Choice + there, Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")})
+		}
+		time.Sleep(firstRepeat + countRetry)
+		if got := w.counts(t); got != "[there:3]" {
+			t.Errorf("the counts are %s", got)
+		}
+	})
+}
+
+// A rollout makes another ReplicaSet, a CronJob another Job, and another replica knows nothing
+// of what this one wrote: they go on with the series of the owner above.
+func TestReplicasAndOwnersShareOneSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		other := New(w.events.options)
+		other.start(t)
+		conflicts := 2
+		w.client.PrependReactor("patch", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if patch := a.(clienttesting.PatchAction); string(patch.GetPatch()) != "{}" && conflicts > 0 {
+				conflicts--
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "events"}, patch.GetName(), errors.New("another replica was faster"))
+			}
+			return false, nil, nil
+		})
+		for i, events := range []*Recorder{w.events, other, other, w.events} {
+			events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")})
+			events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: fmt.Sprint("own", i), Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")})
+			time.Sleep(time.Second)
+		}
+		time.Sleep(firstRepeat + 2*countRetry)
+		if got := w.counts(t); got != "[own0:1 own1:1 own2:1 own3:1 same:4]" || conflicts > 0 {
+			t.Errorf("the counts are %s", got)
+		}
+	})
+}
+
+func TestAnEventThatExpiresBeforeItIsCountedComesAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		exists := true
+		w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if exists {
+				exists = false
+				return true, nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "events"}, "x")
+			}
+			return false, nil, nil
+		})
+		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same"})
+		if got := w.counts(t); got != "[same:1]" || exists {
+			t.Errorf("the counts are %s", got)
+		}
+	})
+}
+
+// The creator of a pod by hand saw the warning. A controller shows none to anybody.
+func TestAWarningThatItsReaderSawIsNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byhand", Pod: map[string]any{}, Told: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "bycontroller", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), Told: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byanotherproject", Pod: ownedBy("example.com/v1", "Runner", "web", "x"), Told: true})
+		if got := w.counts(t); got != "[byanotherproject:1 bycontroller:1]" {
+			t.Errorf("the events are %s", got)
+		}
+	})
+}
+
+func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		event Event
+		want  string
+	}{
+		"a refusal":       {Event{Code: reason.BadParameter, Message: "said", Refused: true, Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")}, "Warning Refuse BadParameter: said (why: kubectl pillion explain -n shop deploy/web)"},
+		"a lack":          {Event{Code: reason.Suspended, Message: "said", Pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1")}, "Warning Admit Suspended: said (why: kubectl pillion explain -n shop cronjob/night)"},
+		"a note":          {Event{Code: InjectionNote, Message: "said", Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")}, "Normal Admit InjectionNote: said (why: kubectl pillion explain -n shop replicaset/web)"},
+		"on a namespace":  {Event{Code: reason.BadAnnotation, Message: "said", Refused: true}, "Warning Refuse BadAnnotation: said (why: kubectl pillion explain ns/shop)"},
+		"a strange code":  {Event{Code: reason.PodOptedOut, Message: "said"}, "Normal Admit InjectionNote: said (why: kubectl pillion explain ns/shop)"},
+		"a long sentence": {Event{Code: reason.Conflict, Message: strings.Repeat("x", 5000), Refused: true}, "Warning Refuse Conflict: " + strings.Repeat("x", maxNote-len(" (why: kubectl pillion explain ns/shop)")) + " (why: kubectl pillion explain ns/shop)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, true)
+				c.event.Namespace = "shop"
+				w.events.Record(c.event)
+				written := w.written(t)
+				if len(written) != 1 {
+					t.Fatalf("%d events, want one", len(written))
+				}
+				e := written[0]
+				if got := fmt.Sprintf("%s %s %s: %s", e.Type, e.Action, e.Reason, e.Note); got != c.want {
+					t.Errorf("got  %s\nwant %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// never are the reason codes that no event has: nothing is amiss, or it is not about a pod.
+var never = []reason.Code{reason.Injected, reason.NotRequested, reason.Replaced, reason.PodOptedOut, reason.NamespaceOptedOut, reason.NotAPodCreation,
+	reason.TemplateInvalid, reason.TemplateInUse, reason.TemplateReadOnly, reason.InternalError}
+
+func TestEveryReasonOfAnEventIsListedWithASentence(t *testing.T) {
+	listed := map[string]Reason{}
+	for _, r := range Reasons() {
+		listed[r.Name] = r
+		if r.Sentence == "" || r.Sentence == r.Name || r.Type != "Normal" && r.Type != "Warning" {
+			t.Errorf("the reason %+v", r)
+		}
+	}
+	for _, code := range reason.Codes() {
+		if _, ok := listed[string(code)]; ok == slices.Contains(never, code) {
+			t.Errorf("%s: listed %v: say in typeOf of which type its events are, or here that it has none", code, ok)
+		}
+	}
+}
+
+func TestAnEventThatCouldNotBeWrittenMayBeWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		w.fail(errors.New("no connection"))
+		record := func() { w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same"}) }
+		record()
+		if n := len(w.written(t)); n != 1 {
+			t.Fatalf("%d attempts, want one", n)
+		}
+		w.fail(nil)
+		record()
+		if n := len(w.written(t)); n != 2 {
+			t.Errorf("%d attempts, want a second one", n)
+		}
+	})
+}
+
+// A flood of forged reviews in one namespace takes no other namespace's events, and the API
+// server is not asked more often than the rate allows.
+func TestAFloodIsBoundedAndTakesNoOtherNamespacesEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		for i := range 5_000 {
+			w.events.Record(Event{Namespace: fmt.Sprintf("none-%d", i), Code: reason.Conflict, Message: "forged"})
+			w.events.Record(Event{Namespace: "fresh", Code: reason.Conflict, Message: fmt.Sprint("forged ", i)})
+		}
+		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "true"})
+		time.Sleep(time.Minute)
+		written := w.written(t)
+		if !strings.Contains(fmt.Sprint(written), "true") {
+			t.Error("the flood took another namespace's event")
+		}
+		if len(written) > namespaceBurst+1 || w.reads() > namespaceBurst {
+			t.Errorf("%d events, %d reads, want at most %d by the flood", len(written), w.reads(), namespaceBurst)
+		}
+		if n := w.events.series.Len(); n > remembered {
+			t.Errorf("%d events are remembered", n)
+		}
+	})
+}
+
+// Record neither blocks nor grows while the API server does not answer.
+func TestAnAPIServerThatHangsCostsABoundedQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		hang := make(chan struct{})
+		w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
+			<-hang
+			return true, nil, errors.New("too late")
+		})
+		w.events.options.Namespace = func(string) (types.UID, bool) { return "known", true }
+		began := time.Now()
+		for i := range 10_000 {
+			w.events.Record(Event{Namespace: fmt.Sprintf("n-%d", i%3000), Code: reason.Conflict, Message: fmt.Sprint(i)})
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("recording took %s of the bubble's time: it waited", took)
+		}
+		if n := w.events.queue.Len(); n > queueLength {
+			t.Errorf("%d events are queued", n)
+		}
+		close(hang)
+	})
+}
+
+func TestARecorderNeverGrowsPastItsLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := quiet()
+		for i := range 6 * namespacesCounted {
+			for range 2 { // the second is counted
+				r.Record(Event{Namespace: fmt.Sprint("n-", i), Code: reason.Conflict, Message: fmt.Sprint(i)})
+			}
+			if series, rates, queued := r.series.Len(), r.rates.Len(), r.queue.Len(); series > remembered || rates > namespacesCounted || queued > queueLength {
+				t.Fatalf("%d events and %d rates are remembered, and %d events are queued", series, rates, queued)
+			}
+		}
+		r.queue.ShutDown()
+	})
+}
+
+// The API server's rules for an event, for any text that a review can bring about.
+func FuzzAnEventKeepsTheAPIsLimits(f *testing.F) {
+	f.Add("said", "web", "shop")
+	f.Add(strings.Repeat("ä", 600), strings.Repeat("a.", 126)+"a", "shop")
+	f.Add("\xff\xfe", "", "")
+	f.Fuzz(func(t *testing.T, message, name, uid string) {
+		n, _ := noteOf(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", name, uid)}, time.Unix(1e9, 0))
+		if len(n.message) > maxNote || utf8.ValidString(message) && !utf8.ValidString(n.message) || !strings.HasPrefix(message, n.message) {
+			t.Errorf("the note has %d bytes: %q", len(n.message), n.message)
+		}
+		if len(n.owner.Name) > maxName || len(n.owner.UID) > maxUID {
+			t.Errorf("the owner is %+v", n.owner)
+		}
+		event := n.event(n.owner, Options{Explain: injector.Config{}.ExplainCommand})
+		if len(event.Note) > maxNote || utf8.ValidString(message) && utf8.ValidString(name) && !utf8.ValidString(event.Note) {
+			t.Errorf("the note has %d bytes: %q", len(event.Note), event.Note)
+		}
+		if len(event.Name) > maxName || strings.Contains(event.Name, "..") && !strings.Contains(name, "..") {
+			t.Errorf("the name is %q", event.Name)
+		}
+	})
+}
+
+func TestAnEventAfterTheEndIsHarmless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, true)
+		w.events.queue.ShutDown()
+		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "late"})
+		if n := len(w.written(t)); n != 0 {
+			t.Errorf("%d events after the end", n)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package labels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// writesPerSecond is how many writes begin in a second, and writers how many run at the
+	// same time.
+	writesPerSecond = 50
+	writers         = 16
+	// writeTimeout bounds one. A server-side apply of a namespace with 130,000 labels, which is
+	// as many as the API takes, lasts 10 s.
+	writeTimeout = 30 * time.Second
+	// readyInterval is how often it is looked whether templates and namespaces are read.
+	readyInterval = 50 * time.Millisecond
+	// permissionPause is how long all writes wait where the right to write is missing, and
+	// connectionPause where the API server does not answer.
+	permissionPause = 30 * time.Second
+	connectionPause = time.Second
+	// everything is the item of the queue that stands for all namespaces.
+	everything = ""
+)
+
+// Namespaces are the namespaces in a cache that are not being deleted. The maps of one that
+// All yields hold until the next one.
+type Namespaces interface {
+	All() iter.Seq[Namespace]
+	Cached(name string) (Namespace, bool)
+}
+
+// Options are what [New] needs. All fields are required.
+type Options struct {
+	Rules       Rules
+	Enforcement func() proof.Enforcement
+	// Templates returns the set in force.
+	Templates  func() *templates.Set
+	Namespaces Namespaces
+	// Ready returns nil while templates and namespaces are as the API server has them. While
+	// it returns an error, nothing is written.
+	Ready func() error
+	// Write makes the changes of one namespace in one write. The error is the API's; a
+	// conflict says that the namespace is another by now, or that somebody else owns a label.
+	Write func(ctx context.Context, ns Namespace, changes []Change) error
+	// Held is told of a label of which API servers go on refusing the write for the same reason:
+	// a field manager owns it that is neither Pillion nor, as far as the namespace tells,
+	// somebody's hand; or the namespace has no room for it.
+	Held func(namespace, label string, err error)
+	// MayPatch reports whether the process has the right to do so.
+	MayPatch func(ctx context.Context) (bool, error)
+	Logger   *slog.Logger
+}
+
+// Controller writes the labels of namespaces. Make one with [New].
+type Controller struct {
+	options Options
+	queue   workqueue.TypedDelayingInterface[string]
+	order   *order
+	limiter *rate.Limiter
+	logged  rate.Sometimes
+	// started: all namespaces have been looked at, so that one that is new is a change.
+	started atomic.Bool
+
+	mu      sync.Mutex
+	pending *pending
+	// problem is why no label can be written at present. Until pausedUntil nothing is
+	// written, and then one namespace as a try.
+	problem     pause
+	pausedUntil time.Time
+	writes      map[outcome]int
+}
+
+// outcome is what is counted of writes.
+type outcome struct{ label, outcome string }
+
+// New returns a controller that does nothing until [Controller.Run] runs.
+func New(o Options) *Controller {
+	order := newOrder()
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order})
+	return &Controller{
+		options: o, order: order, queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: queue}),
+		limiter: rate.NewLimiter(writesPerSecond, writers), logged: rate.Sometimes{First: 10, Interval: 10 * time.Second},
+		pending: newPending(), writes: map[outcome]int{},
+	}
+}
+
+// Changed says that what labels are decided by changed for all namespaces, such as the set in
+// force. It does not wait.
+func (c *Controller) Changed() {
+	c.order.put(everything, urgent)
+	c.queue.Add(everything)
+}
+
+// NamespaceChanged says that a namespace is new, different or gone. It does not wait.
+func (c *Controller) NamespaceChanged(name string) {
+	if c.started.Load() {
+		c.order.put(name, urgent)
+		c.queue.Add(name)
+	}
+}
+
+// Run writes labels until ctx ends, which is no error.
+func (c *Controller) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() {
+		<-ctx.Done()
+		c.queue.ShutDown()
+	})
+	if waiting.UntilReady(ctx, readyInterval, c.options.Ready) {
+		c.started.Store(true)
+		c.Changed()
+		for range writers {
+			running.Go(func() { c.work(ctx) })
+		}
+	}
+	running.Wait()
+	return nil
+}
+
+func (c *Controller) work(ctx context.Context) {
+	for {
+		name, ended := c.queue.Get()
+		if ended {
+			return
+		}
+		urgent := c.order.take(name)
+		switch {
+		case ctx.Err() != nil || !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
+		case name == everything:
+			c.all()
+		default:
+			c.namespace(ctx, name, urgent)
+		}
+		c.queue.Done(name)
+	}
+}
+
+// all finds the namespaces that have something to write.
+func (c *Controller) all() {
+	set, enforcement := c.options.Templates(), c.options.Enforcement()
+	there := map[string]bool{}
+	var lacking []string
+	for ns := range c.options.Namespaces.All() {
+		there[ns.Name] = true
+		if !Knows(set, ns) {
+			continue // it is being read, and then it has changed
+		}
+		c.mu.Lock()
+		if c.pending.found(ns.Name, c.options.Rules.Keys(), c.options.Rules.Changes(set, enforcement, ns), time.Now()) {
+			lacking = append(lacking, ns.Name)
+		}
+		c.mu.Unlock()
+	}
+	c.mu.Lock()
+	c.pending.retain(there)
+	c.mu.Unlock()
+	for _, name := range lacking {
+		c.queue.Add(name)
+	}
+}
+
+// namespace writes the labels of one namespace that are due. Urgent: the namespace changed just now.
+func (c *Controller) namespace(ctx context.Context, name string, urgent bool) {
+	_, due, next := c.due(name, urgent)
+	if len(due) > 0 {
+		if wait := c.paused(); wait > 0 {
+			c.queue.AddAfter(name, wait)
+			return
+		}
+		if c.limiter.Wait(ctx) != nil {
+			return
+		}
+		// Meanwhile another replica may have been faster.
+		var ns Namespace
+		if ns, due, _ = c.due(name, false); len(due) > 0 {
+			c.write(ctx, ns, due)
+		}
+		if _, due, next = c.due(name, false); len(due) > 0 {
+			next = 0 // what is written alone
+		}
+	}
+	if next >= 0 {
+		c.order.put(name, c.rank(name))
+		c.queue.AddAfter(name, next)
+	}
+}
+
+// due returns the changes of a namespace to write now, and how long nothing is to be done after
+// them: -1 is for good. A namespace that is not known has none: when it has been read, it has changed.
+func (c *Controller) due(name string, urgent bool) (ns Namespace, due []Change, next time.Duration) {
+	ns, ok := c.options.Namespaces.Cached(name)
+	set := c.options.Templates()
+	if ok && !Knows(set, ns) {
+		return ns, nil, -1
+	}
+	changes := c.options.Rules.Changes(set, c.options.Enforcement(), ns)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !ok {
+		c.pending.drop(name)
+		return ns, nil, -1
+	}
+	now := time.Now()
+	c.pending.found(name, c.options.Rules.Keys(), changes, now)
+	if urgent {
+		c.pending.hasten(name, now)
+	}
+	due, next = c.pending.due(name, now)
+	return ns, due, next
+}
+
+func (c *Controller) rank(name string) rank {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending.onlyTakesOff(name) {
+		return takesOff
+	}
+	return usual
+}
+
+// paused returns how long nothing may be written. Where writes fail for all namespaces, the write
+// after the pause is a try: all others wait for the next pause.
+func (c *Controller) paused() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if wait := c.pausedUntil.Sub(now); wait > 0 {
+		return wait
+	}
+	if c.problem.length > 0 {
+		c.pausedUntil = now.Add(c.problem.length)
+	}
+	return 0
+}
+
+// write sends changes of one namespace, and takes note of the result.
+func (c *Controller) write(ctx context.Context, ns Namespace, changes []Change) {
+	limited, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	err := c.options.Write(limited, ns, changes)
+	if ctx.Err() != nil {
+		return
+	}
+	everybodys := c.everybodys(limited, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if err == nil && c.problem != (pause{}) {
+		c.options.Logger.Info("labels of namespaces can be written again")
+		c.problem, c.pausedUntil = pause{}, time.Time{}
+		c.Changed() // nobody waits for the end of the pause
+	}
+	for _, change := range changes {
+		c.note(ns.Name, change, err, everybodys.length > 0, now)
+	}
+	if everybodys.length > 0 {
+		c.pause(everybodys, now)
+	}
+}
+
+// note takes note of the result of one change. Known reports whether the error is everybody's,
+// which is told elsewhere.
+func (c *Controller) note(namespace string, change Change, err error, known bool, now time.Time) {
+	at, result := place{namespace, change.Key}, "failed"
+	switch {
+	case err == nil:
+		c.pending.written(at, now)
+		c.writes[outcome{at.label, "written"}]++
+		c.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", change.Value)
+		return
+	case apierrors.IsNotFound(err):
+		c.pending.drop(namespace)
+		return
+	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
+		// The namespace changed, of which the cache hears soon.
+		c.pending.late(at, now)
+		return
+	case apierrors.IsConflict(err):
+		result = "conflict"
+	}
+	c.writes[outcome{at.label, result}]++
+	// At first a conflict may be a hand of which the cache has yet to hear.
+	again, often := c.pending.failed(at, err.Error(), now)
+	conflict := result == "conflict"
+	if again && !known && (conflict || often) {
+		c.options.Held(at.namespace, at.label, err)
+	}
+	if !known && again == conflict {
+		c.logged.Do(func() {
+			c.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", at.namespace, "label", at.label, "error", err)
+		})
+	}
+}
+
+// pause is how long all writes wait for a reason that is not one namespace's. Zero is none.
+type pause struct {
+	length time.Duration
+	why    string
+}
+
+// everybodys returns the pause after a write. It is empty if the error is about one namespace.
+func (c *Controller) everybodys(ctx context.Context, err error) pause {
+	var answer apierrors.APIStatus
+	switch {
+	case err == nil:
+	case apierrors.IsForbidden(err):
+		// A policy or a webhook refuses one namespace, RBAC all.
+		if may, unknown := c.options.MayPatch(ctx); unknown == nil && !may {
+			return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
+				"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
+				"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
+		}
+	// A write that takes too long may do so for the size of its namespace.
+	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
+		return pause{connectionPause, err.Error()}
+	}
+	return pause{}
+}
+
+// pause stops all writes for a while, and says why if that is new.
+func (c *Controller) pause(p pause, now time.Time) {
+	if c.problem.length != p.length {
+		counts := c.pending.counts()
+		for _, label := range c.options.Rules.Keys() {
+			c.options.Logger.Error("labels of namespaces cannot be written: what they ask for is not done in the namespaces that lack them",
+				"label", label, "lacking", counts[label].lacking, "error", p.why)
+		}
+	}
+	c.problem, c.pausedUntil = p, now.Add(p.length)
+}

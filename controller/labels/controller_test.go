@@ -1,0 +1,728 @@
+package labels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/clientset/logtest"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const label = "pillion.dev/required"
+
+// world is a cluster's namespaces, which all controllers see at once.
+type world struct {
+	mu          sync.Mutex
+	labels      map[string]map[string]string
+	controllers []*Controller
+	// inject is the annotation of all namespaces that asks for templates. Without it, the injection
+	// label is somebody's hand's, so that there is one label to manage.
+	inject string
+	writes map[string]int
+	// knows has the keys of selectors whose labels the cache has of a large namespace; the
+	// others it lacks.
+	knows map[string]*templates.NamespaceReads
+	tries int
+	// refuse returns the error of a write; nil refuses none.
+	refuse func(namespace string, changes []Change) error
+	may    bool
+}
+
+func newWorld(names ...string) *world {
+	w := &world{labels: map[string]map[string]string{}, writes: map[string]int{}, may: true}
+	for _, name := range names {
+		w.labels[name] = map[string]string{"team": "payments"}
+	}
+	return w
+}
+
+func (w *world) All() iter.Seq[Namespace] { return slices.Values(w.List()) }
+
+func (w *world) List() []Namespace {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []Namespace
+	for name := range w.labels {
+		all = append(all, w.namespace(name))
+	}
+	return all
+}
+
+func (w *world) Cached(name string) (Namespace, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.labels[name]
+	return w.namespace(name), ok
+}
+
+func (w *world) namespace(name string) Namespace {
+	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: maps.Clone(w.labels[name])}, Keys: w.knows[name]}
+	if ns.ByHand = []string{injection}; w.inject != "" {
+		ns.ByHand, ns.Annotations = nil, map[string]string{"pillion.dev/inject": w.inject}
+	}
+	maps.DeleteFunc(ns.Labels, func(key, _ string) bool { return ns.Keys != nil && key != label && !ns.Keys.Selected(key) })
+	return ns
+}
+
+// change changes a namespace, or makes or removes it, and tells the controllers.
+func (w *world) change(name string, f func(labels map[string]string) map[string]string) {
+	w.mu.Lock()
+	if labels := f(w.labels[name]); labels == nil {
+		delete(w.labels, name)
+	} else {
+		w.labels[name] = labels
+	}
+	controllers := w.controllers
+	w.mu.Unlock()
+	for _, c := range controllers {
+		c.NamespaceChanged(name)
+	}
+}
+
+func (w *world) write(_ context.Context, ns Namespace, changes []Change) error {
+	name := ns.Name
+	w.mu.Lock()
+	w.tries++
+	_, ok := w.labels[name]
+	refuse := w.refuse
+	w.mu.Unlock()
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
+	}
+	if refuse != nil {
+		if err := refuse(name, changes); err != nil {
+			return err
+		}
+	}
+	w.change(name, func(labels map[string]string) map[string]string {
+		w.writes[name]++
+		for _, change := range changes {
+			if change.TakesOff() {
+				delete(labels, change.Key)
+			} else {
+				labels[change.Key] = change.Value
+			}
+		}
+		return labels
+	})
+	return nil
+}
+
+// labelled counts the namespaces with the label.
+func (w *world) labelled() int {
+	n := 0
+	for _, ns := range w.List() {
+		if ns.Labels[label] == "true" {
+			n++
+		}
+	}
+	return n
+}
+
+// has returns a namespace's label.
+func (w *world) has(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.labels[name][label]
+}
+
+// written returns how often a namespace was written, tried how many writes there were.
+func (w *world) written(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes[name]
+}
+
+func (w *world) tried() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tries
+}
+
+func (w *world) total() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, writes := range w.writes {
+		n += writes
+	}
+	return n
+}
+
+// replica is a controller with templates of its own.
+type replica struct {
+	*Controller
+	mu    sync.Mutex
+	set   *templates.Set
+	ready error
+	held  []string // namespace and label of each call of Held
+	log   *logtest.Log
+}
+
+// start runs a controller until the test ends.
+func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
+	t.Helper()
+	r := &replica{set: set, ready: ready, log: &logtest.Log{}}
+	r.Controller = New(Options{
+		Rules: Rules{Excluded: []string{"kube-system"}, Required: true}, Namespaces: w, Write: w.write,
+		Enforcement: func() proof.Enforcement { return proof.Enforcement{} },
+		Templates:   func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
+		Ready:       func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
+		Held: func(namespace, label string, _ error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.held = append(r.held, namespace+" "+label)
+		},
+		MayPatch: func(context.Context) (bool, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.may, nil },
+		Logger:   slog.New(slog.NewTextHandler(r.log, nil)),
+	})
+	w.mu.Lock()
+	w.controllers = append(w.controllers, r.Controller)
+	w.mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run ends with %v", err)
+		}
+	})
+	return r
+}
+
+// told returns the namespaces and labels of which the controller said that somebody holds them.
+func (r *replica) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.held)
+}
+
+func (r *replica) serve(set *templates.Set) {
+	r.mu.Lock()
+	r.set, r.ready = set, nil
+	r.mu.Unlock()
+	r.Changed()
+}
+
+// requiredFor is a set with one template that is required for a team.
+func requiredFor(t *testing.T, team string) *templates.Set {
+	t.Helper()
+	template, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
+		"spec: {required: true, match: {namespaceSelector: {matchLabels: {team: "+team+"}}}, inject: {}}"), templates.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
+}
+
+var none = templates.NewSet(nil)
+
+// inBubble runs a test with a clock that waits for nobody.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop", "bank", "kube-system")
+		w.labels["web"] = map[string]string{"team": "web"}
+		r := w.start(t, none, nil)
+		pass(time.Second)
+		if w.total() != 0 {
+			t.Errorf("%d writes without a required template", w.total())
+		}
+		r.serve(requiredFor(t, "payments"))
+		synctest.Wait()
+		if w.labelled() != 2 || w.has("web") != "" || w.has("kube-system") != "" || w.total() != 2 {
+			t.Errorf("the namespaces are %v", w.List())
+		}
+		r.serve(none)
+		pass(settle - time.Second)
+		if w.labelled() != 2 {
+			t.Error("the label is taken off before it is sure that nothing wants it")
+		}
+		pass(2 * time.Second)
+		if w.labelled() != 0 || w.total() != 4 {
+			t.Errorf("after %d writes %d namespaces are labelled, and nothing wants it", w.total(), w.labelled())
+		}
+		pass(time.Hour)
+		if w.tried() != 4 {
+			t.Errorf("%d writes where nothing changed, want 4", w.tried())
+		}
+	})
+}
+
+// A start with templates that are not there yet must open no hole.
+// The label of a template that selects by what the cache has yet to read must not go.
+func TestANamespaceThatIsNotKnownIsNotJudged(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop", "bank")
+		w.labels["bank"][label] = "true"
+		w.labels["shop"] = map[string]string{"team": "web", label: "true"}
+		nothing := none.NamespaceReads()
+		w.knows = map[string]*templates.NamespaceReads{"shop": nothing, "bank": nothing}
+		r := w.start(t, none, nil)
+		pass(settle - time.Second) // the label is about to be taken off
+		set := requiredFor(t, "payments")
+		r.serve(set)
+		pass(time.Hour)
+		if w.total() != 0 || w.labelled() != 2 {
+			t.Fatalf("%d writes of what is not known; the namespaces are %v", w.total(), w.List())
+		}
+		w.mu.Lock()
+		w.knows = map[string]*templates.NamespaceReads{"shop": set.NamespaceReads(), "bank": set.NamespaceReads()}
+		w.mu.Unlock()
+		for _, name := range []string{"shop", "bank"} { // it has been read
+			w.change(name, func(labels map[string]string) map[string]string { return labels })
+		}
+		pass(settle + time.Second)
+		if w.has("bank") != "true" || w.has("shop") != "" || w.total() != 1 {
+			t.Errorf("after %d writes the namespaces are %v", w.total(), w.List())
+		}
+	})
+}
+
+func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.labels["shop"][label] = "true"
+		r := w.start(t, none, errors.New("templates of the cluster: not read yet"))
+		pass(time.Minute)
+		if w.tried() != 0 {
+			t.Fatalf("%d writes before the templates are read", w.tried())
+		}
+		// What is read first may not be all: an API server that has just started says that
+		// there are no SidecarTemplates.
+		r.serve(none)
+		pass(settle / 2)
+		r.serve(requiredFor(t, "payments"))
+		pass(time.Hour)
+		if w.tried() != 0 || w.labelled() != 1 {
+			t.Errorf("%d writes, %d labels; the label was right all the time", w.tried(), w.labelled())
+		}
+	})
+}
+
+func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.start(t, requiredFor(t, "payments"), nil)
+		pass(time.Minute)
+		takeOff := func(labels map[string]string) map[string]string { delete(labels, label); return labels }
+		w.change("shop", takeOff)
+		synctest.Wait()
+		if w.labelled() != 1 || w.written("shop") != 2 {
+			t.Fatalf("%d labels after %d writes, want 1 after 2", w.labelled(), w.written("shop"))
+		}
+		// Whoever goes on keeps Pillion from nothing else.
+		for range 600 {
+			w.change("shop", takeOff)
+			pass(100 * time.Millisecond)
+		}
+		if n := w.written("shop"); n < 5 || n > 20 {
+			t.Errorf("in a minute of taking the label off it was written %d times", n)
+		}
+		pass(lastPauseOn)
+		if w.labelled() != 1 {
+			t.Error("the label is not back after all")
+		}
+		w.change("shop", func(labels map[string]string) map[string]string {
+			labels["team"] = "web"
+			return labels
+		})
+		pass(settle + time.Second)
+		if w.labelled() != 0 {
+			t.Error("the label stays where nothing wants it any more")
+		}
+	})
+}
+
+func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNotWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const many = 10_000
+		w := newWorld()
+		for i := range many {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		r := w.start(t, none, nil)
+		pass(time.Second)
+		r.serve(requiredFor(t, "payments"))
+		pass(10 * time.Second)
+		if n := w.labelled(); n < 400 || n > 600 {
+			t.Errorf("after 10s %d namespaces are labelled, want about %d", n, 10*writesPerSecond)
+		}
+		w.change("urgent", func(map[string]string) map[string]string { return map[string]string{"team": "payments"} })
+		pass(time.Second)
+		if w.has("urgent") != "true" {
+			t.Error("a namespace that came while the others wait is not labelled after a second")
+		}
+		pass(many / writesPerSecond * time.Second)
+		if w.labelled() != many+1 || w.tried() != many+1 {
+			t.Errorf("%d of %d namespaces are labelled after %d writes", w.labelled(), many+1, w.tried())
+		}
+	})
+}
+
+func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 1000 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		for range 3 {
+			w.start(t, requiredFor(t, "payments"), nil)
+		}
+		pass(time.Hour)
+		if w.labelled() != 1000 || w.tried() > 1200 {
+			t.Errorf("%d labels after %d writes", w.labelled(), w.tried())
+		}
+	})
+}
+
+// While one version replaces another, replicas can have different templates. They do not
+// flood the API server, and the label is there nearly all the time.
+func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.start(t, requiredFor(t, "payments"), nil)
+		w.start(t, none, nil)
+		pass(time.Hour)
+		if n := w.total(); n < 2 || n > 30 {
+			t.Errorf("%d writes in an hour", n)
+		}
+		if w.labelled() != 1 {
+			t.Error("the label is off, and a replica verifies by it")
+		}
+	})
+}
+
+func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 100 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch`))
+		w.may, w.refuse = false, func(string, []Change) error { return forbidden }
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(r)
+		pass(10 * time.Minute)
+		if w.tried() > 2*writers+30 {
+			t.Errorf("%d tries in ten minutes", w.tried())
+		}
+		log := r.log.String()
+		for _, want := range []string{"label=" + label, "lacking=100"} {
+			if strings.Count(log, want) != 1 {
+				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
+			}
+		}
+		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "rbac.create=true", "kubectl create clusterrolebinding", "serviceaccount:a:b"} {
+			if strings.Count(log, want) != 2 {
+				t.Errorf("the log has %q %d times, want once for each label:\n%s", want, strings.Count(log, want), log)
+			}
+		}
+		want := strings.NewReader(`
+# HELP pillion_namespaces_failing_label Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# TYPE pillion_namespaces_failing_label gauge
+pillion_namespaces_failing_label{label="pillion.dev/injection"} 0
+pillion_namespaces_failing_label{label="pillion.dev/required"} 100
+# HELP pillion_namespaces_missing_label Namespaces that should have a label of Pillion's and do not have it yet, by label.
+# TYPE pillion_namespaces_missing_label gauge
+pillion_namespaces_missing_label{label="pillion.dev/injection"} 0
+pillion_namespaces_missing_label{label="pillion.dev/required"} 100
+`)
+		if err := testutil.GatherAndCompare(registry, want, "pillion_namespaces_failing_label", "pillion_namespaces_missing_label"); err != nil {
+			t.Error(err)
+		}
+		w.mu.Lock()
+		w.may, w.refuse = true, nil
+		w.mu.Unlock()
+		pass(permissionPause + lastRetry)
+		if w.labelled() != 100 || !strings.Contains(r.log.String(), "can be written again") {
+			t.Errorf("with the right %d of 100 namespaces are labelled", w.labelled())
+		}
+	})
+}
+
+// A policy or a webhook of others can refuse the write of a namespace.
+func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 200 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		var bad atomic.Int32
+		w.refuse = func(name string, _ []Change) error {
+			if name != "ns-7" {
+				return nil
+			}
+			bad.Add(1)
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, name, errors.New("no labels here"))
+		}
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(200/writesPerSecond*time.Second + time.Second)
+		if w.labelled() != 199 {
+			t.Errorf("%d of 199 namespaces are labelled", w.labelled())
+		}
+		if told := r.told(); len(told) != 0 {
+			t.Errorf("told of a failure that may pass: %q", told)
+		}
+		pass(20 * time.Second)
+		if told := slices.Compact(r.told()); !slices.Equal(told, []string{"ns-7 " + label}) {
+			t.Errorf("told of a failure that lasts is %q", told)
+		}
+		pass(time.Hour)
+		if n := bad.Load(); n < 10 || n > 30 {
+			t.Errorf("the bad one was tried %d times in an hour", n)
+		}
+		if n := strings.Count(r.log.String(), "no labels here"); n != 1 {
+			t.Errorf("the log says it %d times:\n%s", n, r.log.String())
+		}
+	})
+}
+
+func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld()
+		for i := range 100 {
+			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
+		}
+		w.refuse = func(name string, _ []Change) error { return fmt.Errorf("dial tcp: %s: connection refused", name) }
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(time.Minute)
+		if w.tried() > 2*writers+70 {
+			t.Errorf("%d tries in a minute", w.tried())
+		}
+		if n := strings.Count(r.log.String(), "level=ERROR"); n != 2 {
+			t.Errorf("the log has %d errors, want one for each label:\n%s", n, r.log.String())
+		}
+		w.mu.Lock()
+		w.refuse = nil
+		w.mu.Unlock()
+		pass(2 * time.Minute)
+		if w.labelled() != 100 {
+			t.Errorf("%d of 100 namespaces are labelled", w.labelled())
+		}
+	})
+}
+
+// Whatever happened, once nothing happens any more every label is what it should be.
+func TestEveryLabelIsRightInTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 6))
+		sets := []*templates.Set{none, requiredFor(t, "payments"), requiredFor(t, "web")}
+		w := newWorld()
+		replicas := []*replica{w.start(t, none, nil), w.start(t, none, nil)}
+		for range 20 {
+			for range 50 {
+				switch name := fmt.Sprint("ns-", r.IntN(20)); r.IntN(6) {
+				case 0:
+					set := sets[r.IntN(len(sets))]
+					for _, replica := range replicas {
+						replica.serve(set)
+					}
+				case 1:
+					w.change(name, func(map[string]string) map[string]string { return nil })
+				case 2:
+					flaky := r.IntN(2) == 0
+					w.mu.Lock()
+					w.refuse = func(_ string, _ []Change) error {
+						if flaky {
+							return apierrors.NewInternalError(errors.New("flaky"))
+						}
+						return nil
+					}
+					w.mu.Unlock()
+				default:
+					labels := map[string]string{"team": []string{"payments", "web", ""}[r.IntN(3)]}
+					if r.IntN(2) == 0 {
+						labels[label] = []string{"true", "no", ""}[r.IntN(3)]
+					}
+					w.change(name, func(map[string]string) map[string]string { return labels })
+				}
+				pass(time.Duration(r.Int64N(int64(2 * time.Second))))
+			}
+			w.mu.Lock()
+			w.refuse = nil
+			w.mu.Unlock()
+			pass(2 * lastPauseOff)
+			for _, ns := range w.List() {
+				if left := (Rules{Required: true}).Changes(replicas[0].set, proof.Enforcement{}, ns); len(left) > 0 {
+					t.Fatalf("the namespace %s with the labels %v still wants %v", ns.Name, ns.Labels, left)
+				}
+			}
+			before := w.tried()
+			pass(time.Hour)
+			if w.tried() != before {
+				t.Fatalf("%d writes where nothing happens", w.tried()-before)
+			}
+		}
+	})
+}
+
+// A namespace is through after one write, so that a thousand of them are through twice as soon.
+func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		w.inject = "logs"
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		synctest.Wait()
+		if ns, _ := w.Cached("shop"); ns.Labels[label] != "true" || ns.Labels[injection] != "enabled" || w.tried() != 1 {
+			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
+		}
+		r.serve(none)
+		pass(settle + time.Second)
+		if ns, _ := w.Cached("shop"); ns.Labels[label] != "" || ns.Labels[injection] != "enabled" || w.tried() != 2 {
+			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
+		}
+	})
+}
+
+// A conflict that goes on is no hand, or else the cache would say so: it is told. The other
+// label of the namespace is written all the same.
+func TestALabelThatSomebodyHoldsIsToldAndDelaysNoOther(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop", "bank")
+		w.inject = "logs"
+		w.refuse = func(name string, changes []Change) error {
+			if name == "shop" && slices.ContainsFunc(changes, func(c Change) bool { return c.Key == injection }) {
+				return apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".metadata.labels." + injection}}, "conflict with pillion.dev")
+			}
+			return nil
+		}
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(firstRetry / 2)
+		if told := r.told(); len(told) != 0 {
+			t.Errorf("told after one conflict, which may be a hand: %q", told)
+		}
+		pass(time.Minute)
+		if ns, _ := w.Cached("shop"); ns.Labels[label] != "true" {
+			t.Errorf("the other label is not written: %v", ns.Labels)
+		}
+		told := r.told()
+		if want := "shop " + injection; len(told) == 0 || told[0] != want || strings.Count(r.log.String(), "level=ERROR") != len(told) {
+			t.Errorf("told is %q, want %s each time after the first; the log:\n%s", told, want, r.log.String())
+		}
+		want := strings.NewReader(`
+# HELP pillion_namespaces_failing_label Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# TYPE pillion_namespaces_failing_label gauge
+pillion_namespaces_failing_label{label="pillion.dev/injection"} 1
+pillion_namespaces_failing_label{label="pillion.dev/required"} 0
+`)
+		if err := testutil.CollectAndCompare(r, want, "pillion_namespaces_failing_label"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A write for a version that is not the newest any more is no failure: the cache hears of the
+// newest soon.
+func TestAWriteThatComesTooLateIsTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		late := 3
+		w.refuse = func(name string, _ []Change) error {
+			if late--; late >= 0 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, name, errors.New("the object has been modified"))
+			}
+			return nil
+		}
+		r := w.start(t, requiredFor(t, "payments"), nil)
+		pass(10 * time.Second)
+		if w.has("shop") != "true" || w.tried() != 4 || len(r.told()) != 0 || strings.Contains(r.log.String(), "ERROR") {
+			t.Errorf("after %d tries the label is %q; told is %q; the log:\n%s", w.tried(), w.has("shop"), r.told(), r.log.String())
+		}
+	})
+}
+
+// A cache that is proven wrong later stops the writes as one that is not read yet.
+func TestNothingIsWrittenWhileTheCacheIsWrong(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld("shop")
+		r := w.start(t, none, nil)
+		pass(time.Second)
+		r.mu.Lock()
+		r.set, r.ready = requiredFor(t, "payments"), errors.New("the cache is not as the API server has it")
+		r.mu.Unlock()
+		r.Changed()
+		pass(time.Minute)
+		if w.tried() != 0 {
+			t.Errorf("%d writes while the cache is wrong", w.tried())
+		}
+		r.serve(requiredFor(t, "payments"))
+		pass(time.Second)
+		if w.has("shop") != "true" {
+			t.Error("the label is not written once the cache is right")
+		}
+	})
+}
+
+// A tenant whose namespaces come by the thousand has no others wait behind them: of equals any is
+// next.
+func TestAThousandNamespacesOfOneAreNotBeforeThatOfAnother(t *testing.T) {
+	behind, tries := 0, 200
+	for range tries {
+		o := newOrder()
+		for i := range 1000 {
+			o.Push(fmt.Sprint("flood-", i))
+		}
+		o.Push("shop")
+		for popped := 0; o.Pop() != "shop"; popped++ {
+			if popped == 500 {
+				behind++
+				break
+			}
+		}
+	}
+	if behind > tries*7/10 {
+		t.Errorf("in %d of %d cases the other's namespace came after 500 of the thousand", behind, tries)
+	}
+}
+
+func TestWhatChangedComesFirstAndWhatIsTakenOffLast(t *testing.T) {
+	o := newOrder()
+	o.put("off", takesOff)
+	for _, name := range []string{"off", "on", "changed"} {
+		o.Push(name)
+	}
+	o.put("changed", urgent)
+	o.Touch("changed")
+	o.put("changed", takesOff) // urgent stays
+	for _, want := range []string{"changed", "on", "off"} {
+		if got := o.Pop(); got != want {
+			t.Errorf("%s comes, want %s", got, want)
+		}
+	}
+	if !o.take("changed") || o.take("changed") || o.take("off") || o.Len() != 0 {
+		t.Error("what was urgent is forgotten, or stays")
+	}
+}

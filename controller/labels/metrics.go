@@ -1,0 +1,37 @@
+package labels
+
+import "github.com/prometheus/client_golang/prometheus"
+
+var (
+	lackingDesc = prometheus.NewDesc("pillion_namespaces_missing_label",
+		"Namespaces that should have a label of Pillion's and do not have it yet, by label.", []string{"label"}, nil)
+	failingDesc = prometheus.NewDesc("pillion_namespaces_failing_label",
+		"Namespaces whose label cannot be put on or taken off, by label; the log says why.", []string{"label"}, nil)
+	writesDesc = prometheus.NewDesc("pillion_namespace_label_writes_total",
+		"Writes of labels of namespaces, by label and outcome (written, failed, conflict: another field manager owns it).", []string{"label", "outcome"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (c *Controller) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{lackingDesc, failingDesc, writesDesc} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Controller) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.pending.counts()
+	for _, label := range c.options.Rules.Keys() {
+		n := counts[label]
+		if c.problem != (pause{}) {
+			n.failing = max(n.failing, n.lacking) // those that were not tried, too
+		}
+		out <- prometheus.MustNewConstMetric(lackingDesc, prometheus.GaugeValue, float64(n.lacking), label)
+		out <- prometheus.MustNewConstMetric(failingDesc, prometheus.GaugeValue, float64(n.failing), label)
+	}
+	for o, n := range c.writes {
+		out <- prometheus.MustNewConstMetric(writesDesc, prometheus.CounterValue, float64(n), o.label, o.outcome)
+	}
+}

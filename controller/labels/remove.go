@@ -1,0 +1,124 @@
+package labels
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const (
+	// removers is how many namespaces a [Remover] writes at the same time.
+	removers = 16
+	// removeTries bounds the tries for one namespace that others write, too.
+	removeTries = 5
+)
+
+// Remover takes Pillion's labels off namespaces. PREFIX/required is Pillion's, whoever wrote it.
+// PREFIX/injection is Pillion's where nobody else owns it: a value that Pillion's webhook put into
+// somebody's write has no owner, because managed fields do not show what webhooks do. A value that
+// somebody else owns was set by hand, and stays.
+type Remover struct {
+	// Namespaces needs the verbs list, get and patch.
+	Namespaces metadata.ResourceInterface
+	Prefix     string
+	// DryRun: nothing is written.
+	DryRun bool
+}
+
+// Remove takes the labels off every namespace. It returns the keys of the labels that it took off,
+// by namespace, and every error.
+func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
+	removed := map[string][]string{}
+	var failed error
+	var mu sync.Mutex
+	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return r.Namespaces.List(ctx, o)
+	})
+	for _, key := range []string{templates.InjectionLabel(r.Prefix), templates.RequiredLabel(r.Prefix)} {
+		var group errgroup.Group
+		group.SetLimit(removers)
+		err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: key}, func(object runtime.Object) error {
+			ns, ok := object.(*metav1.PartialObjectMetadata)
+			mu.Lock()
+			known := ok && removed[ns.Name] != nil // by the other label
+			mu.Unlock()
+			if !ok || known {
+				return nil
+			}
+			group.Go(func() error {
+				keys, err := r.one(ctx, ns)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					failed = errors.Join(failed, fmt.Errorf("taking labels off namespace %s: %w", ns.Name, err))
+				} else if len(keys) > 0 {
+					removed[ns.Name] = keys
+				}
+				return nil
+			})
+			return nil
+		})
+		_ = group.Wait() // the errors are in failed
+		if err != nil {
+			return removed, errors.Join(failed, fmt.Errorf("listing namespaces with the label %s: %w", key, err))
+		}
+	}
+	return removed, failed
+}
+
+// one takes Pillion's labels off a namespace, and returns their keys. A write is for the version
+// that was read: a hand that is faster wins.
+func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (keys []string, err error) {
+	for range removeTries {
+		keys = Ours(r.Prefix, ns)
+		if len(keys) == 0 || r.DryRun {
+			return keys, nil
+		}
+		labels := map[string]any{}
+		for _, key := range keys {
+			labels[key] = nil
+		}
+		var patch []byte
+		if patch, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": ns.ResourceVersion, "labels": labels}}); err != nil {
+			return nil, err
+		}
+		_, err = r.Namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager(r.Prefix)})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if !apierrors.IsConflict(err) {
+			return keys, err
+		}
+		if ns, err = r.Namespaces.Get(ctx, ns.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// Ours returns the keys of the labels of a namespace that Pillion set.
+func Ours(prefix string, ns metav1.Object) []string {
+	var keys []string
+	injection, required := templates.InjectionLabel(prefix), templates.RequiredLabel(prefix)
+	if value, ok := ns.GetLabels()[injection]; ok && value != templates.InjectionDisabled && len(ByHand(ns, []string{injection})) == 0 {
+		keys = append(keys, injection)
+	}
+	if _, ok := ns.GetLabels()[required]; ok {
+		keys = append(keys, required)
+	}
+	return keys
+}

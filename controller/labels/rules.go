@@ -1,0 +1,181 @@
+package labels
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// Namespace is a namespace as far as its labels are decided by it.
+type Namespace struct {
+	// Namespace has an empty name if the API server has yet to generate the name.
+	templates.Namespace
+	// ResourceVersion is the version of the other fields. It is empty in a review.
+	ResourceVersion string
+	// ByHand has the keys of labels that a field manager other than Pillion's owns.
+	ByHand []string
+	// Unowned is [Unowned]: an apply has to be forced.
+	Unowned bool
+	// Keys are the templates' keys that the labels are complete for, as far as selectors name
+	// them. Nil: the labels are complete.
+	Keys *templates.NamespaceReads
+	// Forged has the keys of labels that somebody wrote under Pillion's name, as
+	// [InPillionsName] finds them. A namespace of the cache has none.
+	Forged []string
+}
+
+// Rules say which labels namespaces are to have.
+type Rules struct {
+	// Prefix is the prefix of labels and annotations.
+	Prefix string
+	// Excluded are the namespaces that get no label.
+	Excluded []string
+	// Required: the label PREFIX/required is managed, too.
+	Required bool
+	// Match says which namespaces may be enforced that only the match of a template selects.
+	// Default: [MatchRequired].
+	Match Match
+}
+
+// Change is a label that has to change.
+type Change struct {
+	Key string
+	// Value is the value to set. The label is taken off where it is empty. From is the value
+	// that the label has.
+	Value, From string
+}
+
+// TakesOff reports whether the label is taken off.
+func (c Change) TakesOff() bool { return c.Value == "" }
+
+// Keys returns the keys of the managed labels.
+func (r Rules) Keys() []string {
+	keys := []string{templates.InjectionLabel(r.Prefix)}
+	if r.Required {
+		keys = append(keys, templates.RequiredLabel(r.Prefix))
+	}
+	return keys
+}
+
+// Knows reports whether a namespace has all labels that the templates select by. Without them
+// it cannot be judged.
+func Knows(set *templates.Set, ns Namespace) bool {
+	return ns.Keys == nil || set.NamespaceReads().SelectsWithin(ns.Keys)
+}
+
+// Changes returns the labels of a namespace that are not what they should be. A value of the
+// injection label that somebody set by hand stays. Nobody can set the required label to
+// anything else.
+func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []Change {
+	if slices.Contains(r.Excluded, ns.Name) {
+		return nil
+	}
+	var changes []Change
+	add := func(key, want string) {
+		if has, there := ns.Labels[key]; has != want || there != (want != "") {
+			changes = append(changes, Change{Key: key, Value: want, From: has})
+		}
+	}
+	if key := templates.InjectionLabel(r.Prefix); !slices.Contains(ns.ByHand, key) {
+		add(key, r.injection(set, e, ns))
+	}
+	if r.Required {
+		want := ""
+		if set.VerifiedIn(ns.Namespace) {
+			want = "true"
+		}
+		add(templates.RequiredLabel(r.Prefix), want)
+	}
+	return changes
+}
+
+// injection returns the value that the injection label of a namespace should have, "" for none:
+// enabled, or enforced, where the namespace's annotation asks, or a template selects it.
+func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) string {
+	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set, ns.Namespace, r.Prefix)
+	switch {
+	case has == templates.InjectionDisabled: // only hands set it
+		return has
+	case by == Nothing:
+		return ""
+	case r.mayEnforce(by) && (e.Enforce || has == templates.InjectionEnforced && !e.TakeBack):
+		return templates.InjectionEnforced
+	default:
+		return templates.InjectionEnabled
+	}
+}
+
+// InWrite returns the labels that have to change in a write of a namespace. Before is the
+// namespace before an update, and empty where the write creates it. A label is put on where it is
+// wanted, and never taken off: another replica may have a template that this one lacks. The
+// controller takes labels off, after a while.
+//
+// The injection label becomes enabled, and no more: a right to write a namespace is no right to
+// enforce. But a write that takes off what Pillion enforced gets it back. With enabled, pods would
+// be created without their sidecars while Pillion is away.
+func (r Rules) InWrite(set *templates.Set, e proof.Enforcement, ns, before Namespace) []Change {
+	var changes []Change
+	for _, c := range r.Changes(set, e, ns) {
+		if c.TakesOff() {
+			continue
+		}
+		if c.Key == templates.InjectionLabel(r.Prefix) {
+			if c.From != "" {
+				continue
+			}
+			ours := !slices.Contains(before.ByHand, c.Key) && !slices.Contains(before.Forged, c.Key)
+			c.Value = templates.InjectionEnabled
+			if ours && before.Labels[c.Key] == templates.InjectionEnforced && !e.TakeBack {
+				c.Value = templates.InjectionEnforced
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// Applied returns the labels that Pillion owns after the changes, as one server-side apply
+// sets them. Force reports whether the apply takes a label from somebody's hand, or from nobody.
+func (r Rules) Applied(ns Namespace, changes []Change) (labels map[string]string, force bool) {
+	labels, force = map[string]string{}, ns.Unowned
+	for _, key := range r.Keys() {
+		if value, there := ns.Labels[key]; there && !slices.Contains(ns.ByHand, key) {
+			labels[key] = value
+		}
+	}
+	for _, c := range changes {
+		if c.TakesOff() {
+			delete(labels, c.Key)
+			continue
+		}
+		labels[c.Key] = c.Value
+		force = force || slices.Contains(ns.ByHand, c.Key)
+	}
+	return labels, force
+}
+
+// Dependents are the names of namespaces whose pods depend on Pillion, in order: those whose pods
+// come without sidecars while it does not answer, and those whose pods are refused.
+type Dependents struct{ Enabled, Enforced []string }
+
+// Newly returns the namespaces that come to depend on Pillion, or come to be enforced, where one
+// set of templates takes the place of another. Namespaces whose label a hand set stay as they are.
+func (r Rules) Newly(e proof.Enforcement, before, after *templates.Set, namespaces iter.Seq[Namespace]) Dependents {
+	key := templates.InjectionLabel(r.Prefix)
+	var d Dependents
+	for ns := range namespaces {
+		has, want := ns.Labels[key], r.injection(after, e, ns)
+		switch {
+		case slices.Contains(r.Excluded, ns.Name), slices.Contains(ns.ByHand, key), want == r.injection(before, e, ns), want == has:
+		case want == templates.InjectionEnforced:
+			d.Enforced = append(d.Enforced, ns.Name)
+		case want == templates.InjectionEnabled && has == "":
+			d.Enabled = append(d.Enabled, ns.Name)
+		}
+	}
+	slices.Sort(d.Enabled)
+	slices.Sort(d.Enforced)
+	return d
+}

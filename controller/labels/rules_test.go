@@ -1,0 +1,561 @@
+package labels
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+const key = "pillion.dev/required"
+
+// compile returns the entry of a template of that spec.
+func compile(t *testing.T, name, spec string) templates.Entry {
+	t.Helper()
+	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ")
+	template, _, err := templates.Compile([]byte(manifest), templates.Options{})
+	return templates.Entry{Name: name, Template: template, Err: err}
+}
+
+// required is a set with one template that is required for a team.
+func required(t *testing.T, team string) *templates.Set {
+	t.Helper()
+	e := compile(t, "audit", "required: true\nmatch: {namespaceSelector: {matchLabels: {team: "+team+"}}}\ninject: {metadata: {labels: {a: b}}}")
+	if e.Err != nil {
+		t.Fatal(e.Err)
+	}
+	return templates.NewSet([]templates.Entry{e})
+}
+
+func namespace(name string, labels ...string) Namespace {
+	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{}}}
+	for _, l := range labels {
+		k, v, _ := strings.Cut(l, "=")
+		ns.Labels[k] = v
+	}
+	return ns
+}
+
+// of returns the changes of one label.
+func of(key string, changes []Change) []Change {
+	return slices.DeleteFunc(changes, func(c Change) bool { return c.Key != key })
+}
+
+// said returns the new value of the only label that changes, "-" if it is taken off, and ""
+// if none changes.
+func said(changes []Change) string {
+	switch {
+	case len(changes) == 0:
+		return ""
+	case len(changes) > 1:
+		return fmt.Sprint(changes)
+	case changes[0].TakesOff():
+		return "-"
+	default:
+		return changes[0].Value
+	}
+}
+
+func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
+	type judge struct {
+		Rules
+		set *templates.Set
+	}
+	payments := judge{Rules{Excluded: []string{"kube-system"}, Required: true}, required(t, "payments")}
+	none := judge{Rules{Required: true}, templates.NewSet(nil)}
+	other := judge{Rules{Prefix: "side.example.com", Required: true}, required(t, "payments")}
+	for why, c := range map[string]struct {
+		by   judge
+		ns   Namespace
+		want string // the label's new value, "-" if it is taken off, "" if it stays
+	}{
+		"selected":                         {payments, namespace("shop", "team=payments"), "true"},
+		"selected and labelled":            {payments, namespace("shop", "team=payments", key+"=true"), ""},
+		"selected, with another value":     {payments, namespace("shop", "team=payments", key+"=false"), "true"},
+		"selected, with an empty value":    {payments, namespace("shop", "team=payments", key+"="), "true"},
+		"not selected":                     {payments, namespace("shop", "team=web"), ""},
+		"not selected, labelled":           {payments, namespace("shop", "team=web", key+"=true"), "-"},
+		"not selected, with an empty one":  {payments, namespace("shop", key+"="), "-"},
+		"no labels at all":                 {payments, Namespace{Namespace: templates.Namespace{Name: "shop"}}, ""},
+		"excluded":                         {payments, namespace("kube-system", "team=payments"), ""},
+		"excluded, labelled":               {payments, namespace("kube-system", key+"=true"), ""},
+		"no templates":                     {none, namespace("shop", key+"=true"), "-"},
+		"another release's prefix":         {other, namespace("shop", "team=payments"), "true"},
+		"another release's label is there": {other, namespace("shop", "team=web", key+"=true"), ""},
+	} {
+		if got := said(of(templates.RequiredLabel(c.by.Prefix), c.by.Changes(c.by.set, proof.Enforcement{}, c.ns))); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+	}
+}
+
+func TestAWritePutsTheLabelOnAndTakesItNeverOff(t *testing.T) {
+	payments := Rules{Excluded: []string{"kube-system"}, Required: true}
+	for why, c := range map[string]struct {
+		ns   Namespace
+		want string
+	}{
+		"selected":                   {namespace("shop", "team=payments"), "true"},
+		"not selected":               {namespace("shop", "team=web"), ""},
+		"not selected, with a label": {namespace("shop", "team=web", key+"=true"), ""},
+		"the label taken off":        {namespace("shop", "team=payments"), "true"},
+		"set to something else":      {namespace("shop", "team=payments", key+"=no"), "true"},
+		"selected and labelled":      {namespace("shop", "team=payments", "a=b", key+"=true"), ""},
+		"an excluded one":            {namespace("kube-system", "team=payments"), ""},
+	} {
+		if got := said(of(key, payments.InWrite(required(t, "payments"), proof.Enforcement{}, c.ns, Namespace{}))); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+	}
+}
+
+// apply returns the namespace after the changes.
+func apply(ns Namespace, changes []Change) Namespace {
+	ns.Labels = maps.Clone(ns.Labels)
+	for _, c := range changes {
+		if c.TakesOff() {
+			delete(ns.Labels, c.Key)
+		} else {
+			ns.Labels[c.Key] = c.Value
+		}
+	}
+	return ns
+}
+
+// random returns a set of templates that select by a few labels, and namespaces with them.
+func random(t *testing.T, r *rand.Rand) (*templates.Set, func() Namespace) {
+	t.Helper()
+	var entries []templates.Entry
+	for i := range 1 + r.IntN(3) {
+		spec := fmt.Sprintf("required: %t\nsuspend: %t\n", r.IntN(3) > 0, r.IntN(4) == 0)
+		if r.IntN(3) == 0 {
+			spec += "ordr: 1\n" // a mistake
+		}
+		if r.IntN(5) == 0 {
+			spec += "availableTo: {namespaceSelector: {matchLabels: {b: '1'}}}\n"
+		}
+		spec += fmt.Sprintf("match: {namespaceSelector: {matchLabels: {%c: '%d'}}}\ninject: {spec: {containers: [{name: side-%d, image: 'x:1'}]}}", 'a'+rune(r.IntN(3)), r.IntN(2), i)
+		entries = append(entries, compile(t, fmt.Sprint("t", i), spec))
+	}
+	return templates.NewSet(entries), func() Namespace {
+		ns := namespace("shop")
+		for _, l := range []string{"a", "b", "c"} {
+			if n := r.IntN(3); n < 2 {
+				ns.Labels[l] = fmt.Sprint(n)
+			}
+		}
+		switch r.IntN(4) {
+		case 0:
+			ns.Labels[key] = "true"
+		case 1:
+			ns.Labels[key] = "no"
+		}
+		return ns
+	}
+}
+
+// Where Pillion wants no label, verifying could refuse nothing: no pod is missed.
+func TestWithoutTheLabelThereIsNothingToVerify(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pipeline := injector.NewPipeline(injector.Config{})
+	refused := 0
+	for range 150 {
+		set, next := random(t, r)
+		ns := next()
+		ns = apply(ns, Rules{Required: true}.Changes(set, proof.Enforcement{}, ns))
+		pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := pipeline.Verify(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Allowed {
+			continue
+		}
+		refused++
+		if ns.Labels[key] != "true" {
+			t.Fatalf("a namespace with the labels %v has no label, and its pods are refused: %s", ns.Labels, out.Message)
+		}
+	}
+	if refused < 15 {
+		t.Errorf("%d pods were refused, so that this test shows little", refused)
+	}
+}
+
+// One change settles a namespace, and a write never ends with less than is needed.
+func TestAChangeSettlesANamespace(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 150 {
+		set, next := random(t, r)
+		rules, e := Rules{Required: true}, proof.Enforcement{Enforce: r.IntN(2) == 0}
+		ns := next()
+		if left := rules.Changes(set, e, apply(ns, rules.Changes(set, e, ns))); len(left) != 0 {
+			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
+		}
+		after := apply(ns, rules.InWrite(set, e, ns, Namespace{}))
+		if again := rules.InWrite(set, e, after, ns); len(again) != 0 {
+			t.Fatalf("a write that was corrected is corrected again: %v", again)
+		}
+		for _, c := range rules.Changes(set, e, after) {
+			if !c.TakesOff() && c.Value != templates.InjectionEnforced {
+				t.Fatalf("after a write the namespace with the labels %v lacks %v", after.Labels, c)
+			}
+		}
+	}
+}
+
+const injection = "pillion.dev/injection"
+
+// mixed is a set with a template that is required for payments, one that selects web, and one
+// that selects sales and is suspended.
+func mixed(t *testing.T) *templates.Set {
+	t.Helper()
+	var entries []templates.Entry
+	for name, spec := range map[string]string{"audit": "required: true\nTEAM payments", "logs": "TEAM web", "old": "suspend: true\nTEAM sales"} {
+		e := compile(t, name, regexp.MustCompile(`TEAM (.*)`).ReplaceAllString(spec, "match: {namespaceSelector: {matchLabels: {team: $1}}}\ninject: {metadata: {labels: {a: b}}}"))
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+		entries = append(entries, e)
+	}
+	return templates.NewSet(entries)
+}
+
+func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
+	set := mixed(t)
+	ns := func(inject string, labels ...string) Namespace {
+		n := namespace("shop", labels...)
+		if inject != "" {
+			n.Annotations = map[string]string{"pillion.dev/inject": strings.TrimSpace(inject)}
+		}
+		return n
+	}
+	type when struct {
+		proof.Enforcement
+		match Match
+	}
+	open, enforce, takeBack := when{}, when{Enforcement: proof.Enforcement{Enforce: true}}, when{Enforcement: proof.Enforcement{TakeBack: true}}
+	all, none := when{proof.Enforcement{Enforce: true}, MatchAll}, when{proof.Enforcement{Enforce: true}, MatchNone}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	for why, c := range map[string]struct {
+		ns   Namespace
+		when when
+		want string
+	}{
+		"never asked":                              {ns(""), enforce, ""},
+		"asks":                                     {ns("logs"), open, "enabled"},
+		"asks for what there is not":               {ns("nothing"), open, "enabled"},
+		"asks for true":                            {ns("true"), open, "enabled"},
+		"asks in a way that nobody understands":    {ns("a b"), open, "enabled"},
+		"asks with an empty value":                 {ns(" "), open, "enabled"},
+		"says false":                               {ns("false"), enforce, ""},
+		"says false and is selected":               {ns("false", "team=web"), enforce, ""},
+		"says false, and a template is required":   {ns("false", "team=payments"), open, "enabled"},
+		"is selected":                              {ns("", "team=web"), open, "enabled"},
+		"is selected by a required template":       {ns("", "team=payments"), open, "enabled"},
+		"is selected by a suspended template":      {ns("", "team=sales"), open, ""},
+		"asks, proven":                             {ns("logs"), enforce, "enforced"},
+		"asks, and no match enforces":              {ns("logs"), none, "enforced"},
+		"is selected, proven":                      {ns("", "team=web"), enforce, "enabled"},
+		"is selected and asks, proven":             {ns("logs", "team=web"), enforce, "enforced"},
+		"is selected, and every match enforces":    {ns("", "team=web"), all, "enforced"},
+		"is selected, and no match enforces":       {ns("", "team=web"), none, "enabled"},
+		"is selected, and was enforced":            {ns("", "team=web", enforced), enforce, "enabled"},
+		"required, proven":                         {ns("", "team=payments"), enforce, "enforced"},
+		"required, and every match enforces":       {ns("", "team=payments"), all, "enforced"},
+		"required, and no match enforces":          {ns("", "team=payments"), none, "enabled"},
+		"required and says false, proven":          {ns("false", "team=payments"), enforce, "enforced"},
+		"was enforced, and no match enforces":      {ns("", "team=payments", enforced), none, "enabled"},
+		"asks and enabled, proven":                 {ns("logs", enabled), enforce, "enforced"},
+		"asks and enforced, proven":                {ns("logs", enforced), enforce, ""},
+		"asks and enforced, not proven yet":        {ns("logs", enforced), open, ""},
+		"asks and enforced, taken back":            {ns("logs", enforced), takeBack, "enabled"},
+		"asks no more":                             {ns("", enabled), open, "-"},
+		"asks no more, enforced":                   {ns("", enforced), enforce, "-"},
+		"asks no more, enforced by hand":           {byHand(ns("", enforced), injection), enforce, ""},
+		"asks, enabled by hand":                    {byHand(ns("logs", enabled), injection), enforce, ""},
+		"asks, enforced by hand, taken back":       {byHand(ns("logs", enforced), injection), takeBack, ""},
+		"asks, disabled":                           {byHand(ns("logs", disabled), injection), enforce, ""},
+		"required, disabled":                       {byHand(ns("", "team=payments", disabled), injection), enforce, ""},
+		"asks, disabled, and nobody owns it":       {ns("logs", disabled), enforce, ""},
+		"asks no more, disabled, nobody owns it":   {ns("", disabled), enforce, ""},
+		"an empty value by hand":                   {byHand(ns("logs", injection+"="), injection), open, ""},
+		"an empty value that nobody owns":          {ns("logs", injection+"="), open, "enabled"},
+		"an empty value that nobody owns or needs": {ns("", injection+"="), open, "-"},
+	} {
+		rules := Rules{Excluded: []string{"kube-system"}, Match: c.when.match}
+		if got := said(rules.Changes(set, c.when.Enforcement, c.ns)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+		excluded := c.ns
+		excluded.Name = "kube-system"
+		if got := rules.Changes(set, c.when.Enforcement, excluded); len(got) != 0 {
+			t.Errorf("%s, in an excluded namespace: %v", why, got)
+		}
+		// A write of somebody else's puts on enabled where nothing is, and changes no value.
+		wantInWrite := ""
+		if wanted := rules.injection(set, c.when.Enforcement, c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
+			wantInWrite = "enabled"
+		}
+		if got := said(rules.InWrite(set, c.when.Enforcement, c.ns, Namespace{})); got != wantInWrite {
+			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
+		}
+	}
+}
+
+// In enabled namespaces pods are created without their sidecars while Pillion is away. So a write
+// that drops what Pillion enforced does not open a namespace.
+func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
+	set := mixed(t)
+	asks := func(labels ...string) Namespace {
+		n := namespace("shop", labels...)
+		n.Annotations = map[string]string{"pillion.dev/inject": "logs"}
+		return n
+	}
+	forged := func(ns Namespace) Namespace {
+		ns.Forged = []string{injection}
+		return ns
+	}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	proven, unproven, takeBack := proof.Enforcement{Enforce: true}, proof.Enforcement{}, proof.Enforcement{TakeBack: true}
+	for why, c := range map[string]struct {
+		ns, before Namespace
+		when       proof.Enforcement
+		want       string
+	}{
+		"enforced by Pillion":                           {asks(), asks(enforced), proven, "enforced"},
+		"enforced by Pillion, with an empty value now":  {asks(injection + "="), asks(enforced), proven, "enforced"},
+		"enforced by Pillion, which proves nothing now": {asks(), asks(enforced), unproven, "enforced"},
+		"enforced by Pillion, which takes it back":      {asks(), asks(enforced), takeBack, "enabled"},
+		"enforced, and asks no more":                    {namespace("shop"), asks(enforced), proven, ""},
+		"enforced by hand":                              {asks(), byHand(asks(enforced), injection), proven, "enabled"},
+		"enforced in Pillion's name":                    {asks(), forged(asks(enforced)), proven, "enabled"},
+		"enforced, and enabled in this write":           {asks(enabled), asks(enforced), proven, ""},
+		"enforced, and disabled in this write":          {asks(disabled), asks(enforced), proven, ""},
+		"enabled":                                       {asks(), asks(enabled), proven, "enabled"},
+		"disabled":                                      {asks(), asks(disabled), proven, "enabled"},
+		"not there before":                              {asks(), Namespace{}, proven, "enabled"},
+	} {
+		if got := said((Rules{}).InWrite(set, c.when, c.ns, c.before)); got != c.want {
+			t.Errorf("%s: %q, want %q", why, got, c.want)
+		}
+	}
+}
+
+// A template that matches everything has every namespace depend on Pillion that is not excluded;
+// whose pods depend on it already is not told again.
+func TestANewTemplateSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
+	ns := func(name, inject string, labels ...string) Namespace {
+		n := namespace(name, labels...)
+		if inject != "" {
+			n.Annotations = map[string]string{"pillion.dev/inject": inject}
+		}
+		return n
+	}
+	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
+	all := []Namespace{
+		ns("default", ""), ns("kube-system", ""), ns("opted-out", "false"), ns("asks", "logs", enforced), ns("asks-unproven", "logs", enabled),
+		ns("off", "", disabled), byHand(ns("hand", "", enabled), injection), ns("web", "", "team=web", enabled),
+	}
+	for why, c := range map[string]struct {
+		spec              string
+		match             Match
+		enabled, enforced []string
+	}{
+		"matches nothing":            {"match: {namespaceSelector: {matchLabels: {team: none}}}", "", nil, nil},
+		"matches pods everywhere":    {"match: {podSelector: {}}", "", []string{"default"}, nil},
+		"is required":                {"required: true\nmatch: {podSelector: {}}", "", nil, []string{"default", "opted-out", "web"}},
+		"every match enforces":       {"match: {podSelector: {}}", MatchAll, nil, []string{"default"}},
+		"is required, none enforces": {"required: true\nmatch: {podSelector: {}}", MatchNone, []string{"default", "opted-out"}, nil},
+	} {
+		before := mixed(t)
+		e := compile(t, "new", c.spec+"\ninject: {metadata: {labels: {a: b}}}")
+		if e.Err != nil {
+			t.Fatal(e.Err)
+		}
+		rules := Rules{Excluded: []string{"kube-system"}, Match: c.match}
+		got := rules.Newly(proof.Enforcement{Enforce: true}, before, templates.NewSet(append(before.All(), e)), slices.Values(all))
+		if !slices.Equal(got.Enabled, c.enabled) || !slices.Equal(got.Enforced, c.enforced) {
+			t.Errorf("%s: %+v, want %v and %v", why, got, c.enabled, c.enforced)
+		}
+	}
+}
+
+// Where Pillion wants no label, nothing is injected unless the pod asks itself.
+func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	pipeline := injector.NewPipeline(injector.Config{})
+	pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	touched := 0
+	for range 300 {
+		set, next := random(t, r)
+		ns := next()
+		if inject := []string{"", "true", "false", "t0", "t9", "t0,t1", "a b"}[r.IntN(7)]; inject != "" {
+			ns.Annotations = map[string]string{"pillion.dev/inject": inject}
+		}
+		out, err := pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Who suspends a required template has its pods left alone: the warning is for those
+		// that another template brings here.
+		if out.Allowed && len(out.Operations) == 0 && !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Code != reason.Suspended }) {
+			continue
+		}
+		touched++
+		if got := said((Rules{}).Changes(set, proof.Enforcement{}, ns)); got != "enabled" {
+			t.Fatalf("the label of a namespace with the labels %v and the annotations %v is %q, and its pods are touched: %+v", ns.Labels, ns.Annotations, got, out)
+		}
+	}
+	if touched < 50 {
+		t.Errorf("%d pods were touched, so that this test shows little", touched)
+	}
+}
+
+// Who writes under Pillion's name is not Pillion, and no hand either: such a label is a conflict,
+// which is told.
+func TestWhoTakesPillionsNameIsNotPillion(t *testing.T) {
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:` + injection + `":{}}}}`)}
+	}
+	for why, c := range map[string]struct {
+		entry        metav1.ManagedFieldsEntry
+		hand, forged bool
+	}{
+		"Pillion's apply":           {entry("pillion.dev", "Apply", ""), false, false},
+		"an update in its name":     {entry("pillion.dev", "Update", ""), false, true},
+		"an apply on a subresource": {entry("pillion.dev", "Apply", "status"), false, true},
+		"a hand":                    {entry("kubectl-label", "Update", ""), true, false},
+		"another prefix":            {entry("side.example.com", "Apply", ""), true, false},
+		"nobody that is known":      {entry("before-first-apply", "Update", ""), false, false},
+	} {
+		ns := &metav1.ObjectMeta{Labels: map[string]string{injection: "enabled"}, ManagedFields: []metav1.ManagedFieldsEntry{c.entry}}
+		if got := len(ByHand(ns, []string{injection})) > 0; got != c.hand {
+			t.Errorf("%s: set by hand: %t, want %t", why, got, c.hand)
+		}
+		if _, got := InPillionsName(ns, injection); got != c.forged {
+			t.Errorf("%s: in Pillion's name: %t, want %t", why, got, c.forged)
+		}
+	}
+}
+
+// Names of fields in capital letters are those of other fields.
+func TestAHandSetsALabelByItsExactName(t *testing.T) {
+	for fields, want := range map[string]bool{
+		`{"f:metadata":{"f:labels":{"f:LABEL":{}}}}`:                              true,
+		`{"f:metadata":{"f:labels":{"f:LABEL":{}}},"f:Metadata":{"f:labels":{}}}`: true,
+		`{"F:METADATA":{"f:labels":{"f:LABEL":{}}}}`:                              false,
+		`{"f:metadata":{"f:Labels":{"f:LABEL":{}}}}`:                              false,
+		`{"f:metadata":{"f:labels":{"F:LABEL":{}}}}`:                              false,
+	} {
+		entry := metav1.ManagedFieldsEntry{Manager: "kubectl-label", Operation: "Update", FieldsV1: metav1.NewFieldsV1(strings.ReplaceAll(fields, "LABEL", injection))}
+		ns := &metav1.ObjectMeta{Labels: map[string]string{injection: "enabled"}, ManagedFields: []metav1.ManagedFieldsEntry{entry}}
+		if got := len(ByHand(ns, []string{injection})) > 0; got != want {
+			t.Errorf("%s: set by hand: %t, want %t", fields, got, want)
+		}
+	}
+}
+
+// One apply has all that Pillion owns: what it leaves out, the API server takes off.
+func TestAnApplyHasAllLabelsOfPillionsAndNoHands(t *testing.T) {
+	put := []Change{{Key: key, Value: "true"}}
+	for why, c := range map[string]struct {
+		ns      Namespace
+		changes []Change
+		want    map[string]string
+		force   bool
+	}{
+		"nothing there":                {namespace("shop"), put, map[string]string{key: "true"}, false},
+		"the other label is Pillion's": {namespace("shop", "team=web", injection+"=enforced"), put, map[string]string{key: "true", injection: "enforced"}, false},
+		"the other label is a hand's":  {byHand(namespace("shop", injection+"=disabled"), injection), put, map[string]string{key: "true"}, false},
+		"the label is a hand's":        {byHand(namespace("shop", key+"=no", injection+"=enabled"), key), put, map[string]string{key: "true", injection: "enabled"}, true},
+		"nobody's":                     {Namespace{Namespace: namespace("shop").Namespace, Unowned: true}, put, map[string]string{key: "true"}, true},
+		"one goes":                     {namespace("shop", key+"=true", injection+"=enabled"), []Change{{Key: key, From: "true"}}, map[string]string{injection: "enabled"}, false},
+		"both":                         {namespace("shop", injection+"=enabled"), append(put, Change{Key: injection, Value: "enforced", From: "enabled"}), map[string]string{key: "true", injection: "enforced"}, false},
+	} {
+		got, force := Rules{Required: true}.Applied(c.ns, c.changes)
+		if !maps.Equal(got, c.want) || force != c.force {
+			t.Errorf("%s: %v, forced: %t; want %v, %t", why, got, force, c.want, c.force)
+		}
+	}
+}
+
+func byHand(ns Namespace, keys ...string) Namespace {
+	ns.ByHand = keys
+	return ns
+}
+
+// A required template that selects by a label that is not known of a namespace may select it or
+// not.
+func TestANamespaceIsKnownIfItHasAllLabelsThatTemplatesSelectBy(t *testing.T) {
+	selecting := func(keys ...string) *templates.Set {
+		var all []templates.Entry
+		for i, key := range keys {
+			all = append(all, compile(t, fmt.Sprint("t", i), "match: {namespaceSelector: {matchExpressions: [{key: "+key+", operator: Exists}]}}\ninject: {metadata: {labels: {a: b}}}"))
+		}
+		return templates.NewSet(all)
+	}
+	for _, c := range []struct {
+		has, needs []string
+		want       bool
+	}{
+		{nil, nil, true}, {[]string{"a"}, nil, true}, {[]string{"a"}, []string{"a"}, true}, {[]string{"a", "b"}, []string{"b"}, true},
+		{nil, []string{"a"}, false}, {[]string{"a"}, []string{"a", "b"}, false},
+	} {
+		ns := namespace("shop")
+		if !Knows(selecting(c.needs...), ns) {
+			t.Errorf("a namespace with all its labels is not known to templates that need %v", c.needs)
+		}
+		ns.Keys = selecting(c.has...).NamespaceReads()
+		if got := Knows(selecting(c.needs...), ns); got != c.want {
+			t.Errorf("the labels %v for templates that need %v: known %v, want %v", c.has, c.needs, got, c.want)
+		}
+	}
+}
+
+func TestAShortenedAnnotationAsksForTheSame(t *testing.T) {
+	for value, want := range map[string]string{
+		"a": "a", "a, b": "a,b", "  true ": "true", "false": "false", "": "", "!!": "", "+a": "", "a,true": "",
+		"a," + strings.Repeat(" ", 100_000) + "b,a": "a,b", strings.Repeat("a,", 65): "", strings.Repeat("x", 300): "",
+	} {
+		if got := ShortAsk(value); got != want {
+			t.Errorf("%.20q becomes %q, want %q", value, got, want)
+		}
+	}
+}
+
+// The API server names such a conflict before-first-apply, and the label is nobody's.
+func TestANamespaceWhoseManagedFieldsNameNobodyIsUnowned(t *testing.T) {
+	for what, c := range map[string]struct {
+		managers []string
+		want     bool
+	}{
+		"no managed fields":                  {nil, true},
+		"those of the first apply":           {[]string{"before-first-apply", "pillion.dev"}, true},
+		"somebody's":                         {[]string{"kubectl-create"}, false},
+		"somebody's, and Pillion's own ones": {[]string{"kubectl-create", "pillion.dev"}, false},
+	} {
+		ns := &metav1.PartialObjectMetadata{}
+		for _, manager := range c.managers {
+			ns.ManagedFields = append(ns.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager})
+		}
+		if got := Unowned(ns); got != c.want {
+			t.Errorf("%s: unowned %v, want %v", what, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package drift
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// mirrorAnnotation is on pods that mirror a static pod of a node.
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// Registration is what an API server asks about a pod before it calls Pillion.
+type Registration struct {
+	// Prefix is the annotation prefix. Default: pillion.dev.
+	Prefix string
+	// All: Pillion is called for the pods of all namespaces that do not opt out
+	// (webhook.scope of the chart).
+	All bool
+	// Excluded are the namespaces that Pillion keeps out of.
+	Excluded []string
+}
+
+// Call is the rule by which API servers call Pillion for a pod, or do not.
+type Call string
+
+// The rules, in the order in which they count.
+const (
+	// CalledNowhere: Pillion keeps out of the namespace.
+	CalledNowhere Call = "excluded"
+	// CalledByLabel: the namespace's label says enabled or enforced.
+	CalledByLabel Call = "label"
+	// NotCalledByLabel: the namespace's label says disabled.
+	NotCalledByLabel Call = "disabled"
+	// CalledByPod: the pod has the annotation itself.
+	CalledByPod Call = "pod"
+	// CalledForAll: Pillion is registered for the pods of all namespaces.
+	CalledForAll Call = "all"
+	// NotCalled: nothing asks.
+	NotCalled Call = "none"
+)
+
+// Called reports whether API servers call Pillion.
+func (c Call) Called() bool { return c == CalledByLabel || c == CalledByPod || c == CalledForAll }
+
+// Call returns the rule for pods of the namespace with these annotations. It is the table of the
+// chart's entries for pods (webhook.yaml).
+func (r Registration) Call(ns templates.Namespace, annotations map[string]any) Call {
+	_, asks := annotations[templates.InjectKey(r.Prefix)]
+	label := ns.Labels[templates.InjectionLabel(r.Prefix)]
+	switch {
+	case slices.Contains(r.Excluded, ns.Name):
+		return CalledNowhere
+	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
+		return CalledByLabel
+	case label == templates.InjectionDisabled:
+		return NotCalledByLabel
+	case asks:
+		return CalledByPod
+	case r.All:
+		return CalledForAll
+	}
+	return NotCalled
+}
+
+// Calls reports whether API servers call Pillion for pods of the namespace with these
+// annotations.
+func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) bool {
+	return r.Call(ns, annotations).Called()
+}
+
+// Comparer compares pods with the pods that would be created now.
+type Comparer struct {
+	// Pipeline must have the prefix of Registration.
+	Pipeline     *injector.Pipeline
+	Registration Registration
+}
+
+// Compare compares a pod, which it does not change, with the pod that would be created in
+// its place now. An error is Pillion's own fault, or the context's.
+func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) (Comparison, error) {
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if !counts(pod, metadata, annotations) {
+		return Comparison{}, nil
+	}
+	prefix := cmp.Or(c.Registration.Prefix, templates.DefaultPrefix)
+	key := templates.StatusKey(prefix)
+	rec, _ := record.Parse(pod, key) // a record that cannot be read counts as none
+	base := created(rec.Base(pod), prefix)
+	call := c.Registration.Call(ns, annotations)
+	s := Comparison{Counts: true, Called: call.Called(), Base: base, New: base}
+	if !s.Called {
+		switch call {
+		case CalledNowhere:
+			s.Code = reason.NamespaceExcluded
+		case NotCalledByLabel:
+			s.Code = reason.NamespaceDisabled
+		default:
+			s.Code = reason.NotRequested
+		}
+		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: s.Code}, set)
+		return s, nil
+	}
+	out, err := c.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: base, Namespace: ns, Templates: set, Attribute: true})
+	if err != nil {
+		return Comparison{}, fmt.Errorf("comparing a pod of namespace %s with a new one: %w", ns.Name, err)
+	}
+	s.Code, s.Message, s.New = out.Code, out.Refusal(), out.Pod
+	s.Templates = Templates(rec, out, set)
+	if !out.Allowed {
+		return s, nil
+	}
+	now, err := record.Parse(out.Pod, key)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("reading the record of a new pod: %w", err)
+	}
+	for _, path := range differences(rec.Root, now.Root, nil) {
+		s.Places = append(s.Places, Place{Path: path, Templates: out.Wanting(path)})
+	}
+	s.explain()
+	return s, nil
+}
+
+// counts reports whether a pod is one to compare.
+func counts(pod, metadata, annotations map[string]any) bool {
+	status, _ := pod["status"].(map[string]any)
+	_, mirrors := annotations[mirrorAnnotation]
+	phase, _ := status["phase"].(string)
+	return !mirrors && metadata["deletionTimestamp"] == nil && phase != "Succeeded" && phase != "Failed"
+}
+
+// explain makes outdated what a new pod has otherwise: for each place that differs the templates
+// of which the pod has another version, or all where no other template explains the place.
+func (s *Comparison) explain() {
+	outdated := map[string]bool{}
+	for _, p := range s.Places {
+		var changed, same []string
+		explained := false
+		for _, t := range s.Templates {
+			switch {
+			case len(p.Templates) > 0 && !slices.Contains(p.Templates, t.Name), t.State == NotAsked:
+			case t.State != Current:
+				explained = true
+			case t.Has != t.Gets:
+				changed = append(changed, t.Name)
+			default:
+				same = append(same, t.Name)
+			}
+		}
+		if len(changed) == 0 && !explained {
+			changed = same
+		}
+		for _, name := range changed {
+			outdated[name] = true
+		}
+	}
+	for i, t := range s.Templates {
+		if outdated[t.Name] {
+			s.Templates[i].State = Outdated
+		}
+	}
+}
+
+// differences returns the keyed paths of the places that say something else in two records.
+// Originals do not count: they are the base pod's.
+func differences(a, b *record.Place, path []string) [][]string {
+	if differ(a, b, path) {
+		return [][]string{slices.Clone(path)}
+	}
+	var all [][]string
+	for _, segment := range segments(a, b) {
+		all = append(all, differences(a.Child(segment), b.Child(segment), append(path, segment))...)
+	}
+	return all
+}
+
+// differ reports whether two records say something else of the place itself.
+func differ(a, b *record.Place, path []string) bool {
+	if a == nil || b == nil {
+		// A field that is the API server's own work says nothing of the templates.
+		item := len(path) > 0 && strings.Contains(path[len(path)-1], "=")
+		there := a
+		if a == nil {
+			there = b
+		}
+		return there.Wrote != "" || there.Gone() || item && there.Added
+	}
+	return a.Wrote != b.Wrote || a.Gone() != b.Gone()
+}
+
+func segments(a, b *record.Place) []string {
+	var all []string
+	for _, p := range []*record.Place{a, b} {
+		if p == nil {
+			continue
+		}
+		for segment := range p.In {
+			all = append(all, segment)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

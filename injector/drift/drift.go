@@ -1,0 +1,157 @@
+package drift
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// State is how a pod stands to one template.
+type State string
+
+const (
+	// Current: the pod has the template as it would get it now.
+	Current State = "injected"
+	// Outdated: the pod has the template, and a new pod would differ in a place where the
+	// template writes. Another hash alone makes none.
+	Outdated State = "outdated"
+	// Missing: the pod does not have the template, and would get it now.
+	Missing State = "missing"
+	// Refused: the pod would be refused now. So it cannot be created anew.
+	Refused State = "refused"
+	// Dropped: the pod has the template, and would not get it now.
+	Dropped State = "dropped"
+	// NotAsked: the pod does not have the template, and would not get it now.
+	NotAsked State = "not asked"
+)
+
+// Template compares a pod with a new one, for one template.
+type Template struct {
+	Name  string
+	State State
+	// Has is the template's hash in the pod's record, "" if the record does not have the
+	// template. Gets is its hash in a pod that is created now, "" if that pod does not get
+	// the template.
+	Has, Gets string
+	// Code is the template's reason code in a pod that is created now, Why its sentence.
+	Code reason.Code
+	Why  string
+}
+
+// Templates compares a record with the outcome for a pod that is created now, template by
+// template: those of the outcome first. It finds none outdated: that takes both pods.
+func Templates(rec record.Record, out injector.Outcome, set *templates.Set) []Template {
+	var all []Template
+	seen := map[string]bool{}
+	for _, o := range out.Templates {
+		if o.Name == "" || seen[o.Name] {
+			continue
+		}
+		seen[o.Name] = true
+		t := Template{Name: o.Name, Has: rec.Hash(o.Name), Code: o.Code, Why: o.Why}
+		if o.Code == reason.Injected {
+			t.Gets = o.Hash
+		}
+		t.State = t.state(out)
+		all = append(all, t)
+	}
+	for _, name := range slices.Sorted(maps.Keys(rec.Templates)) {
+		if seen[name] {
+			continue
+		}
+		t := Template{Name: name, Has: rec.Hash(name), Code: reason.NotRequested}
+		if _, exists := set.Get(name); !exists {
+			t.Code = reason.UnknownTemplate
+		} else if out.Code != "" && out.Code != reason.Injected {
+			t.Code = out.Code // one rule decides for the whole pod
+		}
+		t.Why = t.Code.Sentence()
+		t.State = t.state(out)
+		all = append(all, t)
+	}
+	return all
+}
+
+func (t Template) state(out injector.Outcome) State {
+	switch {
+	case !out.Allowed:
+		return Refused
+	case t.Gets == "" && t.Has == "":
+		return NotAsked
+	case t.Gets == "":
+		return Dropped
+	case t.Has == "":
+		return Missing
+	}
+	return Current
+}
+
+// Named returns the names of the templates in a state.
+func Named(all []Template, in State) []string {
+	var names []string
+	for _, t := range all {
+		if t.State == in {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// Place is a place of a pod in which a new pod differs.
+type Place struct {
+	// Path is a keyed path.
+	Path []string
+	// Templates are those of a new pod that want something there. It may be empty.
+	Templates []string
+}
+
+// String writes the path as people do.
+func (p Place) String() string { return podschema.Readable(p.Path) }
+
+// Comparison is how a pod compares with the pod that would be created in its place now.
+type Comparison struct {
+	// Counts reports whether the comparison means something. It does not for a pod that has
+	// ended or is being deleted, and for a mirror pod: then all else is empty.
+	Counts bool
+	// Called reports whether API servers call Pillion for a new pod.
+	Called bool
+	// Templates are those that the pod has, or that something concerns.
+	Templates []Template
+	// Places are those that Pillion wrote, or would write now, with different values.
+	Places []Place
+	// Code is the reason code of a new pod, Message says why it would be refused.
+	Code    reason.Code
+	Message string
+	// Base is the pod as its author wrote it, as far as that is known: without what Pillion
+	// put in, and without what the cluster made of it since. New is the new pod, Base where
+	// it would be refused.
+	Base, New map[string]any
+}
+
+// Has reports whether a template is in the state.
+func (s Comparison) Has(in State) bool {
+	return slices.ContainsFunc(s.Templates, func(t Template) bool { return t.State == in })
+}
+
+// Template returns the comparison for the template of that name. One that does not concern
+// the pod is not asked.
+func (s Comparison) Template(name string) Template {
+	if i := slices.IndexFunc(s.Templates, func(t Template) bool { return t.Name == name }); i >= 0 {
+		return s.Templates[i]
+	}
+	return Template{Name: name, State: NotAsked, Code: cmp.Or(s.Code, reason.NotRequested), Why: reason.NotRequested.Sentence()}
+}
+
+// Injected reports whether the pod has something of a template.
+func (s Comparison) Injected() bool {
+	return slices.ContainsFunc(s.Templates, func(t Template) bool { return t.Has != "" })
+}
+
+// Behind reports whether the pod lacks a template, or has one that is not as it would be now.
+func (s Comparison) Behind() bool { return s.Has(Missing) || s.Has(Outdated) }

@@ -232,7 +232,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, err
 	}
-	registry.MustRegister(prover.Collector())
+	registry.MustRegister(prover)
 	counter := newCounter(c, set, ns, current, registry)
 	inUse, runUpgradeGate := newUpgradeGate(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
 	// A replica that is held up has not all templates: it must take no label off, and has

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,8 +79,8 @@ type Controller struct {
 	// started: all namespaces have been looked at, so that one that is new is a change.
 	started atomic.Bool
 
-	mu      sync.Mutex
-	pending *pending
+	mu    sync.Mutex
+	tasks tasks
 	// problem is why no label can be written at present. Until pausedUntil nothing is
 	// written, and then one namespace as a try.
 	problem     pause
@@ -96,7 +98,7 @@ func New(o Options) *Controller {
 	return &Controller{
 		options: o, order: order, queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: queue}),
 		limiter: rate.NewLimiter(writesPerSecond, writers), logged: rate.Sometimes{First: 10, Interval: 10 * time.Second},
-		pending: newPending(), writes: map[outcome]int{},
+		tasks: tasks{}, writes: map[outcome]int{},
 	}
 }
 
@@ -139,13 +141,13 @@ func (c *Controller) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		urgent := c.order.take(name)
+		changed := c.order.take(name)
 		switch {
 		case ctx.Err() != nil || !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
 		case name == everything:
 			c.all()
 		default:
-			c.namespace(ctx, name, urgent)
+			c.namespace(ctx, name, changed)
 		}
 		c.queue.Done(name)
 	}
@@ -153,32 +155,26 @@ func (c *Controller) work(ctx context.Context) {
 
 // all finds the namespaces that have something to write.
 func (c *Controller) all() {
-	set, enforcement := c.options.Templates(), c.options.Enforcement()
 	there := map[string]bool{}
-	var lacking []string
+	var open []string
 	for ns := range c.options.Namespaces.All() {
 		there[ns.Name] = true
-		if !Knows(set, ns) {
-			continue // it is being read, and then it has changed
+		if c.look(ns, false).next >= 0 {
+			open = append(open, ns.Name)
 		}
-		c.mu.Lock()
-		if c.pending.found(ns.Name, c.options.Rules.Keys(), c.options.Rules.Changes(set, enforcement, ns), time.Now()) {
-			lacking = append(lacking, ns.Name)
-		}
-		c.mu.Unlock()
 	}
 	c.mu.Lock()
-	c.pending.retain(there)
+	maps.DeleteFunc(c.tasks, func(at place, _ *task) bool { return !there[at.namespace] })
 	c.mu.Unlock()
-	for _, name := range lacking {
+	for _, name := range open {
 		c.queue.Add(name)
 	}
 }
 
-// namespace writes the labels of one namespace that are due. Urgent: the namespace changed just now.
-func (c *Controller) namespace(ctx context.Context, name string, urgent bool) {
-	_, due, next := c.due(name, urgent)
-	if len(due) > 0 {
+// namespace writes the labels of one namespace that are due.
+func (c *Controller) namespace(ctx context.Context, name string, changed bool) {
+	found := c.lookUp(name, changed)
+	if len(found.due) > 0 {
 		if wait := c.paused(); wait > 0 {
 			c.queue.AddAfter(name, wait)
 			return
@@ -187,51 +183,58 @@ func (c *Controller) namespace(ctx context.Context, name string, urgent bool) {
 			return
 		}
 		// Meanwhile another replica may have been faster.
-		var ns Namespace
-		if ns, due, _ = c.due(name, false); len(due) > 0 {
-			c.write(ctx, ns, due)
-		}
-		if _, due, next = c.due(name, false); len(due) > 0 {
-			next = 0 // what is written alone
+		if found = c.lookUp(name, false); len(found.due) > 0 {
+			c.write(ctx, found.Namespace, found.due)
+			found = c.lookUp(name, false)
 		}
 	}
-	if next >= 0 {
-		c.order.put(name, c.rank(name))
-		c.queue.AddAfter(name, next)
+	if found.next >= 0 {
+		c.order.put(name, found.rank)
+		c.queue.AddAfter(name, found.next)
 	}
 }
 
-// due returns the changes of a namespace to write now, and how long nothing is to be done after
-// them: -1 is for good. A namespace that is not known has none: when it has been read, it has changed.
-func (c *Controller) due(name string, urgent bool) (ns Namespace, due []Change, next time.Duration) {
+// found is what there is to write of a namespace.
+type found struct {
+	Namespace
+	due []Change
+	// next is how long there is nothing to do, -1 for good.
+	next time.Duration
+	rank rank
+}
+
+// lookUp is look for a namespace of the cache.
+func (c *Controller) lookUp(name string, changed bool) found {
 	ns, ok := c.options.Namespaces.Cached(name)
-	set := c.options.Templates()
-	if ok && !Knows(set, ns) {
-		return ns, nil, -1
+	if ok {
+		return c.look(ns, changed)
 	}
-	changes := c.options.Rules.Changes(set, c.options.Enforcement(), ns)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !ok {
-		c.pending.drop(name)
-		return ns, nil, -1
+	for _, key := range c.options.Rules.Keys() {
+		delete(c.tasks, place{name, key})
 	}
-	now := time.Now()
-	c.pending.found(name, c.options.Rules.Keys(), changes, now)
-	if urgent {
-		c.pending.hasten(name, now)
-	}
-	due, next = c.pending.due(name, now)
-	return ns, due, next
+	return found{next: -1}
 }
 
-func (c *Controller) rank(name string) rank {
+// look compares a namespace with what it should be. It finds nothing to do where the namespace is
+// not known: it is being read, and then it has changed.
+func (c *Controller) look(ns Namespace, changed bool) found {
+	set := c.options.Templates()
+	if !Knows(set, ns) {
+		return found{next: -1}
+	}
+	changes, keys := c.options.Rules.Changes(set, c.options.Enforcement(), ns), c.options.Rules.Keys()
+	f := found{Namespace: ns, rank: usual}
+	if !slices.ContainsFunc(changes, func(c Change) bool { return !c.TakesOff() }) {
+		f.rank = takesOff
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending.onlyTakesOff(name) {
-		return takesOff
-	}
-	return usual
+	now := time.Now()
+	c.tasks.found(ns.Name, keys, changes, changed, now)
+	f.due, f.next = c.tasks.due(ns.Name, keys, now)
+	return f
 }
 
 // paused returns how long nothing may be written. Where writes fail for all namespaces, the write
@@ -278,25 +281,29 @@ func (c *Controller) write(ctx context.Context, ns Namespace, changes []Change) 
 // which is told elsewhere.
 func (c *Controller) note(namespace string, change Change, err error, known bool, now time.Time) {
 	at, result := place{namespace, change.Key}, "failed"
+	t := c.tasks[at]
+	if t == nil || t.change != change {
+		t = &task{} // by now something else is to be written, or nothing
+	}
 	switch {
 	case err == nil:
-		c.pending.written(at, now)
+		t.written(now)
 		c.writes[outcome{at.label, "written"}]++
 		c.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", change.Value)
 		return
 	case apierrors.IsNotFound(err):
-		c.pending.drop(namespace)
+		delete(c.tasks, at)
 		return
 	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
 		// The namespace changed, of which the cache hears soon.
-		c.pending.late(at, now)
+		t.after = now.Add(firstRetry)
 		return
 	case apierrors.IsConflict(err):
 		result = "conflict"
 	}
 	c.writes[outcome{at.label, result}]++
 	// At first a conflict may be a hand of which the cache has yet to hear.
-	again, often := c.pending.failed(at, err.Error(), now)
+	again, often := t.failed(err.Error(), now)
 	conflict := result == "conflict"
 	if again && !known && (conflict || often) {
 		c.options.Held(at.namespace, at.label, err)
@@ -336,7 +343,7 @@ func (c *Controller) everybodys(ctx context.Context, err error) pause {
 // pause stops all writes for a while, and says why if that is new.
 func (c *Controller) pause(p pause, now time.Time) {
 	if c.problem.length != p.length {
-		counts := c.pending.counts()
+		counts := c.tasks.counts()
 		for _, label := range c.options.Rules.Keys() {
 			c.options.Logger.Error("labels of namespaces cannot be written: what they ask for is not done in the namespaces that lack them",
 				"label", label, "lacking", counts[label].lacking, "error", p.why)

@@ -22,7 +22,7 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counts := c.pending.counts()
+	counts := c.tasks.counts()
 	for _, label := range c.options.Rules.Keys() {
 		n := counts[label]
 		if c.problem != (pause{}) {

@@ -34,12 +34,7 @@ func newOrder() *order { return &order{marked: map[string]rank{}} }
 func (o *order) put(name string, r rank) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before, marked := o.marked[name]
-	switch {
-	case marked && before == urgent:
-	case r == usual:
-		delete(o.marked, name)
-	default:
+	if before, marked := o.marked[name]; r != usual && !(marked && before == urgent) {
 		o.marked[name] = r
 	}
 }

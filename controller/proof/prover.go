@@ -62,11 +62,11 @@ type Prover struct {
 	mu        sync.Mutex
 	listeners []func()
 	state     Enforcement
-	// failures are those in a row. failing is when the first of them began, broken when the
-	// first one that showed pods without injection did.
-	failures        int
-	failing, broken time.Time
-	last            *Failure
+	// failures are those in a row. Broken is when the first of them began that showed pods without
+	// injection.
+	failures int
+	broken   time.Time
+	last     *Failure
 	// bare counts the pods in a row that were not verified, and unverified says why the last one was not.
 	bare       int
 	unverified *Failure
@@ -100,17 +100,6 @@ func (p *Prover) Enforcement() Enforcement {
 
 // Proven reports whether namespaces that ask may become enforced.
 func (p *Prover) Proven() bool { return p.Enforcement().Enforce }
-
-// FailingSince returns when the first proof began that failed since one succeeded, and whether
-// there is one.
-func (p *Prover) FailingSince() (time.Time, bool) {
-	if p == nil {
-		return time.Time{}, false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.failing, p.failures > 0
-}
 
 // Err returns why the last proof failed, as a [*Failure], or nil if it succeeded or there was
 // none.
@@ -179,7 +168,7 @@ func (p *Prover) succeeded() time.Duration {
 		p.options.Logger.Info("proven: the API server has pods injected, and namespaces that ask may be enforced", "namespace", p.options.Namespace)
 	}
 	p.state = Enforcement{Enforce: true}
-	p.failures, p.failing, p.broken, p.last, p.said = 0, time.Time{}, time.Time{}, nil, ""
+	p.failures, p.broken, p.last, p.said = 0, time.Time{}, nil, ""
 	return interval + time.Duration((rand.Float64()*2-1)*float64(interval)/5)
 }
 
@@ -187,9 +176,6 @@ func (p *Prover) failed(began time.Time, failure *Failure) time.Duration {
 	p.counts[failure.Outcome]++
 	p.failures++
 	p.last = failure
-	if p.failures == 1 {
-		p.failing = began
-	}
 	if failure.Outcome.broken() && p.broken.IsZero() {
 		p.broken = began
 	}

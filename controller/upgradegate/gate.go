@@ -30,9 +30,8 @@ const (
 	// lookEvery is how often a replica that serves reads the record, give or take a fifth, and
 	// askEvery how long a replica that is held up waits until it asks again.
 	lookEvery, askEvery = 10 * time.Second, 10 * time.Second
-	// poll is how often a replica that is held up reads the record. A longer silence between
-	// two reads says nothing of the replicas that serve.
-	poll, mostBetween = time.Second, 3 * time.Second
+	// poll is how often a replica that is held up reads the record.
+	poll = time.Second
 	// callTimeout bounds a call, and tries says how often a write that another replica was
 	// faster with is begun anew.
 	callTimeout = 5 * time.Second
@@ -162,61 +161,53 @@ func (g *Gate) saw(doing string, err error) {
 
 // hold returns when the replica may be ready, and false if ctx has ended.
 func (g *Gate) hold(ctx context.Context) bool {
-	var unread, unanswered time.Duration
-	last := time.Now()
-	var read, asked time.Time // when the record was read with a count, and when this replica asked
-	question := ""            // what the record asked then
-	unasked := false          // the question could not be written then
+	var quiet time.Duration // how long nothing has shown that another replica serves
+	var asked time.Time     // when this replica asked
+	var everRead, unasked bool
+	last, question := time.Now(), ""
 	for {
 		m, err := g.read(ctx)
-		now := time.Now()
+		passed, count := time.Since(last), g.latest()
+		last = last.Add(passed)
 		switch {
 		case ctx.Err() != nil:
 			return false
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 			return true
+		case err != nil && everRead:
+			quiet = 0 // others cannot answer either
 		case err != nil:
-			if unread += now.Sub(last); read.IsZero() {
-				g.set(fmt.Errorf("the templates in use cannot be read: %w", err))
-				if unread >= Quiet {
-					g.options.Logger.Error("the templates in use cannot be read; this replica serves all the same", "after", Quiet)
-					return true
-				}
+			g.set(fmt.Errorf("the templates in use cannot be read: %w", err))
+			if quiet += passed; quiet >= Quiet {
+				g.options.Logger.Error("the templates in use cannot be read; this replica serves all the same", "after", Quiet)
+				return true
 			}
-		default:
-			count := g.latest()
-			if count == nil {
-				break
-			}
+		case count != nil:
 			lacks := g.missing(recorded(m), count)
 			if lacks == nil {
 				return true
 			}
 			g.set(lacks)
 			asks := m.Data[askedKey]
-			if (asks != "" || unasked) && asks == question && now.Sub(read) <= mostBetween {
-				unanswered += now.Sub(read)
-			} else {
-				unanswered = 0
-			}
-			question, read = asks, now
-			if asks == "" && now.Sub(asked) >= askEvery {
-				asked = now
-				err := g.write(ctx, m, recorded(m), now.UTC().Format(time.RFC3339Nano)+" "+g.options.Instance)
-				if apierrors.IsForbidden(err) {
-					return true
-				}
-				unasked = err != nil && !apierrors.IsConflict(err)
-			}
-			if unanswered >= Quiet {
+			if asks == "" && !unasked || asks != question {
+				quiet = 0
+			} else if quiet += passed; quiet >= Quiet {
 				g.options.Logger.Error("no other replica serves; this one does, though templates that namespaces name are missing, and pods that get them are refused", "missing", lacks)
 				for name := range lacks.naming {
 					g.gone[name] = true
 				}
 				return true
 			}
+			question, everRead = asks, true
+			if asks == "" && last.Sub(asked) >= askEvery {
+				asked = last
+				err := g.write(ctx, m, recorded(m), last.UTC().Format(time.RFC3339Nano)+" "+g.options.Instance)
+				if apierrors.IsForbidden(err) {
+					return true
+				}
+				unasked = err != nil && !apierrors.IsConflict(err)
+			}
 		}
-		last = now
 		if !g.sleep(ctx, poll) {
 			return false
 		}

@@ -1,6 +1,7 @@
 package upgradegate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type cluster struct {
 	version    int
 	writes     int
 	err        error
+	full       error // of writes
 	namespaces []templates.Namespace
 }
 
@@ -44,8 +46,8 @@ func (c *cluster) Get(context.Context, string, metav1.GetOptions) (*corev1.Confi
 func (c *cluster) Update(_ context.Context, m *corev1.ConfigMap, _ metav1.UpdateOptions) (*corev1.ConfigMap, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		return nil, c.err
+	if err := cmp.Or(c.err, c.full); err != nil {
+		return nil, err
 	}
 	if m.ResourceVersion != fmt.Sprint(c.version) {
 		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "in-use", errors.New("another one was faster"))
@@ -229,6 +231,29 @@ func TestWhereNobodyServesAReplicaIsReadyAllTheSame(t *testing.T) {
 		after(time.Millisecond)
 		if err := second.Ready(); err != nil || c.inUse() != "" {
 			t.Errorf("the next one: %v; in use are %s", err, c.inUse())
+		}
+	})
+}
+
+// The API server's store may be full. Then nobody can ask, and nobody could answer.
+func TestAQuestionThatCannotBeWrittenHoldsNobodyUpForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{}
+		c.name("fluent-bit")
+		first := c.start(t, []string{"fluent-bit"})
+		after(time.Minute)
+		first.stop()
+		c.mu.Lock()
+		c.full = errors.New("no space")
+		c.mu.Unlock()
+		r := c.start(t, nil)
+		after(Quiet - 2*time.Second)
+		if r.Ready() == nil {
+			t.Fatal("ready at once")
+		}
+		after(4 * time.Second)
+		if err := r.Ready(); err != nil {
+			t.Errorf("%v; the log says\n%s", err, r.log)
 		}
 	})
 }

@@ -27,7 +27,7 @@ const (
 	stint = 5 * time.Millisecond
 )
 
-// Options are what [NewCounter] needs. All fields are required but Now.
+// Options are what [NewCounter] needs. All fields are required.
 type Options struct {
 	List     List
 	Comparer drift.Comparer
@@ -44,8 +44,6 @@ type Options struct {
 	// Every is the time from one look to the next. It varies by a tenth.
 	Every  time.Duration
 	Logger *slog.Logger
-	// Now is the clock. Default: [time.Now].
-	Now func() time.Time
 }
 
 // look is what one look found.
@@ -69,12 +67,7 @@ type Counter struct {
 }
 
 // NewCounter returns a counter that does nothing until [Counter.Run] runs.
-func NewCounter(o Options) *Counter {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return &Counter{options: o}
-}
+func NewCounter(o Options) *Counter { return &Counter{options: o} }
 
 // Run looks at the pods again and again until ctx ends, which is no error.
 func (c *Counter) Run(ctx context.Context) error {
@@ -135,7 +128,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			continue
 		}
 		tooLarge, err := c.options.List.Each(ctx, ns.Name, func(pod map[string]any) error {
-			began := c.options.Now()
+			began := time.Now()
 			s, err := c.options.Comparer.Compare(ctx, pod, ns, set)
 			if err != nil {
 				return err
@@ -146,7 +139,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			case s.Has(drift.Outdated):
 				found.outdated[ns.Name]++
 			}
-			if spent += c.options.Now().Sub(began); spent > stint {
+			if spent += time.Since(began); spent > stint {
 				if !waiting.For(ctx, 3*spent) {
 					return ctx.Err()
 				}
@@ -159,6 +152,6 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 		}
 		found.tooLarge += tooLarge
 	}
-	found.at = c.options.Now()
+	found.at = time.Now()
 	return found, nil
 }

@@ -352,7 +352,7 @@ func golden(t *testing.T, dir string, shared []templates.Entry) (pod map[string]
 // Whatever namespace and pod say: a pod that passes now stands as it would get it, a template
 // that changes is outdated in each pod that has it, and nothing else is, and a pod that says
 // "false" lacks nothing.
-func TestStandingsFollowTheWebhook(t *testing.T) {
+func TestDriftFollowsTheWebhook(t *testing.T) {
 	versions := map[string]*templates.Set{}
 	for _, tag := range []string{"1", "2"} {
 		versions[tag] = setOf(t, map[string]string{

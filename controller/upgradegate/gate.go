@@ -32,10 +32,8 @@ const (
 	lookEvery, askEvery = 10 * time.Second, 10 * time.Second
 	// poll is how often a replica that is held up reads the record.
 	poll = time.Second
-	// callTimeout bounds a call, and tries says how often a write that another replica was
-	// faster with is begun anew.
+	// callTimeout bounds a call.
 	callTimeout = 5 * time.Second
-	tries       = 3
 )
 
 // ConfigMaps reads and writes the ConfigMaps of Pillion's namespace.
@@ -135,13 +133,13 @@ func (g *Gate) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	defer cancel()
 	m, err := g.options.ConfigMaps.Get(ctx, g.options.Name, metav1.GetOptions{})
 	if ctx.Err() != context.Canceled {
-		g.saw("reading", err)
+		g.report("reading", err)
 	}
 	return m, err
 }
 
-// saw logs what goes wrong with the record, once.
-func (g *Gate) saw(doing string, err error) {
+// report logs what goes wrong with the record, once.
+func (g *Gate) report(doing string, err error) {
 	text := ""
 	switch {
 	case apierrors.IsForbidden(err):
@@ -231,15 +229,16 @@ func (g *Gate) record(ctx context.Context) time.Duration {
 	if g.options.Serving() != nil {
 		return poll
 	}
-	for range tries {
-		m, err := g.read(ctx)
-		if err != nil {
-			return next
-		}
-		names := g.next(recorded(m))
-		if slices.Equal(names, recorded(m)) && m.Data[askedKey] == "" || !apierrors.IsConflict(g.write(ctx, m, names, "")) {
-			return next
-		}
+	m, err := g.read(ctx)
+	if err != nil {
+		return next
+	}
+	names := g.next(recorded(m))
+	if slices.Equal(names, recorded(m)) && m.Data[askedKey] == "" {
+		return next
+	}
+	if apierrors.IsConflict(g.write(ctx, m, names, "")) {
+		return poll // another replica was faster
 	}
 	return next
 }
@@ -256,7 +255,7 @@ func (g *Gate) write(ctx context.Context, m *corev1.ConfigMap, names []string, q
 	}
 	_, err := g.options.ConfigMaps.Update(limited, m, metav1.UpdateOptions{FieldManager: "pillion"})
 	if ctx.Err() == nil && !apierrors.IsConflict(err) {
-		g.saw("writing", err)
+		g.report("writing", err)
 	}
 	return err
 }

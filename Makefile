@@ -136,7 +136,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> fou
 	.cache/fuzz -time $(FUZZTIME) -parallel $(FUZZPARALLEL) -only '$(FUZZ)'
 
 bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
-	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./injector/webhook | grep -E '^(BENCH|FAIL|---)'
+	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkPreview$$' -benchtime=1x ./cmd/pillion | grep -E '^(BENCH|FAIL|---)'
 

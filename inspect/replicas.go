@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/controller/usage"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // answerTimeout bounds the requests to one replica.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // peersConfig are the settings of 'pillion serve' about the clients that may send reviews.

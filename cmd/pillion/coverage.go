@@ -12,8 +12,8 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/namespaces"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // listsPerSecond is how many lists of pods a look may ask for. It has a client of its own, so

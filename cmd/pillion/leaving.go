@@ -13,7 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // leaving is what a replica does while its release is removed. Helm first makes a ConfigMap,

@@ -17,7 +17,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // release is a release of which a replica may be told that it is removed.

@@ -21,7 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // replicaMetrics returns the registry that 'pillion serve' makes, of [assembledReplica].

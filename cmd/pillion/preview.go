@@ -9,9 +9,9 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // addPreview adds the handlers that preview workloads and namespaces, if the settings want

@@ -24,12 +24,12 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 type noEvents struct{}

@@ -30,10 +30,10 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 func newServeCommand() *cobra.Command {

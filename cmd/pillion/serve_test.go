@@ -8,7 +8,7 @@ import (
 
 // The registration of another version, or of other settings, calls them.
 func TestEveryPathOfTheVersionBeforeIsServed(t *testing.T) {
-	list, err := os.ReadFile("../../injector/webhook/testdata/paths-before.txt")
+	list, err := os.ReadFile("../../webhook/testdata/paths-before.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

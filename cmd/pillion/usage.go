@@ -13,9 +13,9 @@ import (
 	"github.com/pillion-dev/pillion/controller/upgradegate"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector/namespaces"
-	"github.com/pillion-dev/pillion/injector/webhook"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/live"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // usageRules says which namespaces use templates.

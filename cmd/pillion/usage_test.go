@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pillion-dev/pillion/injector/webhook"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 func TestAReplicaThatIsHeldUpWritesNothing(t *testing.T) {

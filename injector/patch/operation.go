@@ -81,11 +81,8 @@ func (o Operation) append(b []byte) []byte {
 }
 
 // Marshal returns the patch as a JSON array, `[]` for no operations.
-func Marshal(ops []Operation) []byte { return Append(nil, ops) }
-
-// Append appends the patch as [Marshal] returns it.
-func Append(b []byte, ops []Operation) []byte {
-	b = append(b, '[')
+func Marshal(ops []Operation) []byte {
+	b := []byte{'['}
 	for i, o := range ops {
 		if i > 0 {
 			b = append(b, ',')

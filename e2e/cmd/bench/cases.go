@@ -47,7 +47,7 @@ var targets = []struct {
 	{"fluent-bit-to-fixed-with-mount", fixedWithMount, 1.15},
 	{"fluent-bit-to-policy", policyCase, 1.20},
 	// What kube-apiserver does with the record is not what Pillion does.
-	{"fluent-bit-to-fixed-with-record", fixedRecord, 1.15},
+	{"fluent-bit-to-fixed-with-record", fixedRecord, 1.25},
 }
 
 // excluded are, as a value of helm, the namespaces that Pillion does not look at: its

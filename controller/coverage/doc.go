@@ -6,6 +6,6 @@
 // namespaces again and again. Memory holds one pod, not a page, and a number for each namespace
 // that has something to say.
 //
-// May import: injector/drift, injector/bounds, templates, and nothing of client-go: the
+// May import: injector/drift, templates, and nothing of client-go: the
 // caller hands in how to list.
 package coverage

@@ -69,6 +69,9 @@ func TestAReviewInFlightIsAnsweredWhileAReplicaStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
+	// Beyond what a client buffers, so that the review is on its way, and of an ordinary size.
+	begin := goodReview[:1] + strings.Repeat(" ", 8<<10)
+	request.ContentLength = int64(len(begin) + len(goodReview[1:]))
 	answered := make(chan error, 1)
 	go func() {
 		response, err := r.client.Do(request)
@@ -81,8 +84,7 @@ func TestAReviewInFlightIsAnsweredWhileAReplicaStops(t *testing.T) {
 		}
 		answered <- err
 	}()
-	// Spaces beyond what a client buffers, so that the review is on its way.
-	if _, err := io.WriteString(writer, goodReview[:1]+strings.Repeat(" ", 64<<10)); err != nil {
+	if _, err := io.WriteString(writer, begin); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(replica.PID, syscall.SIGTERM); err != nil {

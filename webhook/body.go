@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -34,8 +35,12 @@ const (
 	bodyRate = 4 << 20
 )
 
-// errTooMuch means that the bodies being read have used up their memory.
-var errTooMuch = errors.New("the reviews being read hold as much memory as they may")
+var (
+	// errTooMuch means that the bodies being read have used up their memory.
+	errTooMuch = errors.New("the reviews being read hold as much memory as they may")
+	// errTooSlow means that a body did not come in its time. The API server tries again.
+	errTooSlow = errors.New("the review came too slowly")
+)
 
 // bodies bounds the memory of the bodies of reviews, from their first byte to their answer. Small
 // ones do not wait for large ones.
@@ -93,6 +98,8 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	switch {
 	case errors.As(err, &tooLong):
 		return nil, release, malformed(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes, and has no Content-Length", maxUnannounced)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, release, &unavailableError{errTooSlow}
 	case err != nil:
 		return nil, release, Malformed("reading the body: %v", err)
 	}

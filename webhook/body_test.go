@@ -107,6 +107,27 @@ func begin(t *testing.T, address string, announced, size int, trickle bool) {
 	}()
 }
 
+// A network that loses packets for a second refuses no pod.
+func TestAReviewThatComesTooSlowlyIsTriedAgain(t *testing.T) {
+	server := httptest.NewTLSServer(newFixture(t, nil).mutate)
+	defer server.Close()
+	c, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", 2*ordinaryBody); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "1" {
+		t.Errorf("HTTP %d, %v; want 503, after which API servers try again", answer.StatusCode, answer.Header)
+	}
+}
+
 // Clients that stop, or go on byte by byte, keep their memory for a bounded time. Ordinary reviews
 // do not wait for it, and large ones are tried again, as an API server does after a 503.
 func TestSlowSendersGiveWayToOthers(t *testing.T) {

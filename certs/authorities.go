@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,10 +26,9 @@ const (
 	secretTrustedKey = "trusted-ca.crt"
 )
 
-// authorities are the CAs of a Secret: the state of the hand-over.
+// authorities are the CAs of the Secret: the state of the hand-over.
 type authorities struct {
-	// current is the CA that signs; nil if the Secret has no sound CA. It has no key if
-	// somebody else signs.
+	// current is the CA that signs; nil if the Secret has no sound CA.
 	current *ca
 
 	// next is the staged CA; nil if there is none.
@@ -41,10 +41,12 @@ type authorities struct {
 	revoked revocations
 }
 
-// readAuthorities reads the data of the self-signed provider's Secret. The error says why
-// there is no current CA. The other CAs are read as far as they are sound.
+// readAuthorities reads the Secret's data. The error says why there is no current CA.
+// The other CAs are read as far as they are sound.
 func readAuthorities(data map[string][]byte) (authorities, error) {
-	a := readState(data)
+	a := authorities{trusted: parseTrusted(data[secretTrustedKey])}
+	// What is wrong with the list of revoked CAs does not concern the CAs: the provider reports it.
+	a.revoked, _ = parseRevocations(data[secretRevokedKey])
 	if next, err := parseCA(data[secretNextCertKey], data[secretNextKeyKey]); err == nil {
 		a.next = next
 	}
@@ -63,26 +65,22 @@ func readAuthorities(data map[string][]byte) (authorities, error) {
 	return a, nil
 }
 
-// readState reads what every provider's Secret remembers: the replaced CAs and the revoked
-// ones. What is wrong with the list of revoked CAs is the store's to report.
-func readState(data map[string][]byte) authorities {
-	revoked, _ := parseRevocations(data[secretRevokedKey])
-	return authorities{trusted: parseTrusted(data[secretTrustedKey]), revoked: revoked}
-}
-
 // write puts the authorities into a copy of the Secret's data. Keys that are not
-// Pillion's stay, and so do those of a current CA without a key.
+// Pillion's stay.
 func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	maps.Copy(out, data)
-	if a.current.key != nil {
-		if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
-			return nil, err
-		}
-		out[secretCAKey] = out[corev1.TLSCertKey]
-		delete(out, secretNextCertKey)
-		delete(out, secretNextKeyKey)
+	if a.current == nil {
+		return nil, errors.New("there is no CA to write")
 	}
+	out := maps.Clone(data)
+	if out == nil {
+		out = map[string][]byte{}
+	}
+	if err := writeCA(out, a.current, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
+		return nil, err
+	}
+	out[secretCAKey] = out[corev1.TLSCertKey]
+	delete(out, secretNextCertKey)
+	delete(out, secretNextKeyKey)
 	if a.next != nil {
 		if err := writeCA(out, a.next, secretNextCertKey, secretNextKeyKey); err != nil {
 			return nil, err
@@ -96,7 +94,7 @@ func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
 // writeRevocations writes the list of revoked CAs. It leaves the key alone if the key holds
 // the list already, in whatever form.
 func writeRevocations(data map[string][]byte, list revocations) {
-	if stored, _ := parseRevocations(data[secretRevokedKey]); !stored.same(list) {
+	if stored, _ := parseRevocations(data[secretRevokedKey]); !bytes.Equal(stored.encode(), list.encode()) {
 		data[secretRevokedKey] = list.encode()
 	}
 }
@@ -116,55 +114,19 @@ func writeCA(data map[string][]byte, c *ca, certKey, keyKey string) error {
 	return nil
 }
 
-// all returns the CAs that API servers trust, each once: the current one, the staged one,
-// the others.
-func (a authorities) all() []trusted {
-	var list []trusted
-	for _, own := range []*ca{a.current, a.next} {
-		if own != nil {
-			list = append(list, trusted{cert: own.cert})
-		}
-	}
-	for _, t := range a.trusted {
-		if !contains(list, t.cert) {
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
-// bundle returns the text of a caBundle. It reads no clock: the same Secret gives the same
-// bytes on every replica.
+// bundle returns the text of a caBundle: current, staged and replaced CAs. It reads no
+// clock: the same Secret gives the same bytes on every replica.
 func (a authorities) bundle() []byte {
-	list := a.all()
-	for i := range list {
-		list[i].until = time.Time{}
+	list := slices.Clone(a.trusted)
+	if a.next != nil {
+		list = append([]trusted{{cert: a.next.cert}}, list...)
 	}
-	return encodeTrusted(list)
+	return bundle(a.current.cert, list)
 }
 
-// states returns the state of each CA, for [Status].
-func (a authorities) states() []Authority {
-	var list []Authority
-	for _, ca := range a.all() {
-		state := Authority{FingerprintOf(ca.cert), TrustedAuthority, ca.until}
-		if ca.until.IsZero() {
-			state.Until = ca.cert.NotAfter
-		}
-		switch {
-		case a.revoked.has(ca.cert): // it is in the bundle for a moment
-			continue
-		case a.current.is(ca.cert):
-			state.State = SigningAuthority
-		case a.next.is(ca.cert):
-			state.State = NextAuthority
-		}
-		list = append(list, state)
-	}
-	for _, f := range a.revoked.sorted() {
-		list = append(list, Authority{f, RevokedAuthority, a.revoked[f]})
-	}
-	return list
+// trusts reports whether the CA is in the bundle.
+func (a authorities) trusts(cert *x509.Certificate) bool {
+	return a.current != nil && a.current.cert.Equal(cert) || a.next != nil && a.next.cert.Equal(cert) || contains(a.trusted, cert)
 }
 
 // completedBy adds the remembered CAs if the Secret remembers none: the Secret is new,
@@ -176,47 +138,6 @@ func (a authorities) completedBy(remembered authorities) authorities {
 		a.trusted = remembered.trusted
 	}
 	return a
-}
-
-// permitted returns the authorities without the revoked CAs. A CA that signs stays until a
-// replica has decided when it goes.
-func (a authorities) permitted(now time.Time) authorities {
-	if a.current != nil {
-		if from, revoked := a.revoked.of(a.current.cert); revoked && !from.IsZero() && !now.Before(from) {
-			a.current = nil
-		}
-	}
-	if a.next != nil && a.revoked.has(a.next.cert) {
-		a.next = nil
-	}
-	a.trusted = a.revoked.permitted(a.trusted, now)
-	return a
-}
-
-// refuse returns the authorities without the revoked CAs, and with a time for each of these.
-// signing is a CA whose leaves the replicas serve, or nil: if it is revoked, it stays trusted
-// for the moment that they need to serve others.
-func (a authorities) refuse(signing *x509.Certificate, now time.Time) authorities {
-	a.revoked = a.revoked.decided(signing, now)
-	if a.revoked.has(signing) && !contains(a.trusted, signing) {
-		a.trusted = append(slices.Clone(a.trusted), trusted{cert: signing})
-	}
-	return a.permitted(now)
-}
-
-// remember returns the authorities with the CAs that they should remember; see the function
-// remember.
-func (a authorities) remember(inUse *x509.Certificate, now time.Time, keep time.Duration) authorities {
-	a.trusted = remember(a.trusted, a.current.cert, a.permitting(inUse), now, keep)
-	return a
-}
-
-// permitting returns the CA, nil if it is revoked.
-func (a authorities) permitting(cert *x509.Certificate) *x509.Certificate {
-	if a.revoked.has(cert) {
-		return nil
-	}
-	return cert
 }
 
 // circumstances are the inputs of a step of the hand-over besides the Secret.
@@ -233,39 +154,39 @@ type circumstances struct {
 	// configurations for the settling time.
 	settled func(*x509.Certificate) bool
 
-	// keep is how long a replaced CA stays trusted.
-	keep time.Duration
+	// terms are how long a CA stays trusted that does not sign any more.
+	terms terms
 
 	// make makes a CA.
 	make func() (*ca, error)
 }
 
+// permitted returns the authorities without the revoked CAs.
+func (a authorities) permitted(now time.Time) authorities {
+	if a.current != nil && a.revoked.denySigning(a.current.cert, now) {
+		a.current = nil
+	}
+	if a.next != nil && a.revoked.leaves(a.next.cert) {
+		a.next = nil
+	}
+	a.trusted = a.revoked.permitted(a.trusted, now)
+	return a
+}
+
 // step returns the CAs that the Secret should hold: the next state of the hand-over, or
 // the same state. The package comment lists the states.
 func (a authorities) step(c circumstances) (authorities, error) {
-	last := c.remembered.current
-	var signing *x509.Certificate
-	if a.current != nil && sameCA(a.current, last) {
-		signing = a.current.cert
-	}
-	next := a.completedBy(c.remembered).refuse(signing, c.now)
-	revoked := a.current != nil && next.revoked.has(a.current.cert)
-	if revoked {
-		next.current = nil
-	}
-	if last != nil && (next.revoked.has(last.cert) || expired(last.cert, c.now)) {
-		last = nil
-	}
+	next, remembered, revoked := a.withRevocations(c)
 	var err error
 	switch {
-	case next.current == nil && !revoked && last != nil:
+	case next.current == nil && !revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
 		// The Secret was deleted or damaged. Its CA is replaced in the usual steps,
 		// not at once.
-		next.current = last
+		next.current = remembered.current
 		next.next, err = c.make()
-	case revoked && last != nil:
+	case revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
 		// Somebody put a revoked CA back. Another CA has taken over from it already.
-		next.current = last
+		next.current = remembered.current
 	case revoked && next.next != nil && !expired(next.next.cert, c.now):
 		next.current, next.next = next.next, nil
 	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
@@ -279,15 +200,42 @@ func (a authorities) step(c circumstances) (authorities, error) {
 	if err != nil {
 		return a, err
 	}
-	return next.remember(c.inUse, c.now, c.keep), nil
+	inUse := c.inUse
+	if next.revoked.leaves(inUse) {
+		inUse = nil
+	}
+	next.trusted = remember(next.trusted, next.current.cert, inUse, c.now, c.terms)
+	return next, nil
+}
+
+// withRevocations returns the authorities of the Secret and the remembered ones without the
+// revoked CAs. revoked reports whether the CA that signs in the Secret is one of them. That
+// CA stays trusted for a moment if it signed until now: replicas still serve its leaves.
+func (a authorities) withRevocations(c circumstances) (next, remembered authorities, revoked bool) {
+	next, remembered = a.completedBy(c.remembered), c.remembered
+	var signing *x509.Certificate
+	if sameCA(a.current, remembered.current) && a.current != nil {
+		signing = a.current.cert
+	}
+	next.revoked = next.revoked.decided(signing, c.now)
+	if a.current != nil && next.revoked.leaves(a.current.cert) {
+		if revoked = true; !contains(next.trusted, a.current.cert) {
+			next.trusted = append(next.trusted[:len(next.trusted):len(next.trusted)], trusted{cert: a.current.cert})
+		}
+		next.current = nil
+	}
+	if remembered.current != nil && next.revoked.leaves(remembered.current.cert) {
+		remembered.current = nil
+	}
+	return next.permitted(c.now), remembered, revoked
 }
 
 // same reports whether a and b hold the same CAs, so that nothing has to be written.
 func (a authorities) same(b authorities) bool {
 	return sameCA(a.current, b.current) && sameCA(a.next, b.next) &&
-		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted)) && a.revoked.same(b.revoked)
+		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted)) && bytes.Equal(a.revoked.encode(), b.revoked.encode())
 }
 
 func sameCA(a, b *ca) bool {
-	return a == nil && b == nil || a != nil && b.is(a.cert)
+	return a == nil && b == nil || a != nil && b != nil && a.cert.Equal(b.cert)
 }

@@ -45,7 +45,7 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			made := 0
 			got, err := c.stored.step(circumstances{
-				now: now, remembered: c.remembered, keep: time.Hour,
+				now: now, remembered: c.remembered, terms: terms{time.Hour, time.Minute},
 				settled: func(cert *x509.Certificate) bool { return c.settled != nil && cert.Equal(c.settled.cert) },
 				make:    func() (*ca, error) { made++; return fresh, nil },
 			})
@@ -56,21 +56,45 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 				t.Errorf("current is as wanted: %t, next is as wanted: %t; %d CAs made, want %d", sameCA(got.current, c.want.current), sameCA(got.next, c.want.next), made, c.makes)
 			}
 			for _, trusted := range c.want.trusted {
-				if !contains(got.all(), trusted.cert) {
+				if !got.trusts(trusted.cert) {
 					t.Error("a CA that may be in use is not trusted any more")
 				}
 			}
-			if !contains(got.trusted, got.current.cert) || !bytes.Contains(got.bundle(), pemOf(got.current)) {
+			if !got.trusts(got.current.cert) || !bytes.Contains(got.bundle(), pemOf(got.current)) {
 				t.Error("the current CA is not trusted")
 			}
 			again, err := got.step(circumstances{
-				now: now, remembered: got, keep: time.Hour, settled: func(*x509.Certificate) bool { return false },
+				now: now, remembered: got, terms: terms{time.Hour, time.Minute}, settled: func(*x509.Certificate) bool { return false },
 				make: func() (*ca, error) { return nil, errors.New("made another one") },
 			})
 			if err != nil || !again.same(got) {
 				t.Errorf("a second step without any event changes the authorities (%v)", err)
 			}
 		})
+	}
+}
+
+func TestAuthoritiesReadBackFromTheSecretUnchanged(t *testing.T) {
+	t.Parallel()
+	a := authorities{current: yearCA(t), next: yearCA(t)}
+	a.trusted = []trusted{{cert: a.current.cert}, {yearCA(t).cert, time.Now().Add(time.Hour).Truncate(time.Second)}}
+	data, err := a.write(map[string][]byte{"other": []byte("stays")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := readAuthorities(data)
+	if err != nil || !back.same(a) || string(data["other"]) != "stays" {
+		t.Errorf("read back: the same %t (%v), other key %q", back.same(a), err, data["other"])
+	}
+	if !bytes.Equal(back.bundle(), a.bundle()) {
+		t.Error("the bundle changes on its way through the Secret")
+	}
+	a.next = nil
+	if data, err = a.write(data); err != nil {
+		t.Fatal(err)
+	}
+	if back, _ := readAuthorities(data); back.next != nil {
+		t.Error("the staged CA is still there")
 	}
 }
 
@@ -106,7 +130,7 @@ func TestTheBundleDoesNotGrowWithoutBound(t *testing.T) {
 	for i := range 2 * maxTrusted {
 		stored = append(stored, trusted{yearCA(t).cert, now.Add(time.Duration(i+1) * time.Minute)})
 	}
-	got := remember(stored, current, nil, now, time.Hour)
+	got := remember(stored, current, nil, now, terms{time.Hour, time.Minute})
 	if len(got) != maxTrusted || !got[0].cert.Equal(current) {
 		t.Fatalf("%d CAs are remembered, the current one first: %t", len(got), got[0].cert.Equal(current))
 	}

@@ -70,27 +70,59 @@ func encodeTrusted(list []trusted) []byte {
 	return out.Bytes()
 }
 
-// remember returns the CAs that the Secret should remember, the current CA first. Every
-// other CA stays for the time keep after it was replaced: until no leaf that it signed can
-// be in use, on any replica, whether or not the replica reaches the API server. An end
-// never lies past the CA's own.
+// terms are how long a CA that does not sign any more stays trusted.
+type terms struct {
+	// keep is for the CA that another CA replaced: until no leaf that it signed can be in
+	// use, on any replica, whether or not the replica reaches the API server.
+	keep time.Duration
+
+	// brief is for all others: CAs that somebody put into the Secret and took out again, or
+	// put beside the CA that signs. A replica that serves a leaf of such a CA, and reaches
+	// the API server, extends the time while it does.
+	brief time.Duration
+}
+
+// termsOf returns the terms for the options of a provider.
+func termsOf(settle, leafDuration time.Duration) terms {
+	settle = max(settle, 0)
+	keep := settle + leafDuration + backdate(leafDuration)
+	return terms{keep: keep, brief: min(keep, settle+clockSkew)}
+}
+
+// remember returns the CAs that the Secret should remember, the current CA first.
 //
-// inUse is the CA of the valid leaf that this replica serves, or nil. Whatever somebody
-// does to the Secret, that CA is remembered: otherwise API servers could not verify this
-// replica until it serves another leaf.
-func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, keep time.Duration) []trusted {
-	if inUse != nil && !contains(stored, inUse) {
-		stored = append(slices.Clone(stored), trusted{cert: inUse})
-	}
+// inUse is the CA of the valid leaf that this replica serves, or nil. Whatever somebody does
+// to the Secret, that CA is remembered: otherwise API servers could not verify this replica
+// until it serves another leaf.
+//
+// The CA that signed before has no end yet. It is a replaced CA if the current CA is new to
+// the list. If the list knows the current CA already, somebody has put that CA back, and the
+// other one was an intruder or a mistake. An end never lies past the CA's own.
+func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, t terms) []trusted {
 	list := []trusted{{cert: current}}
+	end := func(cert *x509.Certificate, after time.Duration) time.Time {
+		return earlier(now.Add(after), cert.NotAfter).Truncate(time.Second)
+	}
+	unended := t.brief
+	if !contains(stored, current) {
+		unended = t.keep
+	}
+	if inUse != nil && !contains(stored, inUse) {
+		stored = append(stored[:len(stored):len(stored)], trusted{inUse, end(inUse, t.brief)})
+	}
 	for _, s := range stored {
 		if s.cert.Equal(current) {
 			continue
 		}
-		used := inUse != nil && s.cert.Equal(inUse)
-		// Nobody keeps a CA for longer than keep, and a CA in use has time left.
-		if s.until.IsZero() || s.until.After(now.Add(keep+clockSkew)) || used && s.until.Before(now.Add(keep/2)) {
-			s.until = earlier(now.Add(keep), s.cert.NotAfter).Truncate(time.Second)
+		switch {
+		case s.until.IsZero():
+			s.until = end(s.cert, unended)
+			unended = t.brief // one CA signed before
+		case s.until.After(now.Add(t.keep + clockSkew)): // nobody keeps a CA for so long
+			s.until = end(s.cert, t.keep)
+		}
+		if inUse != nil && s.cert.Equal(inUse) && s.until.Before(now.Add(t.brief/2)) {
+			s.until = end(s.cert, t.brief)
 		}
 		if now.Before(s.until) {
 			list = append(list, s)
@@ -106,16 +138,38 @@ const maxTrusted = 20
 // latest drops the replaced CAs that end first if the list is too long. The list begins
 // with the current CA.
 func latest(list []trusted) []trusted {
-	if len(list) <= maxTrusted {
-		return list
+	for len(list) > maxTrusted {
+		first := 1
+		for i := range list[1:] {
+			if list[i+1].until.Before(list[first].until) {
+				first = i + 1
+			}
+		}
+		list = slices.Delete(list, first, first+1)
 	}
-	slices.SortStableFunc(list[1:], func(a, b trusted) int { return b.until.Compare(a.until) })
-	return list[:maxTrusted]
+	return list
+}
+
+// bundle returns the text of a caBundle: the current CA, then the replaced ones. It reads
+// no clock: the same Secret gives the same bytes on every replica.
+func bundle(current *x509.Certificate, stored []trusted) []byte {
+	list := []trusted{{cert: current}}
+	for _, t := range stored {
+		if !t.cert.Equal(current) {
+			list = append(list, trusted{cert: t.cert})
+		}
+	}
+	return encodeTrusted(list)
 }
 
 // contains reports whether the CA is in the list.
 func contains(list []trusted, cert *x509.Certificate) bool {
-	return slices.ContainsFunc(list, func(t trusted) bool { return t.cert.Equal(cert) })
+	for _, t := range list {
+		if t.cert.Equal(cert) {
+			return true
+		}
+	}
+	return false
 }
 
 func earlier(a, b time.Time) time.Time {

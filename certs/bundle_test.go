@@ -13,7 +13,8 @@ import (
 func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
-	const keep = time.Hour
+	spans := terms{keep: time.Hour, brief: time.Minute}
+	keep, brief := spans.keep, spans.brief
 	current, old, older := yearCA(t), yearCA(t), yearCA(t)
 	short := newCA(t, now.Add(time.Minute))
 	expired := newCA(t, now.Add(-time.Minute))
@@ -48,7 +49,17 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 		{
 			"the CA of the served leaf is added if the Secret was made anew",
 			nil, old.cert,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
+		},
+		{
+			"a CA beside the others was never in use",
+			[]trusted{{cert: current.cert}, {cert: old.cert}}, nil,
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
+		},
+		{
+			"only one CA without an end can have signed before",
+			[]trusted{{cert: old.cert}, {cert: older.cert}}, nil,
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}, {older.cert, now.Add(brief)}},
 		},
 		{
 			"an end further away than any is cut",
@@ -58,16 +69,16 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 		{
 			"the CA of the served leaf stays, even if its end is near",
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, old.cert,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},
 		{
-			"a CA that somebody puts back has no end any more",
+			"a CA that somebody puts back has no end any more, and the other CA was an intruder",
 			[]trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := remember(c.stored, current.cert, c.inUse, now, keep)
+			got := remember(c.stored, current.cert, c.inUse, now, spans)
 			if !sameTrusted(got, c.want) {
 				t.Errorf("remembered\n%s\nwant\n%s", encodeTrusted(got), encodeTrusted(c.want))
 			}
@@ -117,7 +128,7 @@ func TestBundleLaws(t *testing.T) {
 		pool[i] = newCA(t, start.Add(time.Duration(i+1)*12*time.Hour)).cert
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		const keep = 10 * time.Hour
+		spans := terms{keep: 10 * time.Hour, brief: time.Hour}
 		now := start
 		var stored []trusted
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
@@ -131,21 +142,19 @@ func TestBundleLaws(t *testing.T) {
 				stored = nil
 			}
 			before := stored
-			stored = remember(before, current, inUse, now, keep)
+			stored = remember(before, current, inUse, now, spans)
 			checkRemembered(t, before, stored, current, inUse, now)
 
-			again := remember(stored, current, inUse, now, keep)
+			again := remember(stored, current, inUse, now, spans)
 			if !sameTrusted(again, stored) && !forgottenInUse(before, inUse, now) {
 				t.Fatalf("remembering twice changes the Secret again")
 			}
 			// A replica whose clock is behind leaves the Secret as it is.
-			behind := remember(stored, current, nil, now.Add(-clockSkew), keep)
+			behind := remember(stored, current, nil, now.Add(-clockSkew), spans)
 			if !sameTrusted(behind, stored) {
 				t.Fatalf("a replica whose clock is behind undoes the Secret")
 			}
-			held := authorities{current: &ca{cert: current}, trusted: stored}
-			read := authorities{current: held.current, trusted: parseTrusted(encodeTrusted(stored))}
-			if !bytes.Equal(held.bundle(), read.bundle()) {
+			if !bytes.Equal(bundle(current, stored), bundle(current, parseTrusted(encodeTrusted(stored)))) {
 				t.Fatalf("the bundle changes on its way through the Secret")
 			}
 		}
@@ -193,7 +202,7 @@ func checkRemembered(t *rapid.T, before, after []trusted, current, inUse *x509.C
 func TestBundleIsPlainPEMWithTheCurrentCAFirst(t *testing.T) {
 	t.Parallel()
 	current, old := yearCA(t), yearCA(t)
-	got := authorities{current: current, trusted: []trusted{{old.cert, time.Now()}, {cert: current.cert}}}.bundle()
+	got := bundle(current.cert, []trusted{{old.cert, time.Now()}, {cert: current.cert}})
 	if want := pemOf(current, old); !bytes.Equal(got, want) {
 		t.Errorf("bundle\n%s\nwant\n%s", got, want)
 	}

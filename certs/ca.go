@@ -28,10 +28,13 @@ const (
 )
 
 func (a KeyAlgorithm) generate() (crypto.Signer, error) {
-	if a == RSA {
+	switch a {
+	case ECDSA:
+		return pki.GenerateECPrivateKey(pki.ECCurve256)
+	case RSA:
 		return pki.GenerateRSAPrivateKey(pki.MinRSAKeySize)
 	}
-	return pki.GenerateECPrivateKey(pki.ECCurve256)
+	return nil, fmt.Errorf("unknown key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
 }
 
 // ca is a certificate authority that can sign.
@@ -39,9 +42,6 @@ type ca struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
-
-// is reports whether there is a CA, with that certificate.
-func (c *ca) is(cert *x509.Certificate) bool { return c != nil && c.cert.Equal(cert) }
 
 // makeCA makes a CA that is valid for duration from now, and from a little before now.
 //

@@ -1,16 +1,22 @@
 package certs
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
-// CertManagerOptions are the options of [NewCertManager]. All fields are required but
-// Publish.
+// CertManagerOptions are the options of [NewCertManager].
 type CertManagerOptions struct {
 	Options
 
@@ -23,9 +29,39 @@ type CertManagerOptions struct {
 	// cainjector or somebody else publishes the CA.
 	Publish bool
 
-	// LeafDuration is the duration of the Certificate. A replaced CA stays published for
-	// so long.
+	// LeafDuration is the duration of the Certificate (default 168h). A replaced CA
+	// stays published for so long.
 	LeafDuration time.Duration
+}
+
+// NewCertManager returns the cert-manager provider's source. The error names the option
+// that is missing or wrong. The API server is not called before Run.
+func NewCertManager(o CertManagerOptions) (Source, error) {
+	client, err := o.open("certificates from cert-manager", o.complete)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newCertManager(o, client, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (o *CertManagerOptions) complete() error {
+	if err := o.Options.complete(); err != nil {
+		return err
+	}
+	if err := required("SecretName", o.SecretName); err != nil {
+		return err
+	}
+	if o.LeafDuration == 0 {
+		o.LeafDuration = defaultLeafDuration
+	}
+	if o.LeafDuration < 0 {
+		return fmt.Errorf("LeafDuration (%s) must be greater than zero", o.LeafDuration)
+	}
+	return nil
 }
 
 // permissions returns the permissions that the provider needs.
@@ -42,42 +78,55 @@ func (o *CertManagerOptions) permissions() []permission {
 
 // certManager is the provider whose leaf cert-manager issues and renews.
 type certManager struct {
-	*store
-	options CertManagerOptions
+	options     CertManagerOptions
+	client      clientset.Interface
+	secret      *followed[*corev1.Secret]
+	permissions *permissions
+	serving     *serving
+	publisher   *publisher
+	problems    *problems
+	now         func() time.Time
 
 	// candidate is the last sound leaf of the Secret.
 	candidate *leaf
+
+	// trusted are the CAs that the Secret remembered last, and revoked those that it
+	// revoked.
+	trusted []trusted
+	revoked revocations
 }
 
-// NewCertManager returns the cert-manager provider's source. The API server is not called
-// before Run.
-func NewCertManager(o CertManagerOptions) Source { return newCertManager(o) }
-
-func newCertManager(o CertManagerOptions) *source {
-	s := newSource(o.Options, ProviderStatus{Name: "cert-manager", Secret: o.SecretName, Publishes: o.Publish}, o.permissions())
-	s.provider = &certManager{store: newStore(s, o.SecretName, readServing), options: o}
-	return s
+func newCertManager(o CertManagerOptions, client clientset.Interface, now func() time.Time) (*source, error) {
+	s, err := newSource(o.Options, o.permissions(), client, now)
+	if err != nil {
+		return nil, err
+	}
+	secret := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
+	s.provider = &certManager{
+		options: o, client: client, secret: secret,
+		permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems, now: now,
+	}
+	s.watches = append(s.watches, secret.run)
+	return s, nil
 }
 
 // newest implements provider: it reads the leaf, and brings the CAs that the Secret
 // remembers and the published bundle one step further.
 func (m *certManager) newest(ctx context.Context) *leaf {
-	secret, stored, broken := m.look(m.options.Now())
-	switch {
-	case secret != nil:
-		m.problems.note(m.subject(), failedSecret, m.take(ctx, secret, stored, broken))
-	case m.candidate != nil:
-		m.problems.note(m.subject(), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", m.absent(), timestamp(m.candidate.tls.Leaf.NotAfter)))
+	if secret, ok := m.secret.get(); ok {
+		m.problems.note(subject(m.secret), failedSecret, m.read(ctx, secret))
+	} else if m.candidate != nil {
+		m.problems.note(subject(m.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", m.absent(), timestamp(m.candidate.tls.Leaf.NotAfter)))
 	}
-	if m.options.Publish && m.known.current != nil {
-		m.configurations.publish(ctx, m.store)
+	if m.candidate != nil && m.options.Publish && m.candidate.issuer != nil {
+		m.publisher.publish(ctx, m)
 	}
 	return m.candidate
 }
 
 // missing implements provider.
 func (m *certManager) missing() error {
-	for _, err := range []error{m.secret.unknown(), m.problems.of(m.subject()), m.absent()} {
+	for _, err := range []error{m.secret.unknown(), m.problems.of(subject(m.secret)), m.absent()} {
 		if err != nil {
 			return fmt.Errorf("secret %s: %w", m.secret.key, err)
 		}
@@ -86,11 +135,22 @@ func (m *certManager) missing() error {
 }
 
 // trust implements provider.
-func (m *certManager) trust() authorities {
+func (m *certManager) trust() trust {
 	if !m.options.Publish {
-		return m.configurations.published(m.serving.leaf())
+		return m.serving.verifier.publishedTrust(m.serving.leaf())
 	}
-	return m.known
+	t := trust{origin: fromSecret, revoked: m.revoked}
+	if m.candidate != nil && m.candidate.issuer != nil {
+		t.signing = m.candidate.issuer
+		t.cas = []trusted{{cert: t.signing}}
+		t.add(m.revoked.permitted(m.trusted, m.now()))
+	}
+	return t
+}
+
+// status implements provider.
+func (m *certManager) status() ProviderStatus {
+	return ProviderStatus{Name: "cert-manager", Secret: m.options.SecretName, Publishes: m.options.Publish}
 }
 
 // absent returns an error if there is no Secret. The error says who makes it.
@@ -101,71 +161,133 @@ func (m *certManager) absent() error {
 	return fmt.Errorf("not found; cert-manager makes it: see `kubectl -n %s describe certificates,issuers`", m.options.Namespace)
 }
 
-// take makes the Secret's leaf the candidate, and remembers its CA in the Secret if the
-// provider publishes. If the Secret is broken, the last good leaf stays in use.
-func (m *certManager) take(ctx context.Context, secret *corev1.Secret, stored authorities, broken error) error {
-	next, err := leafFromSecret(secret.Data)
-	if err == nil && m.options.Publish {
-		err = broken
-	}
+// read takes the leaf from the Secret, and remembers its CA there if the provider
+// publishes. If the Secret is broken, the last good leaf stays in use.
+func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
+	next, err := leafFromSecret(secret)
 	if err != nil {
 		return err
 	}
-	if m.options.Publish && !m.known.current.is(next.issuer) {
-		return fmt.Errorf("key %s: the CA %s signed the certificate and is revoked; have cert-manager issue another CA and certificate", corev1.TLSCertKey, FingerprintOf(next.issuer))
-	}
-	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
-		m.candidate = next
+	if next.issuer == nil && m.options.Publish {
+		return fmt.Errorf("key %s has no CA that signed the certificate in %s, so that there is nothing to publish", secretCAKey, corev1.TLSCertKey)
 	}
 	if !m.options.Publish {
+		m.take(next)
 		return nil
 	}
-	want := m.step()
-	m.remember(want, m.options.Now())
-	if !stored.same(want) {
-		if _, err := m.update(ctx, secret, want); err != nil {
-			return err
+	now := m.now()
+	list, misread := parseRevocations(secret.Data[secretRevokedKey])
+	m.problems.note(subject(m.secret)+", key "+secretRevokedKey, failedSecret, misread)
+	list = list.union(m.revoked)
+	m.revoked, m.serving.revoked = list, list
+	if list.denySigning(next.issuer, now) {
+		return fmt.Errorf("key %s: the CA %s signed the certificate and is revoked; have cert-manager issue another CA and certificate", corev1.TLSCertKey, FingerprintOf(next.issuer))
+	}
+	m.take(next)
+	if stored := parseTrusted(secret.Data[secretTrustedKey]); len(stored) > 0 {
+		m.trusted = stored
+	}
+	changed := secret.DeepCopy()
+	m.writeState(changed.Data, next.issuer, now)
+	if !maps.EqualFunc(secret.Data, changed.Data, bytes.Equal) {
+		_, err = m.client.Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		if err != nil && !overtaken(err) {
+			return fmt.Errorf("writing the keys %s and %s: %w", secretTrustedKey, secretRevokedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
 		}
 	}
-	if m.known.revoked.has(next.issuer) {
+	if m.revoked.leaves(next.issuer) {
 		return fmt.Errorf("the CA %s signed the certificate and is revoked: it stays published until cert-manager has issued a certificate by another CA", FingerprintOf(next.issuer))
 	}
 	return nil
 }
 
-// step returns what the Secret should remember: the CAs that the current one replaced, and
-// the revoked ones. A revoked CA that signed the served leaf stays trusted for a moment, and
-// the current CA for as long as nothing else signs.
-func (m *certManager) step() authorities {
-	now, inUse, issuer := m.options.Now(), m.serving.inUse(), m.known.current
-	next := m.known.refuse(inUse, now)
-	if from, revoked := m.known.revoked.of(issuer.cert); revoked && from.IsZero() {
-		next.current, next.revoked[FingerprintOf(issuer.cert)] = issuer, from
+// take makes the leaf the candidate.
+func (m *certManager) take(next *leaf) {
+	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
+		m.candidate = next
 	}
-	return next.remember(inUse, now, m.options.keep(m.options.LeafDuration))
 }
 
-// readServing reads the data of the Secret: the CA that signed the leaf is the current one.
-// The error says why there is none.
-func readServing(data map[string][]byte) (authorities, error) {
-	a := readState(data)
-	l, err := leafFromSecret(data)
+// writeState puts into the data of the Secret what it should remember: the CAs that issuer
+// replaced, and the revoked ones. A revoked CA that signed the served leaf stays trusted for
+// a moment.
+func (m *certManager) writeState(data map[string][]byte, issuer *x509.Certificate, now time.Time) {
+	inUse := m.serving.inUse()
+	var list revocations
+	for _, r := range m.revoked {
+		if r.from.IsZero() && r.fingerprint == FingerprintOf(issuer) {
+			list = append(list, r) // nothing else signs yet
+			continue
+		}
+		list = append(list, revocations{r}.decided(inUse, now)...)
+	}
+	trusts := m.trusted
+	if list.leaves(inUse) {
+		if !contains(trusts, inUse) {
+			trusts = append(trusts[:len(trusts):len(trusts)], trusted{cert: inUse})
+		}
+		inUse = nil
+	}
+	m.trusted = remember(list.permitted(trusts, now), issuer, inUse, now, termsOf(m.options.Settle, m.options.LeafDuration))
+	m.revoked, m.serving.revoked = list, list
+	data[secretTrustedKey] = encodeTrusted(m.trusted)
+	writeRevocations(data, list)
+}
+
+// bundle implements bundles.
+func (m *certManager) bundle() []byte {
+	return bundle(m.candidate.issuer, m.revoked.permitted(m.trusted, m.now()))
+}
+
+// newestBundle implements bundles. An absent or broken Secret leaves the last good one
+// in force. The bundle is nil if the Secret does not remember the CA of the served leaf
+// yet: this replica is about to see the Secret, and adds that CA first.
+func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
+	secret, err := m.client.Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return m.bundle(), nil
+	}
 	if err != nil {
-		return a, err
+		return nil, fmt.Errorf("reading secret %s: %w", m.secret.key, m.permissions.explain(err, "get", "secrets", m.options.SecretName))
 	}
-	if l.issuer == nil {
-		return a, fmt.Errorf("key %s has no CA that signed the certificate in %s, so that there is nothing to publish", secretCAKey, corev1.TLSCertKey)
+	next, err := leafFromSecret(secret)
+	if err != nil || next.issuer == nil {
+		return m.bundle(), nil
 	}
-	a.current = &ca{cert: l.issuer}
-	return a, nil
+	list, _ := parseRevocations(secret.Data[secretRevokedKey])
+	list, now := list.union(m.revoked), m.now()
+	if list.denySigning(next.issuer, now) {
+		return m.bundle(), nil
+	}
+	stored := parseTrusted(secret.Data[secretTrustedKey])
+	if len(stored) == 0 {
+		stored = m.trusted
+	}
+	if used := m.serving.inUse(); used != nil && !list.leaves(used) && !used.Equal(next.issuer) && !contains(stored, used) {
+		return nil, nil
+	}
+	return bundle(next.issuer, list.permitted(stored, now)), nil
 }
 
-// leafFromSecret reads the leaf from a Secret's data, and finds its CA in ca.crt.
-func leafFromSecret(data map[string][]byte) (*leaf, error) {
-	l, err := parseLeaf(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
+// leafFromSecret reads the leaf from a Secret, and finds its CA in ca.crt.
+func leafFromSecret(secret *corev1.Secret) (*leaf, error) {
+	l, err := parseLeaf(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return nil, fmt.Errorf("keys %s and %s: %w", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 	}
-	l.issuer = l.signedBy(parseTrusted(data[secretCAKey]))
+	l.issuer = anchor(l, parseTrusted(secret.Data[secretCAKey]))
 	return l, nil
+}
+
+// anchor returns the CA of the list that signed a certificate of the leaf's chain, nil if
+// there is none.
+func anchor(l *leaf, list []trusted) *x509.Certificate {
+	for _, t := range list {
+		for _, der := range l.tls.Certificate {
+			if cert, err := x509.ParseCertificate(der); err == nil && cert.CheckSignatureFrom(t.cert) == nil {
+				return t.cert
+			}
+		}
+	}
+	return nil
 }

@@ -16,11 +16,17 @@ import (
 // runCertManager starts a replica that follows the Secret, and ends it with the test.
 func (c *cluster) runCertManager(change func(*CertManagerOptions)) Source {
 	c.t.Helper()
-	o := CertManagerOptions{Options: c.options(), SecretName: testSecret, LeafDuration: week}
+	o := CertManagerOptions{Options: testOptions(), SecretName: testSecret}
 	if change != nil {
 		change(&o)
 	}
-	s := newCertManager(o)
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newCertManager(o, c, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	c.t.Cleanup(c.background(s))
 	return s
 }
@@ -50,6 +56,7 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
+		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
 		var replicas []Source
 		for range 3 {
@@ -69,6 +76,24 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 		}
 		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
 		eventually(t, func() error { return c.published(pemOf(second, first)) })
+	})
+}
+
+func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		issuer := yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, s.Ready)
+		next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
+		c.reissue(next)
+		eventually(t, func() error {
+			if !served(t, s).Leaf.Equal(next.tls.Leaf) {
+				return errors.New("the renewed leaf is not served")
+			}
+			return nil
+		})
 	})
 }
 
@@ -128,10 +153,23 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 	})
 }
 
+func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("update secrets", true)
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, func() error {
+			return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
+		})
+	})
+}
+
 func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		old, first, second := yearCA(t), yearCA(t), yearCA(t)
+		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, old, testDNSName, week)))
 		var replicas []*source
 		for range 2 {
@@ -175,6 +213,40 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 			}
 			admitted(t, c, replicas, time.Second)
 			c.reissue(newLeaf(t, first, testDNSName, week))
+		}
+	})
+}
+
+func TestARevokedCAOfCertManagerStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, foreign := yearCA(t), yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
+		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+		eventually(t, s.Ready)
+		c.revoke(foreign)
+		time.Sleep(2 * time.Second)
+		c.deny("update secrets", true)
+		for _, serving := range []*leaf{newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, foreign, testDNSName, time.Hour)} {
+			secret := c.secret().DeepCopy()
+			secret.Data = servingSecret(t, serving).Data
+			secret.Data[secretTrustedKey] = pemOf(first, foreign)
+			secret.ResourceVersion = following(secret.ResourceVersion)
+			if err := c.Tracker().Update(secrets, secret, testNamespace); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
+				for range 100 {
+					if err := c.without(foreign); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if err := c.published(pemOf(first)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

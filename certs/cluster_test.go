@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,9 +34,9 @@ const (
 )
 
 var (
-	secrets          = corev1.SchemeGroupVersion.WithResource("secrets")
-	mutatingResource = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
-	validations      = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
+	secrets        = corev1.SchemeGroupVersion.WithResource("secrets")
+	configurations = admissionv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")
+	validations    = admissionv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 )
 
 // cluster is client-go's fake API server with two additions: resource versions, by which
@@ -63,8 +61,8 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("create", "selfsubjectaccessreviews", c.review)
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)
-	c.PrependReactor("patch", mutatingResource.Resource, c.patch)
-	c.PrependReactor("patch", validations.Resource, c.patch)
+	c.PrependReactor("patch", configurations.Resource, c.patch)
+	c.PrependReactor("patch", validations.Resource, c.patchValidating)
 	return c
 }
 
@@ -123,26 +121,46 @@ func (c *cluster) updateSecret(action k8stesting.Action) (bool, runtime.Object, 
 func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a, resource := action.(k8stesting.PatchAction), action.GetResource()
-	if err := c.forbidden("patch", resource, a.GetName()); err != nil {
+	a := action.(k8stesting.PatchAction)
+	if err := c.forbidden("patch", configurations, a.GetName()); err != nil {
 		return true, nil, err
 	}
-	stored, err := c.Tracker().Get(resource, "", a.GetName())
-	if err == nil && c.late > 0 {
+	if c.late > 0 {
 		c.late--
-		stored = stored.DeepCopyObject()
-		c.store(resource, stored)
+		stored, err := c.Tracker().Get(configurations, "", a.GetName())
+		if err != nil {
+			return true, nil, err
+		}
+		c.store(stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy())
 	}
+	stored, err := c.Tracker().Get(configurations, "", a.GetName())
 	if err != nil {
 		return true, nil, err
 	}
-	patched := reflect.New(reflect.TypeOf(stored).Elem()).Interface().(runtime.Object)
+	patched := &admissionv1.MutatingWebhookConfiguration{}
 	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", resource.GroupResource(), a.GetName(), err.Error(), 0, false)
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", configurations.GroupResource(), a.GetName(), err.Error(), 0, false)
 	}
 	c.patches = append(c.patches, string(a.GetPatch()))
-	c.store(resource, patched)
+	c.store(patched)
 	return true, patched, nil
+}
+
+// patchValidating is patch for ValidatingWebhookConfigurations.
+func (c *cluster) patchValidating(action k8stesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := action.(k8stesting.PatchAction)
+	stored, err := c.Tracker().Get(validations, "", a.GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	patched := &admissionv1.ValidatingWebhookConfiguration{}
+	if err := apply(stored, a.GetPatch(), patched); err != nil {
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", validations.GroupResource(), a.GetName(), err.Error(), 0, false)
+	}
+	patched.ResourceVersion = following(patched.ResourceVersion)
+	return true, patched, c.Tracker().Update(validations, patched, "")
 }
 
 func apply(stored runtime.Object, text []byte, patched any) error {
@@ -161,14 +179,10 @@ func apply(stored runtime.Object, text []byte, patched any) error {
 	return json.Unmarshal(after, patched)
 }
 
-// store writes a configuration as a new version. c.mu must be held.
-func (c *cluster) store(resource schema.GroupVersionResource, object runtime.Object) {
-	m, err := meta.Accessor(object)
-	if err == nil {
-		m.SetResourceVersion(following(m.GetResourceVersion()))
-		err = c.Tracker().Update(resource, object, "")
-	}
-	if err != nil {
+// store writes the configuration as a new version. c.mu must be held.
+func (c *cluster) store(configuration *admissionv1.MutatingWebhookConfiguration) {
+	configuration.ResourceVersion = following(configuration.ResourceVersion)
+	if err := c.Tracker().Update(configurations, configuration, ""); err != nil {
 		c.t.Error(err)
 	}
 }
@@ -183,18 +197,18 @@ func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stored, err := c.Tracker().Get(mutatingResource, "", testWebhook)
+	stored, err := c.Tracker().Get(configurations, "", testWebhook)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	configuration := stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy()
 	change(configuration)
-	c.store(mutatingResource, configuration)
+	c.store(configuration)
 }
 
 func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
 	c.t.Helper()
-	stored, err := c.Tracker().Get(mutatingResource, "", testWebhook)
+	stored, err := c.Tracker().Get(configurations, "", testWebhook)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -266,17 +280,10 @@ func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	}
 }
 
-// The durations of a replica's certificates, as the flags have them by default.
-const (
-	testSettle = 5 * time.Minute
-	week       = 7 * 24 * time.Hour
-	year       = 365 * 24 * time.Hour
-)
-
-// options are the options of a replica.
-func (c *cluster) options() Options {
+// testOptions are the options of a replica.
+func testOptions() Options {
 	return Options{
-		Client: c, Namespace: testNamespace, Service: testService, Settle: testSettle, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Namespace: testNamespace, Service: testService, Logger: slog.New(slog.DiscardHandler),
 		WebhookConfigurations: []WebhookConfiguration{{Mutating, testWebhook}},
 	}
 }
@@ -292,11 +299,17 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 // start is run for a replica that the test ends by calling stop.
 func (c *cluster) start(change func(*SelfSignedOptions)) (s *source, stop func()) {
 	c.t.Helper()
-	o := SelfSignedOptions{Options: c.options(), SecretName: testSecret, CADuration: year, LeafDuration: week, KeyAlgorithm: ECDSA}
+	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
 	if change != nil {
 		change(&o)
 	}
-	s = newSelfSigned(o)
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newSelfSigned(o, c, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	return s, c.background(s)
 }
 

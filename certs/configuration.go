@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ type entry struct {
 
 // registration is one version of a webhook configuration, of either kind.
 type registration struct {
+	WebhookConfiguration
 	resourceVersion string
 
 	// entries are the entries that call the Service. Pillion ignores the others.
@@ -83,8 +85,8 @@ func (r *registration) outdated(want []byte) []entry {
 	return entries
 }
 
-// trusts reports whether every entry trusts the CA.
-func (r *registration) trusts(cert *x509.Certificate) bool {
+// publishes reports whether every entry trusts the CA.
+func (r *registration) publishes(cert *x509.Certificate) bool {
 	for _, e := range r.entries {
 		if !contains(parseTrusted(e.caBundle), cert) {
 			return false
@@ -110,27 +112,28 @@ type configuration struct {
 	// patch applies a JSON patch to the object.
 	patch func(ctx context.Context, patch []byte) error
 
-	// refusedVersion is the version of the object on which the API server first refused a
-	// patch as invalid, refusedSince when it did. Only the loop uses them.
-	refusedVersion string
-	refusedSince   time.Time
+	// refused is the last refused patch. Only the publisher uses it.
+	refused refusal
 }
 
 // followConfiguration prepares to follow a configuration and its entries that call the
 // Service. changed is called after every change of the object, and must not block.
-func followConfiguration(client clientset.Interface, c WebhookConfiguration, s service, changed func()) *configuration {
-	if c.Kind == Validating {
+func followConfiguration(client clientset.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
+	switch c.Kind {
+	case Mutating:
+		return followKind(client, client.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
+			for i := range object.Webhooks {
+				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
+			}
+		}), nil
+	case Validating:
 		return followKind(client, client.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
-		})
+		}), nil
 	}
-	return followKind(client, client.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
-		for i := range object.Webhooks {
-			r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
-		}
-	})
+	return nil, fmt.Errorf("webhook configuration %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
 }
 
 // configurationClient is the part of a typed client that a configuration needs.
@@ -153,7 +156,7 @@ func followKind[T interface {
 			if !ok {
 				return nil, false
 			}
-			r := &registration{resourceVersion: object.GetResourceVersion()}
+			r := &registration{WebhookConfiguration: c, resourceVersion: object.GetResourceVersion()}
 			read(object, r)
 			return r, true
 		},
@@ -162,4 +165,21 @@ func followKind[T interface {
 			return err
 		},
 	}
+}
+
+// checkConfigurations returns an error that names the first wrong item of the list.
+func checkConfigurations(list []WebhookConfiguration) error {
+	seen := map[WebhookConfiguration]bool{}
+	for _, c := range list {
+		switch {
+		case c.Name == "":
+			return errors.New("a name in WebhookConfigurations is empty")
+		case c.Kind != Mutating && c.Kind != Validating:
+			return fmt.Errorf("WebhookConfigurations: %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
+		case seen[c]:
+			return fmt.Errorf("WebhookConfigurations: %s is listed twice", c)
+		}
+		seen[c] = true
+	}
+	return nil
 }

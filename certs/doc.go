@@ -1,11 +1,11 @@
 // Package certs supplies the webhook's serving certificate (the leaf), and publishes the
 // certificate authorities (CAs) by which API servers verify the leaf.
 //
-// In: a client of Kubernetes, the webhook's Service, the webhook configurations by kind and
-// name, and the options of one provider. Out: a [Source], which has a GetCertificate for
-// crypto/tls, reports whether API servers can verify that certificate, and gives the figures
-// for metrics. Imports: cert-manager, client-go, Prometheus' client and clientset; nothing
-// else of Pillion. The caller validates the options.
+// In: a connection to Kubernetes, the webhook's Service, the webhook configurations by
+// kind and name, and the options of one provider. Out: a [Source], which has a
+// GetCertificate for crypto/tls, reports whether API servers can verify that certificate,
+// and gives the figures for metrics. Imports: cert-manager, client-go and Prometheus'
+// client; nothing else of Pillion.
 //
 // # Providers
 //
@@ -17,21 +17,20 @@
 //
 // # Parts
 //
-// A source runs one loop. Each round asks the provider for its newest leaf, offers that leaf
-// for serving, and notes what it has found: Ready and Status read the notes. Each part is a
-// type in the file of its name:
+// A source runs one loop. Each round asks the provider for its newest leaf, and offers
+// that leaf for serving. Each part is a type in the file of its name:
 //
-//	source         puts the parts together, and runs the rounds
-//	provider       supplies leaves: selfsigned, certmanager, files
-//	store          the Secret of a provider: its CAs, and what this replica remembers of them
-//	authorities    the CAs of a Secret, and the next step of the hand-over, as values
-//	revocations    the list of revoked CAs (revocation.go)
-//	configurations write the CA bundle into the webhook configurations (publish.go), and
-//	               judge a leaf by the published bundles, as API servers do (verdict.go)
-//	serving        holds the served leaf, and decides when to replace it
-//	permissions    wait until the process may do what the provider needs
-//	problems       records what fails at present
-//	trustLog       logs each change of the trusted CAs
+//	source       puts the parts together
+//	provider     supplies leaves: selfsigned (with casecret), certmanager, files
+//	permissions  wait until the process may do what the provider needs
+//	loop         calls a round after every change, and regularly
+//	publisher    writes the CA bundle into the webhook configurations (publish.go)
+//	verifier     checks a leaf against the published bundles, as API servers do
+//	serving      holds the served leaf; handover decides when to replace it
+//	readiness    decides whether the replica belongs in the Service
+//	problems     records what fails at present
+//	trust        the trusted CAs with their states; logs each change
+//	revocation   the list of revoked CAs; revoke adds to it, for the command line
 //
 // # Hand-over
 //
@@ -52,8 +51,8 @@
 // servers trust. A Secret that was deleted or damaged is made again from the memory of
 // the replicas, with a new CA staged, and goes through the same states.
 //
-// A CA that somebody else puts into the Secret goes through no staging. It is published, and
-// signs once it is settled. Taken out again, it ends as a replaced CA does, or by revocation.
+// A CA that somebody else puts into the Secret goes through no staging. It is trusted for
+// a brief time after it was taken out, and while a leaf of it is in use.
 //
 // # Revocation
 //

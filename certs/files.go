@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
+
+	"github.com/pillion-dev/pillion/clientset"
 )
 
-// FilesOptions are the options of [NewFiles]. All fields are required.
+// FilesOptions are the options of [NewFiles].
 type FilesOptions struct {
 	Options
 
@@ -17,22 +20,47 @@ type FilesOptions struct {
 	CertFile, KeyFile string
 }
 
+// NewFiles returns the files provider's source. The error names the option that is
+// missing or wrong. The files are not read before Run.
+func NewFiles(o FilesOptions) (Source, error) {
+	client, err := o.open("certificates from files", o.complete)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newFiles(o, client, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (o *FilesOptions) complete() error {
+	return errors.Join(required("CertFile", o.CertFile), required("KeyFile", o.KeyFile), o.Options.complete())
+}
+
+// permissions returns the permissions that the provider needs.
+func (o *FilesOptions) permissions() []permission {
+	return configurationPermissions(o.WebhookConfigurations, "certs.provider=files", "list", "watch")
+}
+
 // files is the provider whose leaf somebody else puts into two files.
 type files struct {
-	*source
-	options FilesOptions
+	options  FilesOptions
+	problems *problems
+	serving  *serving
+	now      func() time.Time
 
 	// candidate is the last sound pair.
 	candidate *leaf
 }
 
-// NewFiles returns the files provider's source. The files are not read before Run.
-func NewFiles(o FilesOptions) Source { return newFiles(o) }
-
-func newFiles(o FilesOptions) *source {
-	s := newSource(o.Options, ProviderStatus{Name: "files"}, configurationPermissions(o.WebhookConfigurations, "certs.provider=files", "list", "watch"))
-	s.provider = &files{source: s, options: o}
-	return s
+func newFiles(o FilesOptions, client clientset.Interface, now func() time.Time) (*source, error) {
+	s, err := newSource(o.Options, o.permissions(), client, now)
+	if err != nil {
+		return nil, err
+	}
+	s.provider = &files{options: o, problems: s.problems, serving: s.serving, now: now}
+	return s, nil
 }
 
 // subject is the object of problems with the two files.
@@ -63,7 +91,10 @@ func (f *files) missing() error {
 }
 
 // trust implements provider.
-func (f *files) trust() authorities { return f.configurations.published(f.serving.leaf()) }
+func (f *files) trust() trust { return f.serving.verifier.publishedTrust(f.serving.leaf()) }
+
+// status implements provider.
+func (f *files) status() ProviderStatus { return ProviderStatus{Name: "files"} }
 
 // read reads the pair. If the files are replaced between the two reads, the pair does
 // not match, and the next round reads the new pair.
@@ -80,7 +111,7 @@ func (f *files) read() (*leaf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s and %s: %w", f.options.CertFile, f.options.KeyFile, err)
 	}
-	if expired(l.tls.Leaf, f.options.Now()) {
+	if expired(l.tls.Leaf, f.now()) {
 		return nil, fmt.Errorf("%s: the certificate ended at %s", f.options.CertFile, timestamp(l.tls.Leaf.NotAfter))
 	}
 	return l, nil

@@ -37,9 +37,15 @@ func mount(t *testing.T, dir, version string, l *leaf) {
 
 func (c *cluster) runFiles(dir string) *source {
 	c.t.Helper()
-	o := FilesOptions{Options: c.options(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
+	o := FilesOptions{Options: testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	o.Settle = time.Second
-	s := newFiles(o)
+	if err := o.complete(); err != nil {
+		c.t.Fatal(err)
+	}
+	s, err := newFiles(o, c, time.Now)
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	c.t.Cleanup(c.background(s))
 	return s
 }
@@ -118,6 +124,24 @@ func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, serves(s, second))
+	})
+}
+
+func TestAPairIsServedOnlyWhenItsCAIsPublished(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second, dir := yearCA(t), yearCA(t), t.TempDir()
+		old, next := newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, second, testDNSName, time.Hour)
+		mount(t, dir, "1", old)
+		c := newCluster(t, newConfiguration())
+		c.inject(first)
+		s := c.runFiles(dir)
+		eventually(t, serves(s, old))
+		eventually(t, s.Ready)
+		mount(t, dir, "2", next)
+		keeps(t, s, pemOf(first), 1500*time.Millisecond)
+		c.inject(second)
+		eventually(t, serves(s, next))
 	})
 }
 

@@ -58,6 +58,9 @@ func followSecret(client clientset.Interface, namespace, name string, changed fu
 	return followOne[*corev1.Secret](client, client.Secrets(namespace), namespace, name, changed)
 }
 
+// subject names a followed Secret as the object of problems.
+func subject(secret *followed[*corev1.Secret]) string { return "secret " + secret.key }
+
 // run follows the object until ctx ends.
 func (f *followed[T]) run(ctx context.Context) { f.cache.Run(ctx) }
 

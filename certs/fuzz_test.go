@@ -59,6 +59,9 @@ func FuzzSecret(f *testing.F) {
 			t.Fatalf("a CA of a pair that is none: %v", parseErr)
 		}
 		if err != nil {
+			if _, err := a.write(data); err == nil {
+				t.Fatal("authorities without a CA are written")
+			}
 			return
 		}
 		written, err := a.write(data)
@@ -192,7 +195,7 @@ func FuzzServingPair(f *testing.F) {
 		}
 		damaged := secret.DeepCopy()
 		damaged.Data = map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, secretCAKey: caCert}
-		l, err := leafFromSecret(damaged.Data)
+		l, err := leafFromSecret(damaged)
 		if (l == nil) == (err == nil) {
 			t.Fatalf("leaf %v and error %v", l, err)
 		}

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+func given(o *SelfSignedOptions) { o.SecretGiven = true }
+
 // give makes the empty Secret, as the chart does.
 func (c *cluster) give() {
 	c.t.Helper()
@@ -19,22 +21,39 @@ func (c *cluster) give() {
 	}
 }
 
-func TestAGivenSecretIsFilledAndNamedWithTheCommandThatMendsItWhenAbsent(t *testing.T) {
+func TestAGivenSecretIsFilledWithoutTheRightToCreateOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		c.deny("create secrets", true)
-		s := c.run(func(o *SelfSignedOptions) { o.SecretGiven = true })
+		c.give()
+		s := c.run(given)
+		readyAndPublished(t, c, s)
+		if c.secret().Labels["of"] != "the chart" {
+			t.Error("the Secret was replaced, not filled")
+		}
+		if c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
+			t.Error("Helm may delete the Secret")
+		}
+		if problems := s.Status().Problems; len(problems) > 0 {
+			t.Errorf("there are problems: %v", problems)
+		}
+	})
+}
+
+func TestAGivenSecretThatIsAbsentIsNamedWithTheCommandThatMendsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		c.deny("create secrets", true)
+		s := c.run(given)
 		const command = "kubectl -n " + testNamespace + " create secret generic " + testSecret
 		eventually(t, func() error { return mentions(s.Ready(), "does not exist", command) })
 		c.give()
 		readyAndPublished(t, c, s)
-		if c.secret().Labels["of"] != "the chart" || c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
-			t.Error("the Secret was replaced, not filled, or Helm may delete it")
-		}
 
 		// Deleted later, it costs no readiness, and the same CA is still trusted when it is back.
-		before := pemOf(mustCA(t, c))
+		before := pemOf(c.mustAuthorities().current)
 		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -62,4 +81,13 @@ func TestAGivenSecretIsFilledAndNamedWithTheCommandThatMendsItWhenAbsent(t *test
 		})
 		eventually(t, s.Ready)
 	})
+}
+
+func (c *cluster) mustAuthorities() authorities {
+	c.t.Helper()
+	stored, err := c.authorities()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return stored
 }

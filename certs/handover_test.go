@@ -10,6 +10,7 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 	const settle = 5 * time.Minute
 	first, second := yearCA(t), yearCA(t)
 	now := time.Now()
+	week := 7 * 24 * time.Hour
 	serving := newLeaf(t, first, "a.b.svc", week)
 	for _, c := range []struct {
 		name      string
@@ -20,7 +21,6 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 		after     time.Duration
 		want      bool
 	}{
-		{"the same leaf", serving, serving, []*ca{first}, 0, false},
 		{"nothing is served yet", nil, newLeaf(t, second, "a.b.svc", week), nil, 0, true},
 		{"a renewal by the same CA", serving, newLeaf(t, first, "a.b.svc", week), []*ca{first}, 0, true},
 		{"a renewal while the caBundle is empty", serving, newLeaf(t, first, "a.b.svc", week), nil, 0, false},
@@ -31,11 +31,15 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 		{"the served leaf is about to end", newLeaf(t, first, "a.b.svc", time.Second), newLeaf(t, second, "a.b.svc", week), []*ca{first}, 2 * time.Second, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			h := &handover{}
+			if c.served != nil {
+				h.served.Store(c.served)
+			}
 			verifies := func(l *leaf) bool { return l.verify(pemOf(c.published...), "a.b.svc", now) == nil }
 			confirmed := confirmations{}
 			offer := func(now time.Time) bool {
 				confirmed.observe(c.candidate.issuer, verifies(c.candidate), now)
-				return replaces(c.served, c.candidate, now, verifies, func(l *leaf) bool { return confirmed.settled(l.issuer, settle, now) })
+				return h.offer(c.candidate, now, verifies, func(l *leaf) bool { return confirmed.settled(l.issuer, settle, now) })
 			}
 			taken := offer(now)
 			if !taken && c.after > 0 {
@@ -43,6 +47,9 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 			}
 			if taken != c.want {
 				t.Errorf("the new leaf is served: %t, want %t", taken, c.want)
+			}
+			if served := h.served.Load(); (served == c.candidate) != c.want {
+				t.Error("the served leaf contradicts the result of offer")
 			}
 		})
 	}
@@ -60,5 +67,9 @@ func TestSettlingStartsAgainAfterTheBundleWasDamaged(t *testing.T) {
 	}
 	if !c.settled(cert, time.Minute, now.Add(115*time.Second)) {
 		t.Error("not settled a minute after the bundle was healed")
+	}
+	c.forget(now.Add(366 * 24 * time.Hour))
+	if len(c) != 0 {
+		t.Error("an expired CA is not forgotten")
 	}
 }

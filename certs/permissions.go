@@ -50,7 +50,14 @@ func (p *permissions) await(ctx context.Context) bool {
 // permission is a problem of its own, and costs no readiness: the served leaf stays
 // served.
 func (p *permissions) watch(ctx context.Context) {
-	for waiting.For(ctx, permissionInterval) {
+	ticker := time.NewTicker(permissionInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
 		missing, err := p.missing(ctx)
 		if err != nil {
 			p.log.Debug("checking the permissions failed", "error", err)
@@ -74,7 +81,9 @@ func (p *permissions) missing(ctx context.Context) ([]permission, error) {
 	var missing []permission
 	for _, needed := range p.needed {
 		review, err := p.client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &needed.ResourceAttributes},
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: needed.verb, Group: needed.group, Resource: needed.resource, Namespace: needed.namespace, Name: needed.name,
+			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("asking the API server for the permission to %s: %w", needed, err)
@@ -93,7 +102,7 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 		return err
 	}
 	for _, needed := range p.needed {
-		if needed.Verb == verb && needed.Resource == resource && (needed.Name == name || needed.Name == "") {
+		if needed.verb == verb && needed.resource == resource && (needed.name == name || needed.name == "") {
 			return fmt.Errorf("%w: %w", missingError(needed), err)
 		}
 	}
@@ -102,7 +111,7 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 
 // permission is one action that the process must be allowed to do.
 type permission struct {
-	authorizationv1.ResourceAttributes
+	verb, group, resource, namespace, name string
 
 	// value is the chart's value that grants it, besides rbac.create.
 	value string
@@ -116,15 +125,15 @@ func (p permission) String() string {
 // action names verb, resource and object.
 func (p permission) action() string {
 	var b strings.Builder
-	b.WriteString(p.Verb + " " + p.Resource)
-	if p.Group != "" {
-		b.WriteString("." + p.Group)
+	b.WriteString(p.verb + " " + p.resource)
+	if p.group != "" {
+		b.WriteString("." + p.group)
 	}
-	if p.Name != "" {
-		fmt.Fprintf(&b, " %q", p.Name)
+	if p.name != "" {
+		fmt.Fprintf(&b, " %q", p.name)
 	}
-	if p.Namespace != "" {
-		fmt.Fprintf(&b, " in namespace %q", p.Namespace)
+	if p.namespace != "" {
+		fmt.Fprintf(&b, " in namespace %q", p.namespace)
 	}
 	return b.String()
 }
@@ -134,19 +143,13 @@ func (p permission) action() string {
 func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
 	for _, verb := range verbs {
-		p := onSecret(verb, namespace, name)
-		p.value = value + "=" + name
+		p := permission{verb: verb, resource: "secrets", namespace: namespace, name: name, value: value + "=" + name}
 		if verb == "create" {
-			p.Name = "" // authorization does not see the name of an object that is created
+			p.name = "" // authorization does not see the name of an object that is created
 		}
 		list = append(list, p)
 	}
 	return list
-}
-
-// onSecret returns the permission for one Secret.
-func onSecret(verb, namespace, name string) permission {
-	return permission{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: verb, Resource: "secrets", Namespace: namespace, Name: name}}
 }
 
 // configurationPermissions returns the permissions for the webhook configurations.
@@ -156,8 +159,7 @@ func configurationPermissions(configurations []WebhookConfiguration, provider st
 	for _, c := range configurations {
 		value := chartsValue(c, configurations)
 		for _, verb := range verbs {
-			action := authorizationv1.ResourceAttributes{Verb: verb, Group: "admissionregistration.k8s.io", Resource: c.Kind.resource(), Name: c.Name}
-			list = append(list, permission{action, value + " and " + provider})
+			list = append(list, permission{verb, "admissionregistration.k8s.io", c.Kind.resource(), "", c.Name, value + " and " + provider})
 		}
 	}
 	return list

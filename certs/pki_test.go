@@ -1,9 +1,13 @@
 package certs
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"math/big"
 	"testing"
 	"time"
 
@@ -15,22 +19,30 @@ import (
 // newCA makes a CA that is valid from an hour before now until notAfter.
 func newCA(t testing.TB, notAfter time.Time) *ca {
 	t.Helper()
-	key, err := ECDSA.generate()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "pillion-ca"}, IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "pillion-ca"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter, KeyUsage: x509.KeyUsageCertSign,
 	}
-	_, cert, err := pki.SignCertificate(template, template, key.Public(), key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &ca{cert: cert, key: key}
 }
 
-func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(year)) }
+func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)) }
 
 // newLeaf returns a serving certificate for dnsName that issuer signed.
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {

@@ -26,15 +26,21 @@ type problems struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
-	present  map[string]Problem
+	present  map[string]failure
 	failures map[string]int
+}
+
+// failure is the operation that fails for an object.
+type failure struct {
+	operation string
+	err       error
 }
 
 // newProblems returns a record with one problem: the source has not started yet.
 func newProblems(log *slog.Logger) *problems {
 	return &problems{
 		log:      log,
-		present:  map[string]Problem{subjectStart: {Err: errors.New("not started yet")}},
+		present:  map[string]failure{subjectStart: {err: errors.New("not started yet")}},
 		failures: map[string]int{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0},
 	}
 }
@@ -43,13 +49,13 @@ func newProblems(log *slog.Logger) *problems {
 // none. The same error again is neither logged nor counted.
 func (p *problems) note(object, operation string, err error) {
 	p.mu.Lock()
-	before := p.present[object].Err
+	before := p.present[object]
 	if err == nil {
 		delete(p.present, object)
 	} else {
-		p.present[object] = Problem{object, operation, err}
+		p.present[object] = failure{operation, err}
 	}
-	changed := err != nil && (before == nil || before.Error() != err.Error())
+	changed := err != nil && (before.err == nil || before.err.Error() != err.Error())
 	if changed {
 		p.failures[operation]++
 	}
@@ -57,7 +63,7 @@ func (p *problems) note(object, operation string, err error) {
 	switch {
 	case changed:
 		p.log.Warn("certificates", "object", object, "error", err)
-	case err == nil && before != nil && object != subjectStart:
+	case err == nil && before.err != nil && object != subjectStart:
 		p.log.Info("certificates: well again", "object", object)
 	}
 }
@@ -66,7 +72,7 @@ func (p *problems) note(object, operation string, err error) {
 func (p *problems) of(object string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.present[object].Err
+	return p.present[object].err
 }
 
 // list returns the problems sorted by object. The problem of [subjectStart] is left
@@ -76,8 +82,8 @@ func (p *problems) list() []Problem {
 	defer p.mu.Unlock()
 	var all []Problem
 	for _, object := range slices.Sorted(maps.Keys(p.present)) {
-		if object != subjectStart {
-			all = append(all, p.present[object])
+		if f := p.present[object]; object != subjectStart {
+			all = append(all, Problem{object, f.operation, f.err})
 		}
 	}
 	return all

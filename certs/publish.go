@@ -2,75 +2,58 @@ package certs
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// configurations are the webhook configurations that should verify the served leaf.
-type configurations struct {
-	options     *Options
-	list        []*configuration
-	permissions *permissions
-	problems    *problems
+// bundles supplies the CA bundle to publish.
+type bundles interface {
+	// bundle returns the bundle by what this replica has seen. It returns nil if there
+	// is nothing to publish.
+	bundle() []byte
+
+	// newestBundle asks the API server and returns the bundle by its newest state. It
+	// returns nil if this replica has to write that state first.
+	newestBundle(ctx context.Context) ([]byte, error)
 }
 
-// trust reports whether every configuration that exists trusts the CA. It reports false
-// while a configuration is unknown.
-func (c *configurations) trust(cert *x509.Certificate) bool {
-	for _, one := range c.list {
-		r, ok := one.get()
-		if ok && !r.trusts(cert) || !ok && one.unknown() != nil {
-			return false
-		}
-	}
-	return true
+// publisher writes the CA bundle into the caBundle of every entry that calls the
+// Service, and into nothing else. Only one goroutine uses it.
+type publisher struct {
+	configurations []*configuration
+	permissions    *permissions
+	problems       *problems
+	log            *slog.Logger
+	now            func() time.Time
 }
 
-// published returns the CAs of all caBundles, for a provider that does not write them. l is
-// the provider's leaf, nil while there is none.
-func (c *configurations) published(l *leaf) authorities {
-	var a authorities
-	for _, one := range c.list {
-		if r, ok := one.get(); ok {
-			for _, e := range r.entries {
-				a.trusted = append(a.trusted, parseTrusted(e.caBundle)...)
-			}
-		}
-	}
-	if l != nil {
-		if signing := l.signedBy(a.trusted); signing != nil {
-			a.current = &ca{cert: signing}
-		}
-	}
-	return a
-}
-
-// publish writes the CA bundle into the caBundle of every entry that calls the Service, and
-// into nothing else. Problems are recorded under the configuration.
+// publish restores the bundle in every configuration that does not have it. Problems
+// are recorded under the configuration.
 //
 // A replica that has not yet seen the newest CA must not undo the bundle of a replica
 // that has. So publish asks for the newest bundle before it writes, and the patch
 // applies only to the version of the configuration that was read before the question.
 // A bundle can therefore only be replaced by one that is as new or newer.
-func (c *configurations) publish(ctx context.Context, s *store) {
-	want := s.known.bundle()
-	for _, one := range c.list {
+func (p *publisher) publish(ctx context.Context, b bundles) {
+	want := b.bundle()
+	for _, c := range p.configurations {
 		var err error
-		if r, ok := one.get(); ok && len(r.outdated(want)) > 0 {
-			err = c.publishIn(ctx, one, r, s)
+		if r, ok := c.get(); ok && want != nil && len(r.outdated(want)) > 0 {
+			err = p.publishIn(ctx, c, r, b)
 		}
-		c.problems.note(one.String(), failedPublish, err)
+		p.problems.note(c.String(), failedPublish, err)
 	}
 }
 
 // publishIn writes the newest bundle into one configuration. r is the version of the
 // configuration that this replica has seen.
-func (c *configurations) publishIn(ctx context.Context, one *configuration, r *registration, s *store) error {
-	want, err := s.newestBundle(ctx)
+func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registration, b bundles) error {
+	want, err := b.newestBundle(ctx)
 	if err != nil {
 		return fmt.Errorf("before publishing the CA bundle: %w", err)
 	}
@@ -80,30 +63,18 @@ func (c *configurations) publishIn(ctx context.Context, one *configuration, r *r
 	}
 	patch, err := bundlePatch(r, entries, want)
 	if err != nil {
-		return fmt.Errorf("encoding the patch of %s: %w", one, err)
+		return err
 	}
-	err = one.patch(ctx, patch)
-	log := c.options.Logger
-	if overtaken(err) || apierrors.IsInvalid(err) && !c.refuses(one, r) {
-		log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", one.String(), "error", err)
+	err = c.patch(ctx, patch)
+	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.again(r.resourceVersion, p.now()) {
+		p.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c.String(), "error", err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("publishing the CA bundle: %w", c.permissions.explain(err, "patch", one.Kind.resource(), one.Name))
+		return fmt.Errorf("publishing the CA bundle: %w", p.permissions.explain(err, "patch", c.Kind.resource(), c.Name))
 	}
-	log.Info("published the CA bundle", "configuration", one.String(), "entries", len(entries))
+	p.log.Info("published the CA bundle", "configuration", c.String(), "entries", len(entries))
 	return nil
-}
-
-// refuses reports whether a patch that the API server refused as invalid has an unacceptable
-// value. The other reason is that the patch's "test" failed, because there is a newer version:
-// then this replica soon sees another version than the refused one.
-func (c *configurations) refuses(one *configuration, r *registration) bool {
-	now := c.options.Now()
-	if one.refusedVersion != r.resourceVersion {
-		one.refusedVersion, one.refusedSince = r.resourceVersion, now
-	}
-	return now.Sub(one.refusedSince) > 2*checkInterval
 }
 
 // jsonPatchOperation is one operation of RFC 6902.
@@ -122,10 +93,31 @@ func bundlePatch(r *registration, entries []entry, want []byte) ([]byte, error) 
 		// "add" sets a field whether or not the field exists.
 		patch = append(patch, jsonPatchOperation{Op: "add", Path: "/webhooks/" + strconv.Itoa(e.index) + "/clientConfig/caBundle", Value: want})
 	}
-	return json.Marshal(patch)
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch of %s: %w", r, err)
+	}
+	return data, nil
 }
 
 // overtaken reports whether a write failed because another write came first.
 func overtaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
+}
+
+// refusal remembers the version of an object on which the API server refused a patch
+// as invalid. The API server gives this answer in two cases: the patch's "test" failed
+// because there is a newer version, or the API server does not accept the value.
+type refusal struct {
+	version string
+	since   time.Time
+}
+
+// again reports whether the API server refuses the value: the version that it refused
+// some time ago is still the newest one.
+func (r *refusal) again(version string, now time.Time) bool {
+	if r.version != version {
+		*r = refusal{version, now}
+	}
+	return now.Sub(r.since) > 2*checkInterval
 }

@@ -31,7 +31,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 	t.Parallel()
 	remove := func(c *cluster, kinds ...string) {
 		for _, kind := range kinds {
-			resource, name := mutatingResource, testWebhook
+			resource, name := configurations, testWebhook
 			if kind == "validating" {
 				resource, name = validations, "final"
 			}
@@ -104,7 +104,7 @@ func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 		var log logtest.Log
 		s := c.run(func(o *SelfSignedOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		current := readyAndPublished(t, c, s)
-		if err := c.Tracker().Delete(mutatingResource, "", testWebhook); err != nil {
+		if err := c.Tracker().Delete(configurations, "", testWebhook); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -117,6 +117,21 @@ func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
 		time.Sleep(2 * checkInterval)
 		if !strings.Contains(log.String(), "can verify the serving certificate again") {
 			t.Errorf("the log does not say that the configuration verifies the leaf again:\n%s", &log)
+		}
+	})
+}
+
+func TestAReplicaThatWasNeverReadyWaitsForAllConfigurations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) {
+			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
+		})
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if err := mentions(s.Ready(), "validatingwebhookconfiguration final: not found"); err != nil {
+			t.Error(err)
 		}
 	})
 }

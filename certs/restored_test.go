@@ -22,11 +22,11 @@ func (c *cluster) trusts(authority *ca) bool {
 }
 
 // Somebody puts a CA of his own into the Secret, and it is taken out again. The foreign CA
-// stays trusted as a replaced one does, while leaves of it can be in use, and no longer. No
-// replica loses its admission meanwhile.
-func TestAForeignCAThatIsTakenOutOfTheSecretIsTrustedNoLongerThanAReplacedOne(t *testing.T) {
+// may stay trusted while leaves of it can be in use, and no longer. No replica loses its
+// admission meanwhile.
+func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 	t.Parallel()
-	const settle, life = 2 * time.Second, time.Minute
+	const settle = 2 * time.Second
 	for _, test := range []struct {
 		name string
 		// stays is how long the foreign CA is in the Secret.
@@ -36,16 +36,6 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsTrustedNoLongerThanAReplacedOne(t 
 	}{
 		{"the CA's keys are restored before it signs", time.Second, restoreKeys},
 		{"the whole Secret is restored after it came to sign", 10 * settle, restoreAll},
-		{"it is only put beside the others, until the Secret's end of time", 0, func(c *cluster, before map[string][]byte) {
-			restoreKeys(c, before)
-			c.editSecret(func(data map[string][]byte) {
-				list := parseTrusted(data[secretTrustedKey])
-				for i := range list[1:] {
-					list[i+1].until = time.Now().Add(year)
-				}
-				data[secretTrustedKey] = encodeTrusted(list)
-			})
-		}},
 		{"restored, and then the Secret is deleted", 10 * settle, func(c *cluster, before map[string][]byte) {
 			restoreKeys(c, before)
 			time.Sleep(time.Second)
@@ -59,7 +49,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsTrustedNoLongerThanAReplacedOne(t 
 				c := newCluster(t, newConfiguration())
 				var replicas []*source
 				for range 2 {
-					replicas = append(replicas, c.run(func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, life }))
+					replicas = append(replicas, c.run(func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, time.Hour }))
 				}
 				readyAndPublished(t, c, replicas[0])
 				for _, s := range replicas {
@@ -79,7 +69,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsTrustedNoLongerThanAReplacedOne(t 
 				})
 				admitted(t, c, replicas, test.stays)
 				test.restore(c, before)
-				admitted(t, c, replicas, settle+life+2*clockSkew+time.Minute)
+				admitted(t, c, replicas, settle+clockSkew+5*time.Second)
 				if c.trusts(foreign) {
 					t.Error("the foreign CA is still trusted")
 				}
@@ -120,5 +110,31 @@ func admitted(t testing.TB, c *cluster, replicas []*source, d time.Duration) {
 				}
 			}
 		}
+	}
+}
+
+// A CA that somebody puts beside the others was never in use: no leaf of it can be lost.
+func TestACAThatIsOnlyPutBesideTheOthersIsSoonTrustedNoMore(t *testing.T) {
+	t.Parallel()
+	for name, until := range map[string]time.Time{"without an end": {}, "with an end far away": time.Now().Add(300 * 24 * time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				s := c.run(func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = 2*time.Second, 15*time.Minute })
+				readyAndPublished(t, c, s)
+				foreign := yearCA(t)
+				c.editSecret(func(data map[string][]byte) {
+					data[secretTrustedKey] = append(data[secretTrustedKey], encodeTrusted([]trusted{{foreign.cert, until}})...)
+				})
+				limit := 2*time.Second + clockSkew + 5*time.Second
+				if !until.IsZero() {
+					limit = termsOf(2*time.Second, 15*time.Minute).keep + 5*time.Second
+				}
+				time.Sleep(limit)
+				if c.trusts(foreign) {
+					t.Error("the foreign CA is still trusted")
+				}
+			})
+		})
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -27,15 +25,22 @@ const (
 	revokedSettle = time.Second
 )
 
-// revocations are the revoked CAs, each with the time from which it is trusted no more. The
-// time is zero until a replica has decided: then the CA is trusted only where it is the CA
-// that signs.
-type revocations map[Fingerprint]time.Time
+// revocation is one revoked CA.
+type revocation struct {
+	fingerprint Fingerprint
+
+	// from is the time from which the CA is trusted no more. It is zero until a replica
+	// has decided: then the CA is trusted only where it is the CA that signs.
+	from time.Time
+}
+
+// revocations is the list of revoked CAs. It holds each CA once.
+type revocations []revocation
 
 // parseRevocations reads the list. Lines that are not revocations are left out, and so is
 // what is more than maxRevoked: the error names them, and the list is good all the same.
 func parseRevocations(data []byte) (revocations, error) {
-	list := revocations{}
+	var list revocations
 	var wrong []error
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -48,101 +53,111 @@ func parseRevocations(data []byte) (revocations, error) {
 			wrong = append(wrong, fmt.Errorf("more than %d revoked CAs: those from line %d on are ignored", maxRevoked, number))
 			break
 		}
-		fingerprint, from, err := parseRevocation(fields)
+		r, err := parseRevocation(fields)
 		if err != nil {
 			if len(wrong) < 3 {
 				wrong = append(wrong, fmt.Errorf("line %d is ignored: %w", number, err))
 			}
 			continue
 		}
-		list.add(fingerprint, from)
+		list = list.with(r)
 	}
 	return list, errors.Join(wrong...)
 }
 
 // parseRevocation reads the fields of one line.
-func parseRevocation(fields []string) (fingerprint Fingerprint, from time.Time, err error) {
-	if fingerprint, err = ParseFingerprint(fields[0]); err != nil {
-		return fingerprint, from, errors.New("it does not begin with a SHA-256 fingerprint")
+func parseRevocation(fields []string) (revocation, error) {
+	fingerprint, err := ParseFingerprint(fields[0])
+	if err != nil {
+		return revocation{}, errors.New("it does not begin with a SHA-256 fingerprint")
 	}
+	r := revocation{fingerprint: fingerprint}
 	if len(fields) > 1 {
-		if from, err = time.Parse(time.RFC3339, fields[1]); err != nil || len(fields) > 2 {
-			return fingerprint, from, errors.New("after the fingerprint there may be one time, such as 2006-01-02T15:04:05Z")
+		if r.from, err = time.Parse(time.RFC3339, fields[1]); err != nil || len(fields) > 2 {
+			return revocation{}, errors.New("after the fingerprint there may be one time, such as 2006-01-02T15:04:05Z")
 		}
 	}
-	return fingerprint, from, nil
-}
-
-// sorted returns the fingerprints in order.
-func (l revocations) sorted() []Fingerprint {
-	return slices.SortedFunc(maps.Keys(l), func(a, b Fingerprint) int { return bytes.Compare(a[:], b[:]) })
+	return r, nil
 }
 
 // encode is the inverse of parseRevocations.
 func (l revocations) encode() []byte {
 	var out bytes.Buffer
-	for _, f := range l.sorted() {
-		out.WriteString(f.String())
-		if from := l[f]; !from.IsZero() {
-			out.WriteString(" " + from.UTC().Format(time.RFC3339))
+	for _, r := range l {
+		out.WriteString(r.fingerprint.String())
+		if !r.from.IsZero() {
+			out.WriteString(" " + r.from.UTC().Format(time.RFC3339))
 		}
 		out.WriteByte('\n')
 	}
 	return out.Bytes()
 }
 
-// add adds a revocation. Of two revocations of one CA the earlier counts. A full list stays
-// as it is: all replicas must read the same from one Secret.
-func (l revocations) add(f Fingerprint, from time.Time) {
-	known, ok := l[f]
-	if !ok && len(l) < maxRevoked || ok && !from.IsZero() && (known.IsZero() || from.Before(known)) {
-		l[f] = from
+// with returns the list with one more revocation. Of two revocations of one CA the earlier
+// counts. A full list stays as it is: all replicas must read the same from one Secret.
+func (l revocations) with(r revocation) revocations {
+	for i, known := range l {
+		if known.fingerprint != r.fingerprint {
+			continue
+		}
+		if r.from.IsZero() || !known.from.IsZero() && !r.from.Before(known.from) {
+			return l
+		}
+		out := append(revocations{}, l...)
+		out[i].from = r.from
+		return out
 	}
+	if len(l) == maxRevoked {
+		return l
+	}
+	return append(l[:len(l):len(l)], r)
 }
 
 // union returns the list with all revocations of the other list.
 func (l revocations) union(other revocations) revocations {
-	out := revocations{}
-	maps.Copy(out, l)
-	for _, f := range other.sorted() {
-		out.add(f, other[f])
+	for _, r := range other {
+		l = l.with(r)
 	}
-	return out
+	return l
 }
 
-// same reports whether both lists are the same.
-func (l revocations) same(other revocations) bool { return maps.EqualFunc(l, other, time.Time.Equal) }
-
-// has reports whether the CA is revoked, whether or not it is published still. It is false
-// for nil.
-func (l revocations) has(cert *x509.Certificate) bool {
-	_, ok := l.of(cert)
-	return ok
-}
-
-// of returns the time from which a revoked CA is trusted no more.
-func (l revocations) of(cert *x509.Certificate) (from time.Time, revoked bool) {
+// of returns the revocation of a CA, nil if the CA is not revoked.
+func (l revocations) of(cert *x509.Certificate) *revocation {
 	if cert == nil || len(l) == 0 {
-		return time.Time{}, false
+		return nil
 	}
-	from, revoked = l[FingerprintOf(cert)]
-	return from, revoked
+	fingerprint := FingerprintOf(cert)
+	for i := range l {
+		if l[i].fingerprint == fingerprint {
+			return &l[i]
+		}
+	}
+	return nil
+}
+
+// leaves reports whether the CA is revoked, whether or not it is published still.
+func (l revocations) leaves(cert *x509.Certificate) bool { return l.of(cert) != nil }
+
+// denySigning reports whether the CA may not sign any more, and no caBundle may have it. A
+// CA that signs stays until a replica has decided when it goes.
+func (l revocations) denySigning(cert *x509.Certificate, now time.Time) bool {
+	r := l.of(cert)
+	return r != nil && !r.from.IsZero() && !now.Before(r.from)
 }
 
 // decided returns the list with a time for each CA. signing is the CA that signed until
 // now, or nil: it gets the time that the replicas need to serve leaves of another CA. No
 // time is further away than that, whatever the Secret says.
 func (l revocations) decided(signing *x509.Certificate, now time.Time) revocations {
-	out := revocations{}
+	out := append(revocations{}, l...)
 	last := now.Add(revokedGrace).Truncate(time.Second)
-	for f, from := range l {
+	for i, r := range out {
 		switch {
-		case from.IsZero() && (signing == nil || FingerprintOf(signing) != f):
-			from = now.Truncate(time.Second)
-		case from.IsZero() || from.After(last.Add(time.Second)):
-			from = last
+		case r.from.IsZero() && (signing == nil || FingerprintOf(signing) != r.fingerprint):
+			out[i].from = now.Truncate(time.Second)
+		case r.from.IsZero() || r.from.After(last.Add(time.Second)):
+			out[i].from = last
 		}
-		out[f] = from
 	}
 	return out
 }
@@ -150,14 +165,17 @@ func (l revocations) decided(signing *x509.Certificate, now time.Time) revocatio
 // permitted returns the trusted CAs without the revoked ones. A revoked CA for which the time
 // has not come gets that time as its end. One without a time does not sign, and goes at once.
 func (l revocations) permitted(list []trusted, now time.Time) []trusted {
+	if len(l) == 0 {
+		return list
+	}
 	var out []trusted
 	for _, t := range list {
-		from, revoked := l.of(t.cert)
-		if revoked && !now.Before(from) {
+		r := l.of(t.cert)
+		if r != nil && !now.Before(r.from) {
 			continue
 		}
-		if revoked && (t.until.IsZero() || from.Before(t.until)) {
-			t.until = from
+		if r != nil && (t.until.IsZero() || r.from.Before(t.until)) {
+			t.until = r.from
 		}
 		out = append(out, t)
 	}

@@ -91,7 +91,7 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 				base := replicas[i].Status().AuthoritiesMade
 				replicas[i].source, replicas[i].stop = start()
 				replicas[i].ready = false
-				replicas[i].trusted.count.Store(int64(base))
+				replicas[i].counters.made.Store(int64(base))
 			}
 		}
 		for i := range replicas {

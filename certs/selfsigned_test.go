@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 )
 
@@ -284,7 +286,7 @@ func TestARefusedBundleIsNamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		c.PrependReactor("patch", mutatingResource.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+		c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
 		})
 		s := c.run(nil)
@@ -399,6 +401,59 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 	}
 }
 
+func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := dueCA(t)
+		c := newCluster(t, newConfiguration(), secretOf(t, first))
+		long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
+		for range 3 {
+			c.run(long)
+		}
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil && stored.next == nil {
+				err = fmt.Errorf("no CA is staged")
+			}
+			return err
+		})
+		time.Sleep(50 * time.Millisecond)
+		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err != nil || stored.next == nil {
+				return fmt.Errorf("no CA is staged (%v)", err)
+			}
+			if !stored.current.cert.Equal(first.cert) {
+				return fmt.Errorf("the CA that signs has changed")
+			}
+			return c.published(pemOf(first, stored.next))
+		})
+	})
+}
+
+func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		secret := secretOf(t, dueCA(t))
+		secret.Data["note"] = []byte("mine")
+		c := newCluster(t, newConfiguration(), secret)
+		c.run(nil)
+		eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil && stored.next == nil {
+				err = fmt.Errorf("no CA is staged")
+			}
+			return err
+		})
+		if got := string(c.secret().Data["note"]); got != "mine" {
+			t.Errorf("the key note holds %q", got)
+		}
+	})
+}
+
 func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -455,6 +510,21 @@ func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 	})
 }
 
+func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
+		current := readyAndPublished(t, c, s)
+		if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
+			t.Errorf("the CA has a key for %s", a)
+		}
+		if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
+			t.Errorf("the leaf has a key for %s", a)
+		}
+	})
+}
+
 func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -466,14 +536,49 @@ func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 
 func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {
 	t.Parallel()
-	s := NewSelfSigned(SelfSignedOptions{Options: newCluster(t).options(), SecretName: testSecret})
+	s, err := NewSelfSigned(SelfSignedOptions{
+		Options:    Options{RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, Service: testService},
+		SecretName: testSecret,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := mentions(s.Ready(), "not started yet"); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.GetCertificate(nil); err == nil {
 		t.Error("the source serves a certificate before it runs")
 	}
-	if status := s.Status(); !status.Expires.IsZero() || len(status.Configurations) != 1 || status.Configurations[0].Err == nil {
-		t.Errorf("the status is %+v, want no expiry and a configuration that verifies nothing", status)
+	if status := s.Status(); !status.Expires.IsZero() {
+		t.Error("the status has an expiry without a certificate")
+	}
+}
+
+func TestWrongOptionsAreNamed(t *testing.T) {
+	t.Parallel()
+	good := SelfSignedOptions{Options: Options{RESTConfig: &rest.Config{}, Namespace: "a", Service: "c"}, SecretName: "b"}
+	for _, c := range []struct {
+		change func(*SelfSignedOptions)
+		want   string
+	}{
+		{func(o *SelfSignedOptions) { o.RESTConfig = nil }, "RESTConfig"},
+		{func(o *SelfSignedOptions) { o.Namespace = "" }, "Namespace"},
+		{func(o *SelfSignedOptions) { o.SecretName = "" }, "SecretName"},
+		{func(o *SelfSignedOptions) { o.Service = "" }, "Service"},
+		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{Mutating, ""}} }, "WebhookConfigurations"},
+		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{"Pod", "x"}} }, `the kind "Pod"`},
+		{func(o *SelfSignedOptions) {
+			o.WebhookConfigurations = []WebhookConfiguration{{Mutating, "x"}, {Mutating, "x"}}
+		}, "twice"},
+		{func(o *SelfSignedOptions) { o.CADuration = time.Hour }, "CADuration"},
+		{func(o *SelfSignedOptions) { o.Settle = 365 * 24 * time.Hour }, "Settle"},
+		{func(o *SelfSignedOptions) { o.KeyAlgorithm = "DSA" }, "KeyAlgorithm"},
+		{func(o *SelfSignedOptions) { o.LeafDuration = -time.Hour }, "LeafDuration"},
+	} {
+		o := good
+		c.change(&o)
+		if _, err := NewSelfSigned(o); mentions(err, c.want) != nil {
+			t.Errorf("the error %v does not name %s", err, c.want)
+		}
 	}
 }

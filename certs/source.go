@@ -3,26 +3,11 @@ package certs
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset/waiting"
-)
-
-const (
-	// checkInterval is the longest time between two rounds: certificates expire by the
-	// wall clock, and a failed write is tried again.
-	checkInterval = time.Second
-
-	// startInterval replaces checkInterval while there is no leaf yet.
-	startInterval = 100 * time.Millisecond
-
-	// callTimeout bounds the requests to the API server of one round.
-	callTimeout = 5 * time.Second
+	"github.com/pillion-dev/pillion/clientset"
 )
 
 // Source supplies a TLS server's certificate.
@@ -45,85 +30,67 @@ type Source interface {
 	Status() Status
 }
 
-// provider supplies the leaves of a source. Only the loop calls its methods, but for
-// missing, which any goroutine may call.
+// provider supplies the leaves of a source.
 type provider interface {
 	// newest does the provider's work of one round and returns its newest leaf, nil
-	// while there is none.
+	// while there is none. Only the loop calls newest.
 	newest(ctx context.Context) *leaf
 
-	// trust returns the CAs that API servers trust, and the revoked ones.
-	trust() authorities
-
-	// missing says why there is no leaf yet.
+	// missing says why there is no leaf yet. Any goroutine may call it.
 	missing() error
+
+	// trust returns the trusted CAs. Only the loop calls trust.
+	trust() trust
+
+	// status describes the provider.
+	status() ProviderStatus
 }
 
 // source is the [Source] of every provider: it puts the parts together.
 type source struct {
-	options        Options
-	about          ProviderStatus
-	provider       provider
-	permissions    *permissions
-	problems       *problems
-	configurations *configurations
-	serving        *serving
-	trusted        *trustLog
+	provider    provider
+	permissions *permissions
+	loop        *loop
+	serving     *serving
+	readiness   *readiness
+	publisher   *publisher
+	problems    *problems
+	counters    *counters
+	trusted     *trustLog
+	now         func() time.Time
+
+	// authorities are the CAs after the last round, for Status.
+	authorities atomic.Pointer[[]Authority]
 
 	// watches follow the objects that the provider needs, each until its context ends.
 	watches []func(context.Context)
-
-	// wake has an item if something has changed since the last round began.
-	wake chan struct{}
-
-	// seen is what the last round has found.
-	seen atomic.Pointer[findings]
-}
-
-// findings are the results of one round.
-type findings struct {
-	leaf        *leaf
-	verdict     verdict
-	authorities []Authority
-
-	// verified reports whether every configuration has verified a served leaf, in this
-	// round or before.
-	verified bool
 }
 
 // newSource makes a source without a provider. needed are the permissions without
 // which it does not start.
-func newSource(o Options, about ProviderStatus, needed []permission) *source {
-	s := &source{options: o, about: about, problems: newProblems(o.Logger), wake: make(chan struct{}, 1)}
-	s.permissions = &permissions{client: o.Client, needed: needed, problems: s.problems, log: o.Logger}
-	s.configurations = &configurations{options: &s.options, permissions: s.permissions, problems: s.problems}
+func newSource(o Options, needed []permission, client clientset.Interface, now func() time.Time) (*source, error) {
+	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}, now: now}
+	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
+	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
-		followed := followConfiguration(o.Client, c, o.service(), s.changed)
-		s.configurations.list = append(s.configurations.list, followed)
+		followed, err := followConfiguration(client, c, o.service(), s.loop.changed)
+		if err != nil {
+			return nil, err
+		}
+		configurations = append(configurations, followed)
 		s.watches = append(s.watches, followed.run)
 	}
-	s.serving = &serving{options: &s.options, configurations: s.configurations, confirmed: confirmations{}}
-	s.trusted = &trustLog{log: o.Logger, origin: "secret", made: map[Fingerprint]bool{}}
-	if !about.Publishes {
-		s.trusted.origin = "caBundle"
-	}
-	return s
-}
-
-// changed asks for a round. It never blocks.
-func (s *source) changed() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // a round is due already
-	}
+	verifier := &verifier{configurations: configurations, service: o.service(), problems: s.problems}
+	s.permissions = &permissions{client: client, needed: needed, problems: s.problems, log: o.Logger}
+	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: verifier, counters: s.counters, log: o.Logger, now: now}
+	s.readiness = &readiness{serving: s.serving, verifier: verifier, log: o.Logger, now: now, unverifiable: map[WebhookConfiguration]bool{}}
+	s.publisher = &publisher{configurations: configurations, permissions: s.permissions, problems: s.problems, log: o.Logger, now: now}
+	return s, nil
 }
 
 // GetCertificate implements [Source].
-func (s *source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if served := s.serving.leaf(); served != nil {
-		return served.tls, nil
-	}
-	return nil, errors.New("no serving certificate yet")
+func (s *source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return s.serving.GetCertificate(hello)
 }
 
 // Run implements [Source]. It waits for the permissions first: following an object
@@ -141,8 +108,7 @@ func (s *source) Run(ctx context.Context) error {
 	for _, watch := range s.watches {
 		running.Go(func() { watch(ctx) })
 	}
-	for waiting.Until(ctx, s.round(ctx), s.wake) {
-	}
+	s.loop.run(ctx, s.round)
 	return nil
 }
 
@@ -154,73 +120,35 @@ func (s *source) round(ctx context.Context) time.Duration {
 	if candidate := s.provider.newest(ctx); candidate != nil {
 		s.serving.offer(candidate)
 	}
-	now, served, trust := s.options.Now(), s.serving.leaf(), s.provider.trust()
-	s.trusted.note(trust, now)
-	found := &findings{leaf: served, verdict: s.configurations.judge(served, now), authorities: trust.states()}
-	found.verified = served != nil && found.verdict.err() == nil
-	if before := s.seen.Load(); before != nil && before.verified {
-		found.verified = true
-		found.verdict.logChanges(before.verdict, s.options.Logger)
-	}
-	s.seen.Store(found)
-	if served == nil {
+	trust := s.provider.trust()
+	s.trusted.note(trust, s.now())
+	authorities := trust.authorities()
+	s.authorities.Store(&authorities)
+	s.readiness.logChanges()
+	if s.serving.leaf() == nil {
 		return startInterval
 	}
 	return checkInterval
 }
 
 // Ready implements [Source].
-//
-// A problem of one configuration is the same for every replica. If all replicas left the
-// Service because of it, the other configurations, which still verify them, would reach no
-// replica: pods would be refused, or admitted without sidecars. So a replica that was ready
-// leaves only when some entries call it and none of them verifies its leaf. An API server
-// that cannot be reached changes nothing: a replica that is cut off still serves its leaf.
 func (s *source) Ready() error {
 	if err := s.problems.of(subjectStart); err != nil {
 		return err
 	}
-	seen := s.seen.Load()
-	if seen == nil || seen.leaf == nil {
-		return fmt.Errorf("no serving certificate yet: %w", s.provider.missing())
-	}
-	err := seen.verdict.err()
-	if cert := seen.leaf.tls.Leaf; expired(cert, s.options.Now()) {
-		return joined(err, errors.New("the serving certificate ended at "+timestamp(cert.NotAfter)))
-	}
-	if seen.verified && (seen.verdict.verifying > 0 || seen.verdict.calling == 0) {
-		return nil
-	}
-	return err
-}
-
-// joined returns an error with the texts of those that are not nil, in one line; nil if all
-// are nil.
-func joined(list ...error) error {
-	var texts []string
-	for _, err := range list {
-		if err != nil {
-			texts = append(texts, err.Error())
-		}
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(texts, "; "))
+	return s.readiness.ready(s.provider.missing)
 }
 
 // Status implements [Source].
 func (s *source) Status() Status {
 	status := Status{
-		Provider:  s.about,
-		Rotations: int(s.serving.rotations.Load()), Handovers: int(s.serving.handovers.Load()), AuthoritiesMade: int(s.trusted.count.Load()),
-		Failures: s.problems.counts(), Problems: s.problems.list(),
+		Provider:  s.provider.status(),
+		Rotations: int(s.counters.rotations.Load()), Handovers: int(s.counters.handovers.Load()), AuthoritiesMade: int(s.counters.made.Load()),
+		Failures: s.problems.counts(), Problems: s.problems.list(), Configurations: s.readiness.configurations(),
 	}
-	seen := s.seen.Load()
-	if seen == nil {
-		seen = &findings{verdict: s.configurations.judge(nil, s.options.Now())}
+	if list := s.authorities.Load(); list != nil {
+		status.Authorities = *list
 	}
-	status.Configurations, status.Authorities = seen.verdict.configurations, seen.authorities
 	if served := s.serving.leaf(); served != nil {
 		status.Expires = served.tls.Leaf.NotAfter
 		if served.issuer != nil {

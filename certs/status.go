@@ -1,6 +1,9 @@
 package certs
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Status is the state of a [Source].
 type Status struct {
@@ -90,3 +93,6 @@ type ConfigurationStatus struct {
 	// served leaf; nil if they can.
 	Err error
 }
+
+// counters are the counts of Status that no other part keeps.
+type counters struct{ rotations, handovers, made atomic.Int64 }

@@ -24,8 +24,16 @@ func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
 				var offset atomic.Int64
+				o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
+				if err := o.complete(); err != nil {
+					t.Fatal(err)
+				}
 				now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
-				s := c.run(func(o *SelfSignedOptions) { o.Now = now })
+				s, err := newSelfSigned(o, c, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(c.background(s))
 				readyAndPublished(t, c, s)
 				synctest.Wait() // no goroutine may notice the jump before this test looks
 				offset.Store(int64(slept.time))

@@ -2,7 +2,6 @@ package certs
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,20 +89,31 @@ func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
 
 func TestTheStatusHasTheStateOfEachCA(t *testing.T) {
 	t.Parallel()
-	signing, next, beside, leaving, gone := yearCA(t), yearCA(t), yearCA(t), yearCA(t), FingerprintOf(yearCA(t).cert)
-	until := time.Now().Add(time.Hour)
-	got := authorities{
-		current: signing, next: next, trusted: []trusted{{cert: signing.cert}, {beside.cert, until}, {leaving.cert, until}},
-		revoked: revocations{FingerprintOf(leaving.cert): until, gone: {}},
-	}.states()
-	want := []Authority{
-		{FingerprintOf(signing.cert), SigningAuthority, signing.cert.NotAfter}, {FingerprintOf(next.cert), NextAuthority, next.cert.NotAfter},
-		{FingerprintOf(beside.cert), TrustedAuthority, until}, {FingerprintOf(leaving.cert), RevokedAuthority, until}, {gone, RevokedAuthority, time.Time{}},
-	}
-	byFingerprint := func(a, b Authority) int { return strings.Compare(a.Fingerprint.String(), b.Fingerprint.String()) }
-	slices.SortFunc(got, byFingerprint)
-	slices.SortFunc(want, byFingerprint)
-	if !slices.Equal(got, want) {
-		t.Errorf("the CAs are\n%v\nwant\n%v", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		first, beside, gone := dueCA(t), yearCA(t), yearCA(t)
+		secret := secretOf(t, first)
+		secret.Data[secretTrustedKey] = pemOf(first, beside)
+		c := newCluster(t, newConfiguration(), secret)
+		c.revoke(gone)
+		s := c.run(func(o *SelfSignedOptions) { o.Settle = time.Hour })
+		eventually(t, s.Ready)
+		time.Sleep(2 * time.Second)
+		stored, err := c.authorities()
+		if err != nil || stored.next == nil {
+			t.Fatalf("no CA is staged (%v)", err)
+		}
+		want := map[Fingerprint]AuthorityState{
+			FingerprintOf(first.cert): SigningAuthority, FingerprintOf(stored.next.cert): NextAuthority,
+			FingerprintOf(beside.cert): TrustedAuthority, FingerprintOf(gone.cert): RevokedAuthority,
+		}
+		got := s.Status().Authorities
+		for _, a := range got {
+			if want[a.Fingerprint] != a.State || a.Until.IsZero() {
+				t.Errorf("%+v, want the state %s", a, want[a.Fingerprint])
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d CAs, want %d", len(got), len(want))
+		}
+	})
 }

@@ -157,7 +157,7 @@ func refuses(t *testing.T, sets, says []string, more ...string) {
 // While an upgrade runs, replicas of the version before are called by this chart's registration.
 func TestTheChartNamesOnlyPathsThatTheVersionBeforeServes(t *testing.T) {
 	t.Parallel()
-	list, err := os.ReadFile(checkout.Path("injector", "webhook", "testdata", "paths-before.txt"))
+	list, err := os.ReadFile(checkout.Path("webhook", "testdata", "paths-before.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

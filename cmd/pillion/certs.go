@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/clientset"
 )
 
 // The values of --certs-provider.
@@ -91,12 +90,9 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 		"ca-secret": {c.CASecret}, "serving-secret": {c.ServingSecret},
 		"webhook-configuration": c.WebhookConfigurations, "validating-webhook-configuration": c.ValidatingWebhookConfigurations,
 	} {
-		for i, name := range names {
+		for _, name := range names {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {
 				wrong(setting, name, "allowed is a DNS name of lower case letters, digits, dashes and dots")
-			}
-			if slices.Contains(names[:i], name) {
-				wrong(setting, name, "it is listed twice")
 			}
 		}
 	}
@@ -112,22 +108,12 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 	}
 }
 
-// certsPerSecond and certsBurst limit the requests for certificates to the API server. They
-// bound how often a replica restores a caBundle that something else keeps resetting.
-const (
-	certsPerSecond = 10
-	certsBurst     = 50
-)
-
 // newSource returns the source of the chosen provider.
 func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Source, error) {
-	limited := rest.CopyConfig(config)
-	limited.QPS, limited.Burst, limited.RateLimiter = certsPerSecond, certsBurst, nil
-	client, err := clientset.New(limited)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
+	options := certs.Options{RESTConfig: config, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log}
+	if c.CASettle == 0 {
+		options.Settle = -1 // zero means the default
 	}
-	options := certs.Options{Client: client, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log, Now: time.Now}
 	for _, name := range c.WebhookConfigurations {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})
 	}
@@ -138,13 +124,13 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Sour
 	case certManager:
 		return certs.NewCertManager(certs.CertManagerOptions{
 			Options: options, SecretName: c.ServingSecret, Publish: c.PublishCA, LeafDuration: c.LeafDuration,
-		}), nil
+		})
 	case files:
-		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile}), nil
+		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile})
 	default:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
 			Options: options, SecretName: c.CASecret, SecretGiven: !c.CreateCASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
 			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
-		}), nil
+		})
 	}
 }

@@ -1,0 +1,201 @@
+package certs
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/clientset"
+)
+
+// caSecret keeps the CAs of the self-signed provider in a Secret that all replicas
+// share. Only the loop uses it.
+type caSecret struct {
+	options     SelfSignedOptions
+	client      clientset.Interface
+	secret      *followed[*corev1.Secret]
+	permissions *permissions
+	problems    *problems
+	serving     *serving
+	counters    *counters
+	trusted     *trustLog
+	now         func() time.Time
+
+	// known are the CAs that the Secret held when it was last sound. They stay in force
+	// while the Secret is absent or broken.
+	known authorities
+
+	// wrote is the last write to the Secret, until this replica sees the result.
+	wrote write
+}
+
+// write is a write that replaced one version of the Secret; over is "" for a Secret
+// that did not exist.
+type write struct {
+	over string
+	at   time.Time
+}
+
+// pending reports whether this replica still sees the version that it replaced: the
+// new version is on its way back.
+func (w write) pending(version string, now time.Time) bool {
+	return !w.at.IsZero() && w.over == version && now.Sub(w.at) < checkInterval
+}
+
+// keep reads the Secret and takes the next step of the hand-over in it. Call it before
+// publishing, so that no replica publishes a bundle without the CA of a leaf in use.
+// It waits for nothing: a write that comes too late is followed by an event, which
+// brings the next round.
+func (s *caSecret) keep(ctx context.Context) error {
+	now := s.now()
+	var stored authorities
+	var broken error
+	version := ""
+	secret, exists := s.secret.get()
+	if exists {
+		version = secret.ResourceVersion
+		stored, broken = readAuthorities(secret.Data)
+	}
+	s.noteRevocations(secret)
+	if s.wrote.pending(version, now) {
+		return nil
+	}
+	remembered := s.known
+	s.remember(stored.completedBy(remembered).permitted(now))
+	s.serving.confirmed.forget(now)
+	if stored.next != nil {
+		s.serving.observe(stored.next, now)
+	}
+	var own []*ca
+	want, err := stored.step(circumstances{
+		now: now, remembered: remembered, inUse: s.serving.inUse(), terms: termsOf(s.options.Settle, s.options.LeafDuration),
+		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
+		make: func() (*ca, error) {
+			made, err := makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
+			if err == nil {
+				own = append(own, made)
+			}
+			return made, err
+		},
+	})
+	if err != nil || exists && broken == nil && stored.same(want) {
+		return err
+	}
+	log := s.options.Logger
+	if exists && broken != nil && (len(secret.Data) > 0 || remembered.current != nil) {
+		log.Warn("the CA's secret is damaged; it is made again", "secret", s.secret.key, "damage", broken)
+	}
+	written, err := s.store(ctx, secret, want)
+	if err != nil {
+		return errors.Join(broken, err)
+	}
+	if written {
+		s.wrote = write{over: version, at: now}
+		s.remember(want)
+		s.counters.made.Add(int64(len(own)))
+		for _, made := range own {
+			s.trusted.made[FingerprintOf(made.cert)] = true
+		}
+		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", len(own), "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
+	}
+	return nil
+}
+
+// noteRevocations records what is wrong with the Secret's list of revoked CAs.
+func (s *caSecret) noteRevocations(secret *corev1.Secret) {
+	var misread error
+	if secret != nil {
+		_, misread = parseRevocations(secret.Data[secretRevokedKey])
+	}
+	s.problems.note(subject(s.secret)+", key "+secretRevokedKey, failedSecret, misread)
+}
+
+// remember takes the authorities for those in force. If they have no CA that signs, the
+// known ones stay in force without the revoked CAs: a Secret that cannot be repaired costs no
+// admission.
+func (s *caSecret) remember(a authorities) {
+	if a.current == nil {
+		current := s.known.current
+		revoked := a.revoked
+		a = s.known
+		a.revoked = revoked
+		if a = a.permitted(s.now()); a.current == nil {
+			a.current = current
+		}
+	}
+	s.known = a
+	s.serving.revoked = a.revoked
+}
+
+// store writes the authorities into the Secret, or creates the Secret if it is nil. It
+// returns false if another write came first.
+func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want authorities) (bool, error) {
+	secrets := s.client.Secrets(s.options.Namespace)
+	verb := "create"
+	var err error
+	if secret != nil {
+		verb = "update"
+		next := secret.DeepCopy()
+		if s.options.SecretGiven {
+			// Helm deletes what a release has no more. Somebody may have made this Secret
+			// again by hand, and the chart renders none that another one made.
+			metav1.SetMetaDataAnnotation(&next.ObjectMeta, "helm.sh/resource-policy", "keep")
+		}
+		if next.Data, err = want.write(secret.Data); err != nil {
+			return false, err
+		}
+		_, err = secrets.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	} else if s.options.SecretGiven {
+		return false, fmt.Errorf("the secret does not exist, and rbac.createSecrets=false takes the permission to make it: kubectl -n %s create secret generic %s", s.options.Namespace, s.options.SecretName)
+	} else {
+		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.options.Namespace, Name: s.options.SecretName,
+			Labels: map[string]string{"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "certificate-authority"},
+		}}
+		if made.Data, err = want.write(nil); err != nil {
+			return false, err
+		}
+		_, err = secrets.Create(ctx, made, metav1.CreateOptions{FieldManager: fieldManager})
+	}
+	if overtaken(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("writing the secret: %w", s.permissions.explain(err, verb, "secrets", s.options.SecretName))
+	}
+	return true, nil
+}
+
+// bundle implements bundles.
+func (s *caSecret) bundle() []byte { return s.known.bundle() }
+
+// newestBundle implements bundles. An absent or broken Secret leaves the CAs known last
+// in force. The bundle is nil if the Secret does not remember the CA of the served leaf
+// yet: the Secret is so new that this replica is about to see it, and adds that CA
+// first.
+func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
+	secret, err := s.client.Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return s.bundle(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", s.secret.key, s.permissions.explain(err, "get", "secrets", s.options.SecretName))
+	}
+	stored, err := readAuthorities(secret.Data)
+	if err != nil {
+		return s.bundle(), nil
+	}
+	if stored = stored.completedBy(s.known).permitted(s.now()); stored.current == nil {
+		return s.bundle(), nil
+	}
+	if used := s.serving.inUse(); used != nil && !stored.revoked.leaves(used) && !stored.trusts(used) {
+		return nil, nil
+	}
+	return stored.bundle(), nil
+}

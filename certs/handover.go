@@ -1,0 +1,71 @@
+package certs
+
+import (
+	"crypto/x509"
+	"sync/atomic"
+	"time"
+)
+
+// confirmations hold, by CA, the time since which this replica has seen the CA published
+// in every entry of every configuration without a break. Only one goroutine uses them.
+type confirmations map[string]time.Time
+
+// observe notes whether the CA is published now.
+func (c confirmations) observe(cert *x509.Certificate, published bool, now time.Time) {
+	key := string(cert.Raw)
+	_, known := c[key]
+	switch {
+	case !published:
+		delete(c, key)
+	case !known:
+		c[key] = now
+	}
+}
+
+// settled reports whether the CA has been published for the time settle.
+func (c confirmations) settled(cert *x509.Certificate, settle time.Duration, now time.Time) bool {
+	since, ok := c[string(cert.Raw)]
+	return ok && now.Sub(since) >= settle
+}
+
+// forget drops the expired CAs.
+func (c confirmations) forget(now time.Time) {
+	for key := range c {
+		if cert, err := x509.ParseCertificate([]byte(key)); err != nil || expired(cert, now) {
+			delete(c, key)
+		}
+	}
+}
+
+// handover decides which leaf is served. Only one goroutine offers leaves; any goroutine
+// may read the served leaf.
+type handover struct {
+	served atomic.Pointer[leaf]
+}
+
+// offer gives the newest leaf, and reports whether it replaced the served leaf. verifies
+// reports whether the published bundles verify a leaf; settled reports whether they have
+// contained the leaf's CA for the settling time.
+func (h *handover) offer(candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
+	served := h.served.Load()
+	if served != nil && served.same(candidate) || !replaces(served, candidate, now, verifies, settled) {
+		return false
+	}
+	h.served.Store(candidate)
+	return true
+}
+
+// replaces reports whether candidate should be served instead of served.
+func replaces(served, candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
+	// No valid leaf can be lost.
+	if served == nil || ending(served.tls.Leaf, now) {
+		return true
+	}
+	if !verifies(candidate) {
+		return false
+	}
+	if served.issuer != nil && candidate.issuer != nil && served.issuer.Equal(candidate.issuer) {
+		return true
+	}
+	return !verifies(served) || settled(candidate)
+}

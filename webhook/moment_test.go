@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -216,12 +217,31 @@ func TestAVersionThatOnlyAnotherReplicaKnowsIsJudgedByThatOne(t *testing.T) {
 				if got != c.want {
 					t.Errorf("status %d, want %d: %s", got, c.want, w.Body)
 				}
+				for _, hash := range f.Pipeline.Injected(podOf(t, c.pod)) {
+					if strings.Contains(w.Body.String(), hash) {
+						t.Errorf("the answer repeats what the pod says of itself: %s", w.Body)
+					}
+				}
 				if got == http.StatusServiceUnavailable && (w.Header().Get("Retry-After") != "1" || w.Header().Get("Connection") != "close") {
 					t.Errorf("the API server is not sent to another replica: %v", w.Header())
 				}
 			})
 		})
 	}
+}
+
+// podOf returns the pod of a review.
+func podOf(t *testing.T, review string) map[string]any {
+	t.Helper()
+	var r struct {
+		Request struct {
+			Object map[string]any `json:"object"`
+		} `json:"request"`
+	}
+	if err := json.Unmarshal([]byte(review), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Request.Object
 }
 
 // An update never counts by what was in force before: a running pod has time.

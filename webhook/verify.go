@@ -101,7 +101,7 @@ func (v verify) again(ctx context.Context, request injector.Request, refused inj
 	}
 	newer := v.caughtUp(ctx, request, hashes)
 	if name := v.unknown(newer.Templates, hashes); name != "" && v.through.Closed {
-		return injector.Outcome{}, &unavailableError{fmt.Errorf("the pod has the template %s as another replica knows it: version %s", name, hashes[name])}
+		return injector.Outcome{}, &unavailableError{fmt.Errorf("the pod has a version of the template %s that this replica does not know", name)}
 	}
 	if newer.Templates == request.Templates && maps.Equal(newer.Namespace.Labels, request.Namespace.Labels) && maps.Equal(newer.Namespace.Annotations, request.Namespace.Annotations) {
 		return refused, nil

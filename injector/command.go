@@ -52,7 +52,7 @@ func explained(r Request) string {
 	if name, _ := metadata["name"].(string); r.Operation != "CREATE" && objectName.MatchString(name) {
 		return "pod/" + name
 	}
-	of := owner.Controller(r.Pod)
+	of, _ := owner.Controller(r.Pod)
 	kind, known := owner.Of(of.APIVersion, of.Kind)
 	if !known || !kind.CreatesPods() || !objectName.MatchString(of.Name) {
 		return ""

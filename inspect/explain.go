@@ -412,12 +412,12 @@ func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload
 			}
 		}
 		return func(pod map[string]any) bool {
-			of := owner.Controller(pod)
+			of, _ := owner.Controller(pod)
 			return of.Kind == "Job" && own[of.Name]
 		}, nil
 	}
 	return func(pod map[string]any) bool {
-		of := owner.Controller(pod)
+		of, _ := owner.Controller(pod)
 		return of.Kind == o.Kind && of.Name == o.Name
 	}, nil
 }

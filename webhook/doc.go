@@ -13,7 +13,7 @@
 // meet. The [Middleware] serves all of them, and no webhook sees HTTP. The [Server] owns the
 // listeners and the order of stopping.
 //
-// May import: controller's events, labels and proof; injector with its keys, patch, policy and
+// May import: controller's events, labels and proof; injector with its keys, owner, patch, policy and
 // reason; templates, net/http and Prometheus. Knows nothing of certificates beyond a function that returns one,
 // and has no client of a cluster.
 package webhook

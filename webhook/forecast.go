@@ -9,6 +9,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -93,17 +94,9 @@ func (f *Forecasts) due(owner string) bool {
 
 // controllerUID returns the UID of the controller that a pod names as its owner, "" for none.
 func controllerUID(pod map[string]any) string {
-	metadata, _ := pod["metadata"].(map[string]any)
-	references, _ := metadata["ownerReferences"].([]any)
-	for _, item := range references {
-		m, _ := item.(map[string]any)
-		if controller, _ := m["controller"].(bool); controller {
-			uid, _ := m["uid"].(string)
-			if len(uid) > 64 {
-				return ""
-			}
-			return uid
-		}
+	of, _ := owner.Controller(pod)
+	if len(of.UID) > 64 {
+		return ""
 	}
-	return ""
+	return of.UID
 }

@@ -15,12 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
 
@@ -167,15 +167,15 @@ func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
 // failure returns the API server's words about the pods that the ReplicaSet of a pod could not
 // create, "" for none. Other controllers say it nowhere but in events.
 func (l *limitReader) failure(ctx context.Context, namespace string, pod map[string]any) string {
-	owner := metav1.GetControllerOf(&unstructured.Unstructured{Object: pod})
-	if owner == nil || owner.APIVersion != appsv1.SchemeGroupVersion.String() || owner.Kind != "ReplicaSet" {
+	of, _ := owner.Controller(pod)
+	if of.APIVersion != appsv1.SchemeGroupVersion.String() || of.Kind != "ReplicaSet" {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, limitTime)
 	defer cancel()
 	var set appsv1.ReplicaSet
-	if _, err := l.decode(ctx, &set, "/apis/apps/v1/namespaces", namespace, "replicasets", owner.Name); err != nil || set.UID != owner.UID {
-		l.log.Debug("the ReplicaSet of a pod could not be read", "namespace", namespace, "name", owner.Name, "error", err)
+	if _, err := l.decode(ctx, &set, "/apis/apps/v1/namespaces", namespace, "replicasets", of.Name); err != nil || string(set.UID) != of.UID {
+		l.log.Debug("the ReplicaSet of a pod could not be read", "namespace", namespace, "name", of.Name, "error", err)
 		return ""
 	}
 	for _, c := range set.Status.Conditions {

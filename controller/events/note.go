@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -87,23 +88,14 @@ func noteOf(e Event, now time.Time) (note, bool) {
 
 // controllerOf returns the controller that the pod names as its owner, if it is of one of the
 // kinds in creators, and whether the pod names any.
-func controllerOf(e Event) (owner corev1.ObjectReference, controlled bool) {
-	meta, _ := e.Pod["metadata"].(map[string]any)
-	references, _ := meta["ownerReferences"].([]any)
-	for _, item := range references {
-		m, _ := item.(map[string]any)
-		if controller, _ := m["controller"].(bool); !controller {
-			continue
-		}
-		text := func(key string) string { s, _ := m[key].(string); return s }
-		ref := corev1.ObjectReference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name"), UID: types.UID(text("uid")), Namespace: e.Namespace}
-		_, known := creators[ref.GroupVersionKind()]
-		if !known || ref.Name == "" || len(ref.Name) > maxName || ref.UID == "" || len(ref.UID) > maxUID {
-			return corev1.ObjectReference{}, true
-		}
-		return ref, true
+func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
+	of, controlled := owner.Controller(e.Pod)
+	ref = corev1.ObjectReference{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, UID: types.UID(of.UID), Namespace: e.Namespace}
+	_, known := creators[ref.GroupVersionKind()]
+	if !known || ref.Name == "" || len(ref.Name) > maxName || ref.UID == "" || len(ref.UID) > maxUID {
+		return corev1.ObjectReference{}, controlled
 	}
-	return corev1.ObjectReference{}, false
+	return ref, controlled
 }
 
 // key is the same for equal events.

@@ -63,21 +63,21 @@ func Of(apiVersion, kind string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// Reference is the controller that a pod names as its owner. Its zero value means none.
-type Reference struct{ APIVersion, Kind, Name string }
+// Reference is the controller that a pod names as its owner.
+type Reference struct{ APIVersion, Kind, Name, UID string }
 
-// Controller returns the controller of a pod.
-func Controller(pod map[string]any) Reference {
+// Controller returns the controller of a pod. It reports false if the pod names none.
+func Controller(pod map[string]any) (Reference, bool) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	owners, _ := metadata["ownerReferences"].([]any)
 	for _, item := range owners {
 		owner, _ := item.(map[string]any)
 		if controller, _ := owner["controller"].(bool); controller {
 			text := func(key string) string { s, _ := owner[key].(string); return s }
-			return Reference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name")}
+			return Reference{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name"), UID: text("uid")}, true
 		}
 	}
-	return Reference{}
+	return Reference{}, false
 }
 
 // Workload is what a person restarts to get new pods.
@@ -98,7 +98,7 @@ func (w Workload) String() string {
 // WorkloadOf returns the workload that a pod belongs to. A Deployment's ReplicaSets have its name,
 // and a hash that their pods have as a label.
 func WorkloadOf(pod map[string]any) Workload {
-	of := Controller(pod)
+	of, _ := Controller(pod)
 	metadata, _ := pod["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	if hash, _ := labels["pod-template-hash"].(string); of.Kind == "ReplicaSet" && hash != "" {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	kept "github.com/pillion-dev/pillion/controller/labels"
+	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -82,7 +82,7 @@ func (k *keeping) keep(ns *metav1.PartialObjectMetadata) *cached {
 	owned := []string{templates.InjectionLabel(k.prefix)}
 	c := &cached{
 		name: ns.Name, version: ns.ResourceVersion, uid: ns.UID, deleting: ns.DeletionTimestamp != nil,
-		byHand: kept.ByHand(ns, owned), unowned: kept.Unowned(ns),
+		byHand: pillionlabels.ByHand(ns, owned), unowned: pillionlabels.Unowned(ns),
 	}
 	labels, annotations := ns.Labels, annotationsOf(ns)
 	reads := k.reads()
@@ -110,10 +110,10 @@ func needed(prefix string, reads *templates.NamespaceReads, labels, annotations 
 
 // bare returns what a bare part has.
 func (k *keeping) bare(reads *templates.NamespaceReads, labels, annotations map[string]string) (bareLabels, bareAnnotations map[string]string) {
-	asks := k.prefix + "/inject"
+	asks := templates.InjectKey(k.prefix)
 	bareAnnotations = where(annotations, func(key string) bool { return key == asks })
 	if value, ok := bareAnnotations[asks]; ok {
-		bareAnnotations[asks] = kept.ShortAsk(value)
+		bareAnnotations[asks] = pillionlabels.ShortAsk(value)
 	}
 	return where(labels, func(key string) bool { return ownLabel(k.prefix, key) || reads.Selected(key) }), bareAnnotations
 }

@@ -3,7 +3,7 @@ package namespaces
 import (
 	"iter"
 
-	kept "github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -12,8 +12,8 @@ import (
 type Labelled struct{ Informer *Informer }
 
 // All goes over them as [Informer.All] does.
-func (l Labelled) All() iter.Seq[kept.Namespace] {
-	return func(yield func(kept.Namespace) bool) {
+func (l Labelled) All() iter.Seq[labels.Namespace] {
+	return func(yield func(labels.Namespace) bool) {
 		labels, annotations := map[string]string{}, map[string]string{}
 		for _, item := range l.Informer.cache.List() {
 			ns, ok := item.(*cached)
@@ -29,16 +29,16 @@ func (l Labelled) All() iter.Seq[kept.Namespace] {
 }
 
 // Cached returns one of them. It reads nothing live.
-func (l Labelled) Cached(name string) (kept.Namespace, bool) {
+func (l Labelled) Cached(name string) (labels.Namespace, bool) {
 	ns, ok := l.Informer.cached(name)
 	if !ok || ns.deleting {
-		return kept.Namespace{}, false
+		return labels.Namespace{}, false
 	}
 	return ns.labelled(ns.namespace()), true
 }
 
-func (c *cached) labelled(ns templates.Namespace) kept.Namespace {
-	labelled := kept.Namespace{Namespace: ns, ResourceVersion: c.version, ByHand: c.byHand, Unowned: c.unowned}
+func (c *cached) labelled(ns templates.Namespace) labels.Namespace {
+	labelled := labels.Namespace{Namespace: ns, ResourceVersion: c.version, ByHand: c.byHand, Unowned: c.unowned}
 	if c.part != nil {
 		labelled.Keys = c.part.reads
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	kept "github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
@@ -105,7 +105,7 @@ func drawNamespace(t *rapid.T) *metav1.PartialObjectMetadata {
 
 func TestDecisionsByWhatTheCacheKeepsAreThoseByTheWholeNamespace(t *testing.T) {
 	pipeline := injector.NewPipeline(injector.Config{})
-	rules, proven := kept.Rules{Required: true}, proof.Enforcement{Enforce: true}
+	rules, proven := labels.Rules{Required: true}, proof.Enforcement{Enforce: true}
 	var small, served, notServed, judged, notJudged int
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawSet(t, "templates before"), drawSet(t, "templates now")
@@ -119,9 +119,9 @@ func TestDecisionsByWhatTheCacheKeepsAreThoseByTheWholeNamespace(t *testing.T) {
 
 		known := c.labelled(c.namespace())
 		switch {
-		case kept.Knows(after, known):
+		case labels.Knows(after, known):
 			judged++
-			if got, want := rules.Changes(after, proven, known), rules.Changes(after, proven, kept.Namespace{Namespace: whole}); !reflect.DeepEqual(got, want) {
+			if got, want := rules.Changes(after, proven, known), rules.Changes(after, proven, labels.Namespace{Namespace: whole}); !reflect.DeepEqual(got, want) {
 				t.Fatalf("labels to change: %+v, want %+v, by %+v", got, want, known)
 			}
 			if got, want := after.Selecting(known.Labels), after.Selecting(whole.Labels); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/clientset/follow/followtest"
-	kept "github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -73,14 +73,14 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 		before, after := requiredBy(t, "team"), requiredBy(t, "team", "tier")
 		var told atomic.Int64
 		i.OnChange(func(string) { told.Add(1) })
-		in := func(name string) kept.Namespace {
+		in := func(name string) labels.Namespace {
 			ns, ok := (Labelled{i}).Cached(name)
 			if !ok {
 				t.Fatalf("%s is not in the cache", name)
 			}
 			return ns
 		}
-		if ns := in("shop"); len(ns.Labels) != 1 || !kept.Knows(before, ns) || kept.Knows(after, ns) {
+		if ns := in("shop"); len(ns.Labels) != 1 || !labels.Knows(before, ns) || labels.Knows(after, ns) {
 			t.Fatalf("the labels %v are kept", ns.Labels)
 		}
 		if got := s.Gets.Load(); got != 0 {
@@ -89,21 +89,21 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 		s.Slow.Store(int64(300 * time.Millisecond))
 		change(after)
 		// Until the namespace has been read anew, a pod's review reads it live.
-		if kept.Knows(after, in("shop")) {
+		if labels.Knows(after, in("shop")) {
 			t.Fatal("known at once")
 		}
 		ns, err := i.Get(t.Context(), "shop", after.NamespaceReads(), always)
 		if err != nil || !after.RequiredIn(ns.Labels) || ns.Labels["tier"] != "x" {
 			t.Fatalf("%v, %v", ns.Labels, err)
 		}
-		waitFor(t, "the namespace is known", func() bool { return kept.Knows(after, in("shop")) })
+		waitFor(t, "the namespace is known", func() bool { return labels.Knows(after, in("shop")) })
 		if got := in("shop").Labels; !maps.Equal(got, map[string]string{"team": "x", "tier": "x"}) {
 			t.Errorf("the labels %v are kept", got)
 		}
 		if told.Load() == 0 {
 			t.Error("nobody was told that the namespace is another")
 		}
-		if !kept.Knows(after, in("small")) {
+		if !labels.Knows(after, in("small")) {
 			t.Error("a small namespace is not known")
 		}
 		reads := s.Gets.Load()
@@ -138,7 +138,7 @@ func TestLargeNamespacesThatChangeMeanwhileEndAsTheyAre(t *testing.T) {
 		waitFor(t, "all are known as they are", func() bool {
 			done := 0
 			for ns := range (Labelled{i}).All() {
-				if kept.Knows(set, ns) && slices.Equal(slices.Sorted(maps.Keys(ns.Labels)), keys) {
+				if labels.Knows(set, ns) && slices.Equal(slices.Sorted(maps.Keys(ns.Labels)), keys) {
 					done++
 				}
 			}

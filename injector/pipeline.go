@@ -50,7 +50,7 @@ func NewPipeline(c Config) *Pipeline {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{config: c, injectKey: c.Prefix + "/inject", statusKey: c.Prefix + "/status", injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
+	return &Pipeline{config: c, injectKey: templates.InjectKey(c.Prefix), statusKey: templates.StatusKey(c.Prefix), injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
 }
 
 // Request is one pod, and what is known about its admission.

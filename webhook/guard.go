@@ -239,7 +239,7 @@ func (g guard) usedBy(name string, entry templates.Entry) []string {
 	if entry.Required() {
 		why = append(why, "it is required (spec.required), and pods would go without it")
 	}
-	injectKey, byDefault := g.prefix+"/inject", entry.InjectByDefault()
+	injectKey, byDefault := templates.InjectKey(g.prefix), entry.InjectByDefault()
 	rules := usage.Rules{Prefix: g.prefix, Excluded: g.options.ExcludedNamespaces}
 	var named, asked []string
 	for ns := range g.options.Namespaces() {

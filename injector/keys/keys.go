@@ -304,7 +304,7 @@ func (c *checker) ofAnotherInstall(template, name string) bool {
 
 // ownKey says what is wrong with a key of Pillion itself.
 func (c *checker) ownKey(f *Finding, name string) {
-	level, inject := c.object.Level, c.Prefix+"/inject"
+	level, inject := c.object.Level, templates.InjectKey(c.Prefix)
 	k, known := own[name]
 	switch {
 	case !known || f.Field == Annotation && name == "injection" && !slices.Contains(injectionValues, f.Value):
@@ -337,7 +337,7 @@ func (c *checker) ownKey(f *Finding, name string) {
 
 // nearKey proposes a key for one that does not exist.
 func (c *checker) nearKey(f *Finding, name string) {
-	inject := c.Prefix + "/inject"
+	inject := templates.InjectKey(c.Prefix)
 	known := []string{"inject"}
 	if c.object.Level == Namespace && f.Field == Label {
 		known = append(known, "injection")
@@ -382,7 +382,7 @@ func (c *checker) parameter(f *Finding, template, name string) {
 		}
 		switch suffix := nearParameter(entry, c.Prefix, name); {
 		case name == "inject":
-			f.Instead = c.Prefix + "/inject"
+			f.Instead = templates.InjectKey(c.Prefix)
 			f.Says += fmt.Sprintf("; to have it injected write %s: %s", f.Instead, template)
 		case suffix != "":
 			f.Instead = template + "." + c.Prefix + "/" + suffix
@@ -400,7 +400,7 @@ func (c *checker) parameter(f *Finding, template, name string) {
 	case c.object.Level == Workload:
 		c.onWorkload(f)
 	default:
-		f.Mistake, f.Instead = NotInjected, c.Prefix+"/inject"
+		f.Mistake, f.Instead = NotInjected, templates.InjectKey(c.Prefix)
 		f.Says = fmt.Sprintf("means nothing: nothing asks for the template %s in this pod; ask for it with the annotation %s, or take this one out", template, f.Instead)
 	}
 }

@@ -54,7 +54,7 @@ func pauses() wait.Backoff {
 func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 	gvr := schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}
 	c := &cluster{client: client, gvr: gvr, log: log, asked: time.Now()}
-	c.losses = losses{read: c.definition, known: map[string]bool{}, lost: map[string]bool{}}
+	c.losses = losses{read: c.definition, known: map[string]origin{}, lost: map[string]bool{}}
 	return c
 }
 
@@ -287,7 +287,7 @@ func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) (an
 // objectOf reads the rest of an object. A status of another shape is as good as
 // none: it is going to be written anew.
 func objectOf(u *unstructured.Unstructured) *Object {
-	o := &Object{Name: u.GetName(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}
+	o := &Object{Name: u.GetName(), UID: u.GetUID(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}
 	if data, err := json.Marshal(u.Object["status"]); err != nil || json.Unmarshal(data, &o.Status) != nil {
 		o.Status = v1alpha1.SidecarTemplateStatus{}
 	}

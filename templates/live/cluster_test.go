@@ -376,6 +376,37 @@ func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testi
 	})
 }
 
+// A CRD can be replaced within a moment, and nothing tells: lists and watches work as before.
+func TestATemplateOfAReplacedCRDThatIsDeletedIsGone(t *testing.T) {
+	for what, before := range map[string][]runtime.Object{
+		"where there were none":               nil,
+		"which was applied again":             {object("one", "1")},
+		"which was applied again with others": {object("one", "1"), object("two", "2")},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, before...)
+				l, _ := running(t, live.Cluster(c, "pillion.dev", nil))
+				wait(inForce)
+				c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetUID("2") })
+				again := object("one", "1")
+				again.SetUID("2")
+				if len(before) > 0 {
+					c.update(t, again)
+				} else {
+					c.create(t, again)
+				}
+				wait(inForce)
+				c.deleteAll(t, "one")
+				wait(inForce)
+				if _, there := l.Snapshot().Get("one"); there {
+					t.Errorf("the template that was deleted is in force: %s", errText(l.Snapshot(), "one"))
+				}
+			})
+		})
+	}
+}
+
 func TestATemplateThatWasDeletedWhileNobodyWatchedIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, object("one", "1"), object("two", "2"))

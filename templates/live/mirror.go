@@ -114,7 +114,7 @@ func mirrorOf(u *unstructured.Unstructured, prefix string) *MirrorObject {
 	for _, o := range u.GetOwnerReferences() {
 		c.Owners = append(c.Owners, o.Kind+"/"+o.Name)
 	}
-	return &MirrorObject{Object: *objectOf(u), UID: u.GetUID(), Digest: c.digest(), Going: u.GetDeletionTimestamp() != nil}
+	return &MirrorObject{Object: *objectOf(u), Digest: c.digest(), Going: u.GetDeletionTimestamp() != nil}
 }
 
 // contentOf returns what the mirror of a template is to hold. Where the spec cannot be shown,

@@ -68,6 +68,7 @@ const (
 // Object is what is known of a SidecarTemplate in the cluster besides its spec.
 type Object struct {
 	Name            string
+	UID             types.UID
 	Generation      int64
 	ResourceVersion string
 	// Status is what the API server has.
@@ -77,7 +78,6 @@ type Object struct {
 // MirrorObject is what is known of a mirror.
 type MirrorObject struct {
 	Object
-	UID types.UID
 	// Digest stands for all that Pillion writes of a mirror but its status.
 	Digest string
 	// Going says that the object is being deleted.

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 )
 
 // CertManagerOptions are the options of [NewCertManager].

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/clientsettest"
 )
 
 const (

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 )
 
 // FilesOptions are the options of [NewFiles].

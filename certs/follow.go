@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/follow"
 )
 
 // followed holds the newest version of one object that this process has seen.

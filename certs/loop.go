@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
 const (

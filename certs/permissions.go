@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
 // permissionInterval is how often the permissions are checked while the source runs. A

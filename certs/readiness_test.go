@@ -14,7 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/clientset/logtest"
+	"github.com/pillion-dev/pillion/controller/logtest"
 )
 
 // newValidating has one entry that calls the Service.

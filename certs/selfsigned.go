@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 )
 
 // SelfSignedOptions are the options of [NewSelfSigned]. A duration of zero means the

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 )
 
 // Source supplies a TLS server's certificate.

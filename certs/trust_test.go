@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset/logtest"
+	"github.com/pillion-dev/pillion/controller/logtest"
 )
 
 // logged returns an error unless a line of the log has all the words.

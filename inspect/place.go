@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/explain"

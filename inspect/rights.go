@@ -3,7 +3,7 @@ package inspect
 import (
 	"errors"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 

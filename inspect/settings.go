@@ -13,12 +13,12 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 )
 
 // Settings decide what the running Pillion gives to a pod.
@@ -70,9 +70,9 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 			return s, err
 		}
 	}
-	var sources []live.Source
+	var sources []store.Source
 	if len(r.Library) > 0 {
-		source, err := live.Library(r.Library...)
+		source, err := store.Library(r.Library...)
 		if err != nil {
 			return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.deployment.Name, err)
 		}
@@ -97,11 +97,11 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 
 // ClusterTemplates compiles the SidecarTemplates of the cluster.
 func (c *Cluster) ClusterTemplates(ctx context.Context, compile templates.Options) (*templates.Set, error) {
-	return readTemplates(ctx, compile, []live.Source{c.clusterTemplates(compile.Prefix)})
+	return readTemplates(ctx, compile, []store.Source{c.clusterTemplates(compile.Prefix)})
 }
 
-func (c *Cluster) clusterTemplates(prefix string) live.Source {
-	return live.Cluster(c.Objects, prefix, slog.New(slog.DiscardHandler))
+func (c *Cluster) clusterTemplates(prefix string) store.Source {
+	return store.Cluster(c.Objects, prefix, slog.New(slog.DiscardHandler))
 }
 
 // fixedSource is a source of templates that never changes.
@@ -110,26 +110,26 @@ type fixedSource struct {
 	files map[string]string
 }
 
-// Name implements [live.Source].
+// Name implements [store.Source].
 func (s fixedSource) Name() string { return "directory " + s.name }
 
-// Run implements [live.Source].
-func (s fixedSource) Run(ctx context.Context, report func(live.Report)) {
-	var units []live.Unit
+// Run implements [store.Source].
+func (s fixedSource) Run(ctx context.Context, report func(store.Report)) {
+	var units []store.Unit
 	for _, name := range slices.Sorted(maps.Keys(s.files)) {
 		if slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
-			units = append(units, live.Unit{Source: path.Join(s.name, name), Data: []byte(s.files[name])})
+			units = append(units, store.Unit{Source: path.Join(s.name, name), Data: []byte(s.files[name])})
 		}
 	}
-	report(live.Report{Units: units})
+	report(store.Report{Units: units})
 	<-ctx.Done()
 }
 
 // readTemplates returns the templates of all sources, each read once.
-func readTemplates(ctx context.Context, compile templates.Options, sources []live.Source) (*templates.Set, error) {
+func readTemplates(ctx context.Context, compile templates.Options, sources []store.Source) (*templates.Set, error) {
 	ctx, stop := context.WithTimeout(ctx, settingsTimeout)
 	defer stop()
-	set, ended := live.New(live.Options{Compile: compile, Sources: sources, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}), make(chan struct{})
+	set, ended := store.New(store.Options{Compile: compile, Sources: sources, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = set.Run(ctx) // it ends with ctx, and what is missing is asked for below

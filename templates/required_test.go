@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// compiledEntry compiles a manifest into an entry, as templates/live does.
+// compiledEntry compiles a manifest into an entry, as controller/store does.
 func compiledEntry(name, spec string) Entry {
 	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ")
 	t, _, err := Compile([]byte(manifest), Options{})

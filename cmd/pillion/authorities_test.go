@@ -22,7 +22,7 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/clientset/clientsettest"
+	"github.com/pillion-dev/pillion/controller/clientsettest"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
 )

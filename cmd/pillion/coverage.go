@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/coverage"
+	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
 )

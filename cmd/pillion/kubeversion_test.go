@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pillion-dev/pillion/clientset/logtest"
+	"github.com/pillion-dev/pillion/controller/logtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 

@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
-	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 )
 
 // labels are the rules of the labels that Pillion manages on namespaces.
@@ -26,7 +26,7 @@ func (c serveConfig) labels() labels.Rules {
 
 // newLabelController returns the controller of the labels. It hears of changes of templates and
 // namespaces, and tells held of labels that it cannot write because of their owner.
-func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), config *rest.Config, client clientset.Interface, set *live.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*labels.Controller, error) {
+func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), config *rest.Config, client clientset.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*labels.Controller, error) {
 	// The controller limits its writes itself. With a client of their own they keep no live read
 	// of a namespace waiting.
 	config = rest.CopyConfig(config)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 )
 
 // mirrorsTemplates reports whether the cluster has mirrors of the templates that it has no
@@ -17,7 +17,7 @@ import (
 func (c serveConfig) mirrorsTemplates() bool { return c.ClusterTemplates && c.MirrorPolicy != "" }
 
 // mirrors returns what keeps the mirrors of templates until its context ends.
-func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set *live.Templates, status *live.StatusWriter, ready func() error, log *slog.Logger) (func(context.Context) error, error) {
+func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set *store.Templates, status *store.StatusWriter, ready func() error, log *slog.Logger) (func(context.Context) error, error) {
 	if !c.mirrorsTemplates() {
 		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
@@ -25,7 +25,7 @@ func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set
 	if err != nil {
 		return nil, fmt.Errorf("making a client for mirrors of templates: %w", err)
 	}
-	w := live.NewMirrorWriter(live.MirrorOptions{
+	w := store.NewMirrorWriter(store.MirrorOptions{
 		Client: client, Prefix: c.AnnotationPrefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
 		Ready: ready, Verdicts: status.ObserveMirrors, Logger: log,
 	})

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/clientset"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
-	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/templates"
 )
 

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 )
 
 // running returns the set of a configuration whose sources have been read.
-func running(t *testing.T, args ...string) *live.Templates {
+func running(t *testing.T, args ...string) *store.Templates {
 	t.Helper()
 	c, err := parse(t, append(args, "--namespace", "own", "--cluster-templates=false")...)
 	if err != nil {

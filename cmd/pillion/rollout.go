@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"

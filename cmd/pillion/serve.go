@@ -22,17 +22,17 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/follow"
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
+	"github.com/pillion-dev/pillion/controller/follow"
+	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/namespaces"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
@@ -177,7 +177,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 			return nil, err
 		}
 	}
-	var set *live.Templates
+	var set *store.Templates
 	ns := namespaces.New(namespaces.Options{
 		Client: metadataClient, List: client.NamespaceList, Prefix: c.AnnotationPrefix, Bytes: namespacesMemory(c.MemoryLimit),
 		Reads: func() *templates.NamespaceReads { return set.Snapshot().NamespaceReads() }, Logger: log.With("component", "namespaces"),
@@ -189,7 +189,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	set.OnChange(func(*templates.Set) { ns.TemplatesChanged() })
 	garbage := newGarbage()
-	set.OnVerdicts(func([]live.Verdict) { garbage.left() })
+	set.OnVerdicts(func([]store.Verdict) { garbage.left() })
 	ns.OnChange(func(string) { garbage.leftLittle() })
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
 	source, err := newSource(c, config, log.With("component", "certs"))
@@ -315,7 +315,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 }
 
 // caches returns the states of the caches of the cluster's objects.
-func caches(ns *namespaces.Informer, set *live.Templates) follow.Source {
+func caches(ns *namespaces.Informer, set *store.Templates) follow.Source {
 	return func() map[string]follow.State {
 		states := map[string]follow.State{"namespaces": ns.State()}
 		if state, ok := set.State(); ok {
@@ -385,34 +385,34 @@ func announceReady(ctx context.Context, server *webhook.Server, start time.Time,
 
 // liveSet returns the templates in force, and the writer of the status of the templates of
 // the cluster; nil if they are not served.
-func liveSet(c serveConfig, compile templates.Options, config *rest.Config, named func(template string) bool, log *slog.Logger) (*live.Templates, *live.StatusWriter, error) {
-	options := live.Options{Compile: compile, Named: named, Logger: log.With("component", "templates")}
+func liveSet(c serveConfig, compile templates.Options, config *rest.Config, named func(template string) bool, log *slog.Logger) (*store.Templates, *store.StatusWriter, error) {
+	options := store.Options{Compile: compile, Named: named, Logger: log.With("component", "templates")}
 	if c.proves() { // first, so that the names are nobody else's
-		options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
+		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
 		if c.KeepRequiredLabel {
-			options.Sources = append(options.Sources, live.BuiltIn(proofSource, proof.RequiredManifest(c.AnnotationPrefix, c.ProofNamespace)))
+			options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.RequiredManifest(c.AnnotationPrefix, c.ProofNamespace)))
 		}
 	}
 	if len(c.Library) > 0 {
-		source, err := live.Library(c.Library...)
+		source, err := store.Library(c.Library...)
 		if err != nil {
 			return nil, nil, err
 		}
 		options.Sources = append(options.Sources, source)
 	}
 	for _, dir := range c.Templates {
-		options.Sources = append(options.Sources, live.Directory(dir))
+		options.Sources = append(options.Sources, store.Directory(dir))
 	}
 	if !c.ClusterTemplates {
-		return live.New(options), nil, nil
+		return store.New(options), nil, nil
 	}
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
 	}
-	options.Sources = append(options.Sources, live.Cluster(client, c.AnnotationPrefix, options.Logger))
-	set := live.New(options)
-	status := live.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
+	options.Sources = append(options.Sources, store.Cluster(client, c.AnnotationPrefix, options.Logger))
+	set := store.New(options)
+	status := store.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
 	set.OnVerdicts(status.Observe)
 	return set, status, nil
 }

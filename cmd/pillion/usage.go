@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/clientset"
-	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/namespaces"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/upgradegate"
 	"github.com/pillion-dev/pillion/controller/usage"
-	"github.com/pillion-dev/pillion/injector/namespaces"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/live"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
@@ -45,7 +45,7 @@ func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates
 // and namespaces.
-func newCounter(c serveConfig, set *live.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) *usage.Counter {
+func newCounter(c serveConfig, set *store.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) *usage.Counter {
 	counter := usage.NewCounter(usage.CounterOptions{Rules: c.usageRules(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
 	registry.MustRegister(counter)
 	set.OnChange(func(*templates.Set) { counter.Changed() })

@@ -11,7 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/pillion-dev/pillion/clientset/waiting"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/templates"
 )

@@ -19,8 +19,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/pillion-dev/pillion/clientset/waiting"
 	"github.com/pillion-dev/pillion/controller/usage"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
 

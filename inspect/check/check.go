@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 )
 
 // Result is how a check ended.

@@ -7,6 +7,6 @@
 //
 // A new check is one more value in [All], and a line in the table of its test.
 //
-// May import: the API's types, clientset/rights, inspect/state, injector with its kept, policy, proof
+// May import: the API's types, controller/rights, inspect/state, injector with its kept, policy, proof
 // and usage, templates. No net/http and no client.
 package check

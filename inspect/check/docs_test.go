@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/docs/transcript"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/clientset/rights"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"

@@ -1,0 +1,216 @@
+package namespaces
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"github.com/pillion-dev/pillion/controller/follow"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
+
+// Options are what [New] needs. All fields are required but Prefix.
+type Options struct {
+	Client metadata.Interface
+	// List answers one list request for the metadata of namespaces as JSON.
+	List func(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error)
+	// Prefix is that of labels and annotations. Default: [templates.DefaultPrefix].
+	Prefix string
+	// Reads returns what the templates in force read of namespaces.
+	Reads func() *templates.NamespaceReads
+	// Bytes is how much may be kept of the metadata of all namespaces together. Of those that
+	// find no room, only what [Labelled] needs is kept.
+	Bytes  int64
+	Logger *slog.Logger
+}
+
+// Informer holds the metadata of all namespaces in a cache: all of a small namespace, and of a
+// large one what templates and Pillion itself need.
+type Informer struct {
+	o       Options
+	cache   *follow.Cache
+	keeping *keeping
+	live    *liveReader
+	before  follow.Replaced[*cached]
+	wake    chan struct{}
+
+	mu sync.Mutex
+	// changed are the listeners of [Informer.OnChange].
+	changed []func(name string)
+}
+
+// mostBefore bounds the versions of a namespace that are remembered for a moment: one more than a pod
+// is compared with, since of one too little may have been kept.
+const mostBefore = 4
+
+// New returns an informer. Its cache is empty until [Informer.Run] fills it.
+func New(o Options) *Informer {
+	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
+	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: make(chan struct{}, 1)}
+	i.before.Most = mostBefore
+	i.cache = follow.New(follow.Options{
+		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
+		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.transform, Changed: i.tell, Checked: true, Logger: o.Logger,
+	})
+	i.live = newLiveReader(o.Client, i.cache.Saw)
+	return i
+}
+
+// Run keeps the cache up to date until ctx ends.
+func (i *Informer) Run(ctx context.Context) {
+	var remaking sync.WaitGroup
+	defer remaking.Wait()
+	remaking.Go(func() { i.remakeUntil(ctx) })
+	i.cache.Run(ctx)
+}
+
+// Loaded returns nil once the cache has been filled. Before that, the error says why the
+// cache is still empty.
+func (i *Informer) Loaded() error {
+	if i.cache.HasSynced() {
+		return nil
+	}
+	switch err := cmp.Or(i.cache.Failed("list"), i.cache.Failed("watch")); {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted; the chart's ClusterRole grants them: %w", err)
+	case err != nil:
+		return fmt.Errorf("namespaces: listing namespaces failed: %w", err)
+	default:
+		return errors.New("namespaces: not listed yet")
+	}
+}
+
+// Ready returns nil if the cache has been filled, and nothing proves it wrong.
+func (i *Informer) Ready() error { return cmp.Or(i.Loaded(), i.cache.Wrong()) }
+
+// State returns how current the cache is.
+func (i *Informer) State() follow.State { return i.cache.State() }
+
+// Get returns what templates that read these keys need of a namespace, or all of it for nil. It
+// reads the namespace live if the cache does not hold that, or does not agree with what the caller
+// knows of the namespace. So it does if something proves the whole cache wrong. agrees reports whether metadata agree; it may look at Pillion's own labels. What a live
+// read brings counts in any case: it began after the caller asked.
+//
+// The error is NotFound if the namespace does not exist, and TooManyRequests if too many
+// namespaces are being read. Beside any other error than NotFound is what the cache holds, if
+// that is what these templates need and nothing proves the cache wrong.
+func (i *Informer) Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	var held templates.Namespace
+	known, ok := i.cached(name)
+	if ok && known.part.serves(reads) && i.cache.Wrong() == nil {
+		if held = known.namespace(); agrees(held) {
+			return held, nil
+		}
+	}
+	ns, err := i.live.get(ctx, name, ok && known.part != nil, agrees)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			held = templates.Namespace{}
+		}
+		return held, fmt.Errorf("reading namespace %q: %w", name, err)
+	}
+	if reads != nil && !reads.Whole() && sizeOf(ns.Labels)+sizeOf(ns.Annotations) > mostKept {
+		// A review keeps the namespace until it is answered.
+		ns.Labels, ns.Annotations = needed(i.o.Prefix, reads, ns.Labels, ns.Annotations)
+	}
+	return ns, nil
+}
+
+// Before returns a namespace as it was a moment ago, its last version first. reads are as for
+// [Informer.Get]: a version of which less was kept is left out.
+func (i *Informer) Before(name string, reads *templates.NamespaceReads) []templates.Namespace {
+	var before []templates.Namespace
+	for _, was := range i.before.Of(name) {
+		if was.part.serves(reads) {
+			before = append(before, was.namespace())
+		}
+	}
+	return before
+}
+
+// transform makes a cached namespace of what the API server sent, and remembers the one that it
+// replaces.
+func (i *Informer) transform(object any) (any, error) {
+	now, err := i.keeping.transform(object)
+	if ns, ok := now.(*cached); ok {
+		if was, ok := i.cached(ns.name); ok && was.uid == ns.uid && was.version != ns.version && was.metadata != ns.metadata {
+			i.before.Add(ns.name, was)
+		}
+	}
+	return now, err
+}
+
+// UID returns the UID of a namespace in the cache. It reads nothing live.
+func (i *Informer) UID(name string) (types.UID, bool) {
+	ns, ok := i.cached(name)
+	if !ok {
+		return "", false
+	}
+	return ns.uid, true
+}
+
+// cached returns a namespace of the cache.
+func (i *Informer) cached(name string) (*cached, bool) {
+	item, _ := i.cache.Get(name)
+	ns, ok := item.(*cached)
+	return ns, ok
+}
+
+// Cached returns a namespace in the cache that is not being deleted. Of a large one it has, for
+// sure, Pillion's own labels, those that selectors name, and what the namespace asks for. It
+// reads nothing live.
+func (i *Informer) Cached(name string) (templates.Namespace, bool) {
+	ns, ok := i.cached(name)
+	if !ok || ns.deleting {
+		return templates.Namespace{}, false
+	}
+	return ns.namespace(), true
+}
+
+// OnChange calls f with the name of each namespace that is new, different or gone, once the
+// cache has it. f must return soon. Call OnChange before Run.
+func (i *Informer) OnChange(f func(name string)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.changed = append(i.changed, f)
+}
+
+func (i *Informer) tell(name string) {
+	if ns, ok := i.cached(name); !ok {
+		i.keeping.gone(name)
+	} else if i.lacks(ns) {
+		i.TemplatesChanged()
+	}
+	i.mu.Lock()
+	listeners := i.changed
+	i.mu.Unlock()
+	for _, f := range listeners {
+		f(name)
+	}
+}
+
+// All goes over the namespaces in the cache, in no particular order, with what [Informer.Cached]
+// has of them. Namespaces that are being deleted are left out. The maps of a namespace hold until
+// the next one: ten thousand of them would be garbage each time.
+func (i *Informer) All() iter.Seq[templates.Namespace] {
+	return func(yield func(templates.Namespace) bool) {
+		for ns := range (Labelled{i}).All() {
+			if !yield(ns.Namespace) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+
+	"github.com/pillion-dev/pillion/templates/library"
+)
+
+// Library returns a source of the embedded templates of those names. An unknown
+// name is an error that lists what there is.
+func Library(names ...string) (Source, error) {
+	s := &embedded{name: "library"}
+	for _, name := range names {
+		data, err := library.Get(name)
+		if err != nil {
+			return nil, err
+		}
+		s.units = append(s.units, Unit{Source: "library/" + name, Data: data, From: FromLibrary})
+	}
+	return s, nil
+}
+
+// BuiltIn returns a source of one manifest that is a part of the program. The name is how
+// messages call it.
+func BuiltIn(name string, manifest []byte) Source {
+	return &embedded{name: name, units: []Unit{{Source: name, Data: manifest}}}
+}
+
+type embedded struct {
+	name  string
+	units []Unit
+}
+
+func (s *embedded) Name() string { return s.name }
+
+// Run reports once: what is embedded changes only with the program.
+func (s *embedded) Run(ctx context.Context, report func(Report)) {
+	report(Report{Units: s.units})
+	<-ctx.Done()
+}

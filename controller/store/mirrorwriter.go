@@ -1,0 +1,487 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/controller/waiting"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+const (
+	// mirrorsPerSecond bounds the writes of mirrors.
+	mirrorsPerSecond, mirrorsBurst = 10, 20
+	// firstAgain is how long after a write the same mirror is written again at the soonest,
+	// where it is again not as this replica would have it; then twice as long, up to
+	// lastAgain. Replicas disagree for as long as their nodes have different versions of a
+	// ConfigMap. A mirror that has been as it should be for lastAgain starts anew.
+	firstAgain, lastAgain = time.Second, time.Minute
+	// goneFor is how long a template has not been served before its mirror is deleted.
+	goneFor = 3 * time.Second
+	// notReadyPause is how often a replica that may not write looks whether it may, and
+	// firstHeld how long it waits first where the release is another version's or a right is
+	// missing; then twice as long, up to lastHeld.
+	notReadyPause       = 500 * time.Millisecond
+	firstHeld, lastHeld = time.Second, 30 * time.Second
+	mirrorTimeout       = 10 * time.Second
+)
+
+// MirrorRevisionKey returns the key of the annotation of the policy that says which version
+// of a release writes mirrors.
+func MirrorRevisionKey(prefix string) string { return prefix + "/mirror-revision" }
+
+// Owner is what is known of the policy that owns the mirrors.
+type Owner struct {
+	UID types.UID
+	// Revision is its annotation [MirrorRevisionKey].
+	Revision string
+}
+
+// MirrorOptions are what [NewMirrorWriter] needs. All fields are required.
+type MirrorOptions struct {
+	Client dynamic.Interface
+	// Prefix is the annotation prefix and the API group, Values are the installer's.
+	Prefix string
+	Values map[string]any
+	// Policy is the name of the ValidatingAdmissionPolicy that holds this process to mirrors.
+	// Without it nothing is written.
+	Policy string
+	// Revision is what the policy's annotation [MirrorRevisionKey] says to the version of the
+	// release that this replica is of. Replicas of another version write nothing.
+	Revision string
+	// Ready returns nil while all templates and all objects are known as they are.
+	Ready func() error
+	// Verdicts takes what the status of each mirror is to say. It must return soon, and must not
+	// call the writer.
+	Verdicts func([]Verdict)
+	Logger   *slog.Logger
+}
+
+// MirrorWriter makes, changes and deletes the mirrors. All replicas run one, without a
+// leader: each writes only what differs, at the version of the object that it has seen. Make
+// one with [NewMirrorWriter].
+type MirrorWriter struct {
+	o       MirrorOptions
+	api     mirrorAPI
+	limiter *rate.Limiter
+	jitter  func() time.Duration
+	wake    chan struct{}
+
+	mu     sync.Mutex
+	latest Mirrors
+	// news says that latest has not been looked at yet.
+	news bool
+	// wanted has the digest of each mirror, by name.
+	wanted map[string]wantedMirror
+	// kept has what the API server made of a digest that it does not keep as it was sent, and
+	// refused the manifests that it does not take.
+	kept    map[string]string
+	refused map[string][]byte
+	tasks   map[string]*mirrorTask
+	held    time.Duration
+	failure string
+}
+
+// wantedMirror is what a mirror is to be. The content is made again when it is written.
+type wantedMirror struct {
+	served Served
+	digest string
+}
+
+// sameContent reports whether the mirror of a template is to be the same.
+func (m wantedMirror) sameContent(s Served) bool {
+	return m.served.Source == s.Source && s.Manifest != nil && bytes.Equal(m.served.Manifest, s.Manifest)
+}
+
+// mirrorTask is what is to be done about one mirror.
+type mirrorTask struct {
+	what string
+	// due is when, last when it was done last, and pause how long it rests then.
+	due, last time.Time
+	pause     time.Duration
+}
+
+// mirrorAPI makes the requests.
+type mirrorAPI interface {
+	owner(ctx context.Context) (Owner, error)
+	create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	update(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	delete(ctx context.Context, name string, uid types.UID, version string) error
+}
+
+// NewMirrorWriter returns a writer that does nothing until [MirrorWriter.Run] runs. Its client
+// needs the verbs create, update and delete on SidecarTemplates, and get on the policy.
+func NewMirrorWriter(o MirrorOptions) *MirrorWriter {
+	return newMirrorWriter(o, clusterMirrors{
+		templates: o.Client.Resource(schema.GroupVersionResource{Group: o.Prefix, Version: v1alpha1.Version, Resource: Resource}),
+		policies:  o.Client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}),
+		policy:    o.Policy, revision: MirrorRevisionKey(o.Prefix),
+	})
+}
+
+func newMirrorWriter(o MirrorOptions, api mirrorAPI) *MirrorWriter {
+	return &MirrorWriter{
+		o: o, api: api, limiter: rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), wake: make(chan struct{}, 1),
+		jitter: func() time.Duration { return rand.N(maxJitter) },
+		wanted: map[string]wantedMirror{}, kept: map[string]string{}, refused: map[string][]byte{}, tasks: map[string]*mirrorTask{},
+	}
+}
+
+// Observe takes what there is to mirror. It does not wait. The caller must not change it
+// afterwards.
+func (w *MirrorWriter) Observe(m Mirrors) {
+	w.mu.Lock()
+	w.latest, w.news = m, true
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// want works out what the mirrors are to be.
+func (w *MirrorWriter) want() {
+	wanted := make(map[string]wantedMirror, len(w.latest.Served))
+	for _, s := range w.latest.Served {
+		next := wantedMirror{served: s}
+		if before, ok := w.wanted[s.Name]; ok && before.digest != "" && before.sameContent(s) {
+			next.digest = before.digest
+		} else if s.Manifest != nil {
+			next.digest = w.content(s).digest()
+		}
+		wanted[s.Name] = next
+	}
+	w.wanted = wanted
+	maps.DeleteFunc(w.refused, func(name string, _ []byte) bool { _, ok := wanted[name]; return !ok })
+	digests := map[string]bool{}
+	for _, m := range wanted {
+		digests[m.digest] = true
+	}
+	maps.DeleteFunc(w.kept, func(digest, _ string) bool { return !digests[digest] })
+}
+
+func (w *MirrorWriter) content(s Served) content {
+	refused, ok := w.refused[s.Name]
+	return contentOf(s, w.o.Values, w.o.Policy, ok && bytes.Equal(refused, s.Manifest))
+}
+
+// asWanted reports whether a mirror is as it is to be.
+func (w *MirrorWriter) asWanted(o MirrorObject, want wantedMirror) bool {
+	return want.digest == "" || o.Digest == want.digest || w.kept[want.digest] == o.Digest
+}
+
+// judge tells what the status of the mirrors is to say that are as they are to be.
+func (w *MirrorWriter) judge() {
+	var verdicts []Verdict
+	for _, o := range w.latest.Objects {
+		want, ok := w.wanted[o.Name]
+		if ok && !o.Going && w.asWanted(o, want) {
+			s := want.served
+			verdicts = append(verdicts, Verdict{Object: o.Object, From: s.From, Hash: s.Hash, Reason: s.Reason, Message: s.Message})
+		}
+	}
+	w.o.Verdicts(verdicts)
+}
+
+// The actions on a mirror.
+const (
+	makeMirror   = "make"
+	changeMirror = "change"
+	deleteMirror = "delete"
+)
+
+// mirrorAction is one request about a mirror.
+type mirrorAction struct {
+	what string
+	name string
+	want wantedMirror
+	// object is the mirror that there is, if any.
+	object MirrorObject
+}
+
+// due returns the actions to take now, and how long there are none after that.
+func (w *MirrorWriter) due(now time.Time) (due []mirrorAction, next time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next = lastAgain
+	if w.news {
+		w.news = false
+		w.want()
+		w.judge()
+	}
+	todo := w.todo()
+	for name, task := range w.tasks {
+		if _, ok := todo[name]; ok {
+			continue
+		}
+		if task.what = ""; now.Sub(task.last) >= lastAgain {
+			delete(w.tasks, name)
+		}
+	}
+	for name, a := range todo {
+		task := w.tasks[name]
+		if what := a.what + " " + a.want.digest; task == nil || task.what != what {
+			if task == nil {
+				task = &mirrorTask{pause: firstAgain}
+				w.tasks[name] = task
+			}
+			task.what, task.due = what, now.Add(w.jitter())
+			if a.what == deleteMirror {
+				task.due = task.due.Add(goneFor)
+			}
+			if soonest := task.last.Add(task.pause); !task.last.IsZero() && soonest.After(task.due) {
+				task.due = soonest
+			}
+		}
+		if wait := task.due.Sub(now); wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		due = append(due, a)
+	}
+	slices.SortFunc(due, func(a, b mirrorAction) int { return strings.Compare(a.name, b.name) })
+	return due, next
+}
+
+// todo returns what is not as it is to be, by name.
+func (w *MirrorWriter) todo() map[string]mirrorAction {
+	todo := map[string]mirrorAction{}
+	if w.latest.Objects == nil {
+		return todo
+	}
+	there := make(map[string]bool, len(w.latest.Objects))
+	for _, o := range w.latest.Objects {
+		there[o.Name] = true
+		want, ok := w.wanted[o.Name]
+		switch {
+		case o.Going:
+		case !ok:
+			todo[o.Name] = mirrorAction{what: deleteMirror, name: o.Name, object: o}
+		case !w.asWanted(o, want):
+			todo[o.Name] = mirrorAction{what: changeMirror, name: o.Name, want: want, object: o}
+		}
+	}
+	for name, want := range w.wanted {
+		if !there[name] && !w.latest.Taken[name] && want.digest != "" {
+			todo[name] = mirrorAction{what: makeMirror, name: name, want: want}
+		}
+	}
+	return todo
+}
+
+// Run keeps the mirrors until ctx ends, which is no error.
+func (w *MirrorWriter) Run(ctx context.Context) error {
+	for {
+		due, next := w.due(time.Now())
+		if len(due) > 0 {
+			next = w.act(ctx, due)
+		}
+		if !waiting.Until(ctx, next, w.wakeAfter(next, len(due) > 0)) {
+			return nil
+		}
+	}
+}
+
+// wakeAfter is what ends a pause. Nothing does where the replica may not write: objects
+// change all the time.
+func (w *MirrorWriter) wakeAfter(next time.Duration, acted bool) <-chan struct{} {
+	if acted && next > 0 {
+		return nil
+	}
+	return w.wake
+}
+
+// act takes the actions. It returns how long to wait before the next look.
+func (w *MirrorWriter) act(ctx context.Context, due []mirrorAction) time.Duration {
+	if w.o.Ready() != nil {
+		return notReadyPause
+	}
+	limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
+	owner, err := w.api.owner(limited)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return 0
+	case apierrors.IsNotFound(err):
+		return w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reset-then-reuse-values makes it again", w.o.Policy), nil)
+	case err != nil:
+		return w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
+	case owner.Revision != w.o.Revision:
+		// No failure: the release has another version, which writes.
+		w.o.Logger.Debug("another version of the release mirrors templates", "own", w.o.Revision, "release", owner.Revision)
+		return w.pause()
+	}
+	for _, a := range due {
+		if w.limiter.Wait(ctx) != nil {
+			return 0
+		}
+		limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
+		err := w.take(limited, a, owner)
+		cancel()
+		if ctx.Err() != nil {
+			return 0
+		}
+		if err != nil {
+			return w.hold(fmt.Sprintf("%sing the mirror of template %s", strings.TrimSuffix(a.what, "e"), a.name), err)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failure != "" {
+		w.o.Logger.Info("templates are mirrored again")
+	}
+	w.failure, w.held = "", 0
+	return 0
+}
+
+// take takes one action. Its error is one that is not about this mirror alone, or is not
+// known.
+func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, owner Owner) error {
+	w.mu.Lock()
+	task, now := w.tasks[a.name], time.Now()
+	if task == nil { // another one would be new
+		task = &mirrorTask{pause: firstAgain}
+		w.tasks[a.name] = task
+	}
+	task.last, task.due = now, now.Add(task.pause)
+	task.pause = min(2*task.pause, lastAgain)
+	c := content{}
+	if a.what != deleteMirror {
+		c = w.content(a.want.served)
+	}
+	w.mu.Unlock()
+	var answer *unstructured.Unstructured
+	var err error
+	verb := "create"
+	switch a.what {
+	case makeMirror:
+		answer, err = w.api.create(ctx, c.object(a.name, w.o.Prefix, w.o.Policy, owner))
+	case changeMirror:
+		verb = "update"
+		object := c.object(a.name, w.o.Prefix, w.o.Policy, owner)
+		object.SetUID(a.object.UID)
+		object.SetResourceVersion(a.object.ResourceVersion)
+		answer, err = w.api.update(ctx, object)
+	case deleteMirror:
+		verb = "delete"
+		err = w.api.delete(ctx, a.name, a.object.UID, a.object.ResourceVersion)
+	}
+	switch {
+	case err == nil:
+		w.done(a, c, answer)
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+		return nil // somebody was first; what the object is now comes from the watch
+	case a.what != deleteMirror && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && w.refuse(a.want):
+		w.o.Logger.Warn("the API server does not take a template's spec; its mirror has a spec that injects nothing, and its status says what is wrong", "template", a.name, "error", err)
+		return nil
+	}
+	return w.explain(verb, Resource+"."+w.o.Prefix, err)
+}
+
+// done notes what came of an action.
+func (w *MirrorWriter) done(a mirrorAction, c content, answer *unstructured.Unstructured) {
+	w.o.Logger.Info("mirror of a template", "action", a.what, "template", a.name)
+	if answer == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if is, sent := mirrorOf(answer, w.o.Prefix).Digest, c.digest(); is != sent {
+		w.kept[sent] = is
+		w.judge()
+	}
+}
+
+// refuse notes that the API server does not take a template's spec. It reports false if that
+// was known.
+func (w *MirrorWriter) refuse(want wantedMirror) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, manifest := want.served.Name, want.served.Manifest
+	if before, ok := w.refused[name]; ok && bytes.Equal(before, manifest) {
+		return false
+	}
+	w.refused[name] = manifest
+	if now, ok := w.wanted[name]; ok && bytes.Equal(now.served.Manifest, manifest) {
+		now.digest = w.content(now.served).digest()
+		w.wanted[name] = now
+	}
+	if task := w.tasks[name]; task != nil {
+		task.last = time.Time{} // the stand-in is written at once
+	}
+	return true
+}
+
+// explain names the right that is missing.
+func (w *MirrorWriter) explain(verb, resource string, err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("missing permission: the verb %s on %s; the chart grants it with rbac.create=true, and mirrorTemplates=false does without: %w", verb, resource, err)
+	}
+	return err
+}
+
+// hold logs once why no mirror is written, and returns how long none is.
+func (w *MirrorWriter) hold(doing string, err error) time.Duration {
+	message := doing
+	if err != nil {
+		message += ": " + err.Error()
+	}
+	w.mu.Lock()
+	if message != w.failure {
+		w.o.Logger.Warn("templates cannot be mirrored; they are in force all the same", "error", message)
+	}
+	w.failure = message
+	w.mu.Unlock()
+	return w.pause()
+}
+
+func (w *MirrorWriter) pause() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = min(max(2*w.held, firstHeld), lastHeld)
+	return w.held
+}
+
+// clusterMirrors makes the requests of a cluster.
+type clusterMirrors struct {
+	templates, policies dynamic.NamespaceableResourceInterface
+	policy, revision    string
+}
+
+func (c clusterMirrors) owner(ctx context.Context) (Owner, error) {
+	o, err := c.policies.Get(ctx, c.policy, metav1.GetOptions{})
+	if err != nil {
+		return Owner{}, err
+	}
+	return Owner{UID: o.GetUID(), Revision: o.GetAnnotations()[c.revision]}, nil
+}
+
+func (c clusterMirrors) create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.templates.Create(ctx, object, metav1.CreateOptions{FieldManager: "pillion"})
+}
+
+func (c clusterMirrors) update(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return c.templates.Update(ctx, object, metav1.UpdateOptions{FieldManager: "pillion"})
+}
+
+func (c clusterMirrors) delete(ctx context.Context, name string, uid types.UID, version string) error {
+	return c.templates.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+}

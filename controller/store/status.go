@@ -1,0 +1,338 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+const (
+	// Ready is the condition that reports whether a template is usable.
+	Ready = "Ready"
+	// maxJitter spreads the writes of the replicas: the first one's is seen by most
+	// of the others before they would write the same.
+	maxJitter = 400 * time.Millisecond
+	// firstPause is how long a replica lets stand what another one wrote over its
+	// own word, the first time; then twice as long, up to lastPause. Replicas of two
+	// versions, or with different values, disagree while one replaces the other.
+	firstPause = 30 * time.Second
+	lastPause  = 10 * time.Minute
+	// countPause is how long the number of namespaces in a status stands at least, and
+	// countsPerSecond bounds the writes that are about such numbers alone: a template that
+	// matches everything has another one with each new namespace.
+	countPause      = 5 * time.Second
+	countsPerSecond = 5
+	// countWait is how long a first status waits for its number.
+	countWait = 2 * time.Second
+	// maxMessage is how much of a message a condition holds, in characters. The API
+	// allows four times as much.
+	maxMessage = 8 << 10
+)
+
+// StatusWriter writes verdicts into the status of their objects. All replicas run
+// one, without a leader: each writes only what differs from what it would say, at
+// the version of the object that it has seen, so that of several writers at the
+// same time one succeeds.
+type StatusWriter struct {
+	patch  func(ctx context.Context, name string, data []byte) error
+	logger *slog.Logger
+	jitter func() time.Duration
+
+	wake   chan struct{}
+	counts *rate.Limiter
+
+	mu sync.Mutex
+	// templates and mirrors are the newest verdicts, verdicts are all of them by name; words
+	// what was last said of each.
+	templates, mirrors []Verdict
+	verdicts           map[string]*Verdict
+	words              map[string]*word
+	// namespaces has in how many namespaces each template is in force, as far as it is
+	// counted.
+	namespaces map[string]int
+	failure    string
+}
+
+// word is what this replica has to say of an object.
+type word struct {
+	text  string
+	due   time.Time
+	pause time.Duration
+	// namespaces is the number that is to be written, shown the number that the status has,
+	// and shownSince since when.
+	namespaces, shown int64
+	shownSince        time.Time
+}
+
+// NewStatusWriter returns a writer for SidecarTemplates of an API group. Its client
+// needs the verb patch on their subresource status.
+func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger) *StatusWriter {
+	resource := client.Resource(schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource})
+	return newStatusWriter(func(ctx context.Context, name string, data []byte) error {
+		_, err := resource.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "pillion"}, "status")
+		return err
+	}, logger)
+}
+
+func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
+	return &StatusWriter{
+		patch: patch, logger: logger, wake: make(chan struct{}, 1), verdicts: map[string]*Verdict{}, words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
+		jitter: func() time.Duration { return rand.N(maxJitter) },
+	}
+}
+
+// Observe takes the verdicts on all templates of the cluster that there are. It does not wait.
+// The caller must not change them afterwards.
+func (w *StatusWriter) Observe(verdicts []Verdict) { w.observe(&w.templates, verdicts) }
+
+// ObserveMirrors is Observe for the mirrors.
+func (w *StatusWriter) ObserveMirrors(verdicts []Verdict) { w.observe(&w.mirrors, verdicts) }
+
+func (w *StatusWriter) observe(which *[]Verdict, verdicts []Verdict) {
+	w.mu.Lock()
+	*which = verdicts
+	clear(w.verdicts)
+	for _, all := range [][]Verdict{w.mirrors, w.templates} {
+		for i := range all {
+			w.verdicts[all[i].Object.Name] = &all[i]
+		}
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+// Counted takes in how many namespaces each template is in force. It does not wait. The
+// caller must not change the map afterwards.
+func (w *StatusWriter) Counted(namespaces map[string]int) {
+	w.mu.Lock()
+	w.namespaces = namespaces
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *StatusWriter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until ctx ends, which is no error.
+func (w *StatusWriter) Run(ctx context.Context) error {
+	for {
+		due, next := w.due(time.Now())
+		for _, v := range due {
+			w.write(ctx, v)
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-w.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// due returns the verdicts to be written now, and how long to wait after that.
+func (w *StatusWriter) due(now time.Time) (due []Verdict, next time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next = lastPause
+	for name := range w.words {
+		if _, ok := w.verdicts[name]; !ok {
+			delete(w.words, name)
+		}
+	}
+	var numbers []Verdict
+	for name, latest := range w.verdicts {
+		v := *latest
+		n, counted := w.namespaces[name]
+		v.count(n, counted)
+		wait := w.say(v, now).due.Sub(now)
+		if !counted && v.Reason == Compiled && v.shown() < 0 {
+			wait += countWait
+		}
+		switch {
+		case v.written():
+		case wait > 0:
+			next = min(next, wait)
+		case v.saysAll():
+			numbers = append(numbers, v)
+		default:
+			due = append(due, v)
+		}
+	}
+	slices.SortFunc(numbers, func(a, b Verdict) int { return w.words[a.Object.Name].due.Compare(w.words[b.Object.Name].due) })
+	for _, v := range numbers {
+		if !w.counts.AllowN(now, 1) {
+			next = min(next, time.Second/countsPerSecond)
+			break
+		}
+		due = append(due, v)
+	}
+	for _, v := range due {
+		said := w.words[v.Object.Name]
+		said.due, said.pause = now.Add(said.pause), min(2*said.pause, lastPause)
+		next = min(next, said.due.Sub(now))
+	}
+	slices.SortFunc(due, func(a, b Verdict) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+	return due, next
+}
+
+// say brings the word on an object up to date.
+func (w *StatusWriter) say(v Verdict, now time.Time) *word {
+	said := w.words[v.Object.Name]
+	if text := v.text(); said == nil || said.text != text {
+		said = &word{text: text, due: now.Add(w.jitter()), pause: firstPause, namespaces: v.namespaces, shown: v.shown(), shownSince: now}
+		w.words[v.Object.Name] = said
+		return said
+	}
+	if shown := v.shown(); said.shown != shown {
+		said.shown, said.shownSince = shown, now
+		said.wait(v)
+	}
+	if said.namespaces != v.namespaces {
+		said.namespaces, said.pause = v.namespaces, firstPause
+		if v.saysAll() {
+			said.due = now.Add(w.jitter())
+		}
+		said.wait(v)
+	}
+	return said
+}
+
+// wait puts off what is about the number alone until the one that is shown has stood long
+// enough, whichever replica wrote it.
+func (said *word) wait(v Verdict) {
+	if soonest := said.shownSince.Add(countPause); v.saysAll() && soonest.After(said.due) {
+		said.due = soonest
+	}
+}
+
+// count notes in how many namespaces the template is in force. It keeps what the status has
+// where that is not known: of a template that does not compile, replicas know different
+// versions.
+func (v *Verdict) count(n int, counted bool) {
+	switch {
+	case v.Reason == NameTaken:
+		v.namespaces = 0
+	case v.Reason == Compiled && counted:
+		v.namespaces = int64(n)
+	default:
+		v.namespaces = v.shown()
+	}
+}
+
+// shown is the number that the status has, or -1.
+func (v Verdict) shown() int64 {
+	if n := v.Object.Status.Namespaces; n != nil {
+		return *n
+	}
+	return -1
+}
+
+// text is the same for verdicts that say the same of the same spec.
+func (v Verdict) text() string {
+	return fmt.Sprintf("%d %s %s %s %s", v.Object.Generation, v.From, v.Hash, v.Reason, v.Message)
+}
+
+// status is what the object's status should be. Of a template that does not
+// compile it keeps the hash: pods still get that version from replicas that know it.
+func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
+	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
+	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
+	if v.Reason != Compiled {
+		condition.Status = metav1.ConditionFalse
+	}
+	if v.Reason == CompileFailed {
+		s.Hash = v.Object.Status.Hash
+	}
+	if v.namespaces >= 0 {
+		s.Namespaces = &v.namespaces
+	}
+	if text := []rune(condition.Message); len(text) > maxMessage {
+		condition.Message = string(text[:maxMessage]) + "…"
+	}
+	meta.SetStatusCondition(&s.Conditions, condition)
+	return s
+}
+
+// written reports whether the object's status says it already, the number of namespaces
+// included.
+func (v Verdict) written() bool { return v.saysAll() && v.shown() == v.namespaces }
+
+// saysAll reports whether the object's status says it already, but perhaps the number of
+// namespaces.
+func (v Verdict) saysAll() bool {
+	want, has := v.status(), v.Object.Status
+	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source {
+		return false
+	}
+	a, b := meta.FindStatusCondition(want.Conditions, Ready), meta.FindStatusCondition(has.Conditions, Ready)
+	return b != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
+}
+
+func (w *StatusWriter) write(ctx context.Context, v Verdict) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": v.Object.ResourceVersion},
+		"status":   v.status(),
+	})
+	if err == nil {
+		err = w.patch(ctx, v.Object.Name, data)
+	}
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		// Somebody was first; what the object is now comes from the watch.
+		w.forget(v.Object.Name)
+	case apierrors.IsForbidden(err):
+		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", Resource, err))
+	case err != nil && ctx.Err() == nil:
+		w.fail(fmt.Sprintf("writing the status of the SidecarTemplate %s: %v", v.Object.Name, err))
+	default:
+		w.fail("")
+	}
+}
+
+// forget lets the next verdict on an object be written without a pause.
+func (w *StatusWriter) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if said := w.words[name]; said != nil {
+		said.due, said.pause = time.Now().Add(w.jitter()), firstPause
+		if v := w.verdicts[name]; v != nil {
+			said.wait(*v)
+		}
+	}
+}
+
+// fail logs what goes wrong, once.
+func (w *StatusWriter) fail(message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if message != "" && message != w.failure {
+		w.logger.Warn("status of templates", "error", message)
+	}
+	w.failure = message
+}

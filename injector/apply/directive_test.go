@@ -108,7 +108,7 @@ func TestItemsStandBeforeAndAfterTheirNeighbours(t *testing.T) {
 		"before an earlier template's":  {"a", []string{inits(item("x", "First")), inits(item("q", "{before: x}"))}, "q x a", ""},
 		"after a later template's":      {"a", []string{inits(item("x", "{after: q}")), inits(item("q", ""))}, "a q x", ""},
 		"before a later template's":     {"a", []string{inits(item("x", "{before: q}")), inits(item("q", ""))}, "a x q", ""},
-		"before a later first one":      {"a", []string{inits(item("x", "{before: q}")), inits(item("q", "First"))}, "a x q", ""},
+		"before a later first one":      {"a", []string{inits(item("x", "{before: q}")), inits(item("q", "First"))}, "x q a", ""},
 		"a chain that is known at last": {"a", []string{inits(item("x", "{after: q}")), inits(item("w", "")), inits(item("q", "{after: w}"))}, "a w q x", ""},
 		"a chain the other way":         {"a b", []string{inits(item("w", "{before: q}")), inits(item("x", "{before: w}")), inits(item("q", "{before: b}"))}, "a x w q b", ""},
 		"the anchor is absent":          {"a", []string{inits(item("x", "{after: none}"))}, "a x", "no none for it to stand after"},

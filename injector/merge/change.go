@@ -206,31 +206,6 @@ func (c *Change) asked() bool { return c != nil && c.wish != nil }
 // gone reports whether templates want nothing there. It works on nil.
 func (c *Change) gone() bool { return c.asked() && c.wish.Gone }
 
-// First is an item that a template wants in front of its list.
-type First struct {
-	Template, Item string
-	Required       bool
-}
-
-// Neighbour is an item that a template wants before or after another one of its
-// list. Items are named by their keys.
-type Neighbour struct {
-	Template, Item, Anchor string
-	After                  bool
-}
-
-// Positions returns where the items of a list want to stand.
-func (c *Change) Positions() ([]First, []Neighbour) {
-	if c.order == nil {
-		return nil, nil
-	}
-	var neighbours []Neighbour
-	for _, w := range c.order.wishes {
-		neighbours = append(neighbours, Neighbour{Template: w.template, Item: w.item, Anchor: w.anchor, After: w.after})
-	}
-	return c.order.firsts, neighbours
-}
-
 // Edits reports whether the change or one in it changes the base pod. It works on
 // nil.
 func (c *Change) Edits() bool {

@@ -56,21 +56,18 @@ func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, 
 	if !ok {
 		return m.frag.podFault(at, "a list", o.fields[name])
 	}
-	l.know(keysOf(id, deleted, items))
+	l.know(keysOf(deleted, items))
 	return (&listMerger{merger: m, t: t, list: l, at: at.inside()}).merge(deleted, items)
 }
 
 // keysOf returns the keys that the merge of items asks for.
-func keysOf(id podschema.Identity, deleted, items []listItem) []string {
+func keysOf(deleted, items []listItem) []string {
 	keys := make([]string, 0, len(deleted)+len(items))
 	for _, it := range deleted {
 		keys = append(keys, it.key)
 	}
 	for _, it := range items {
 		keys = append(keys, it.key)
-		if w, ok := wishOf(id, it); ok {
-			keys = append(keys, w.anchor)
-		}
 	}
 	return keys
 }
@@ -136,57 +133,29 @@ func (m *merger) addable(id podschema.Identity, l *list, items []listItem, at *p
 // addList puts the whole list where the wanted pod has none.
 func (m *merger) addList(o *object, name string, t *podschema.Type, items []listItem, at *place) {
 	id, _ := t.Identity()
+	o.put(name, valuesOf(items))
+	at.noteAdded(m.frag.Template, t, o.fields[name], false)
 	order := orderOf(at)
-	arranged, front := order.arrange(id, items)
-	o.put(name, arranged)
-	at.noteAdded(m.frag.Template, t, arranged, false)
-	order.put(m.frag.Required, front)
-	m.noteBehind(order, id, items)
+	order.list, _ = o.listOf(name, id)
+	order.put(m.frag, items)
 }
 
-// noteBehind notes the items that are put in, and not in front, for required templates that
-// come earlier and are merged later.
-func (m *merger) noteBehind(order *order, id podschema.Identity, items []listItem) {
-	if m.frag.Required || m.frag.place < m.firstRequired || id.Set() {
-		return
-	}
-	for _, it := range items {
-		if !it.first() {
-			order.putBehind(m.frag.place, it)
-		}
-	}
-}
-
-// addItems puts in the items that the list does not have: those that want to be
-// first in front, behind the earlier templates' first ones; the others at the
-// end, unless they want to stand before or after another.
+// addItems puts in the items that the list does not have, for [merger.arrangeLists] to order.
 func (m *listMerger) addItems(items []listItem) {
-	order := orderOf(m.at)
-	if len(order.wishes) > 0 {
-		m.addOrdered(order, items)
+	items = slices.DeleteFunc(slices.Clone(items), func(it listItem) bool {
+		_, have := m.list.find(it.key)
+		return have
+	})
+	if len(items) == 0 {
 		return
 	}
-	var front, back []listItem
-	start := order.front(m.frag.Required)
 	for _, it := range items {
-		i, have := m.list.find(it.key)
-		switch {
-		case have && it.first() && m.at.field(it.key).find().ours():
-			start = max(start, i+1)
-		case have:
-		case it.first():
-			front = append(front, it)
-			m.noteNew(it)
-		default:
-			back = append(back, it)
-			m.noteNew(it)
-		}
+		m.noteNew(it)
 	}
-	if len(front)+len(back) > 0 {
-		m.list.insert(start, front, order.end(m.frag, m.list.id, m.list.items), back)
-		m.noteBehind(order, m.list.id, back)
-	}
-	order.put(m.frag.Required, start-order.front(m.frag.Required)+len(front))
+	m.list.add(items)
+	order := orderOf(m.at)
+	order.list = m.list
+	order.put(m.frag, items)
 }
 
 // noteNew notes an item that is put in.
@@ -199,37 +168,11 @@ func (m *listMerger) noteNew(it listItem) {
 	m.join(joining{at: at, list: m.list, key: it.key}, it.texts, true)
 }
 
-// addOrdered is addItems for a list in which somebody wants to stand before or
-// after another: one item after the other, since each may move the next.
-func (m *listMerger) addOrdered(order *order, items []listItem) {
-	front := order.front(m.frag.Required)
-	a := order.arrangement(m.list.id, m.list.items, items, front, order.end(m.frag, m.list.id, m.list.items))
-	var added []listItem
-	for _, it := range items {
-		if _, have := m.list.find(it.key); have {
-			if it.first() && m.at.field(it.key).find().ours() {
-				a.passed(it.key)
-			}
-			continue
-		}
-		m.noteNew(it)
-		a.putInOld(it)
-		added = append(added, it)
-	}
-	arranged, now := a.result()
-	if len(added) > 0 {
-		m.list.set(arranged)
-		m.noteBehind(order, m.list.id, added)
-	}
-	order.put(m.frag.Required, now-front)
-}
-
 // mergeItem treats an item that the list has.
 func (m *listMerger) mergeItem(it listItem, at *place) error {
 	at = at.with(it.node)
 	n := at.find()
 	ours := n.ours()
-	m.notePlaced(it, at)
 	switch {
 	case len(it.texts) > 0:
 		m.join(joining{at: at, list: m.list, key: it.key}, it.texts, false)

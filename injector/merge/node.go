@@ -58,8 +58,6 @@ type listItem struct {
 	texts []directive.Join
 }
 
-func (it listItem) first() bool { return it.says.Position.Kind == directive.First }
-
 // field returns the node of a field, nil for none. It works on nil.
 func (n *node) field(name string) *node {
 	if n == nil || n.fields == nil {
@@ -156,7 +154,7 @@ func (n *node) setKeyedList(v []any, l *listReader) {
 			it.value = withField(it.value.(map[string]any), "value", joinedAlone(it.texts))
 		}
 	}
-	n.value, _ = localOrder(l.id, l.items).arrange(l.id, l.items)
+	n.value = arranged(l.id, l.items)
 }
 
 // listReader gathers the items of a list that has keys.

@@ -198,33 +198,14 @@ func (l *list) removeAll(keys map[string]bool) {
 	}
 }
 
-// insert puts items in front of the one at index i, and others in front of the one at index
-// end, which is not smaller. The list must have none of their keys.
-func (l *list) insert(i int, front []listItem, end int, back []listItem) {
-	items := make([]any, 0, len(l.items)+len(front)+len(back))
-	items = append(items, l.items[:i]...)
-	if len(front) > 0 || end < len(l.items) {
-		for key, at := range l.index {
-			switch {
-			case at >= end:
-				l.index[key] = at + len(front) + len(back)
-			case at >= i:
-				l.index[key] = at + len(front)
-			}
-		}
+// add puts items at the end. The list must have none of their keys.
+func (l *list) add(items []listItem) {
+	l.own()
+	for _, it := range items {
+		l.index[it.key] = len(l.items)
+		l.items = append(l.items, it.value)
 	}
-	for _, it := range front {
-		l.index[it.key] = len(items)
-		items = append(items, it.value)
-	}
-	items = append(items, l.items[i:end]...)
-	for _, it := range back {
-		l.index[it.key] = len(items)
-		items = append(items, it.value)
-	}
-	items = append(items, l.items[end:]...)
-	l.owned = true
-	l.attach(items)
+	l.attach(l.items)
 }
 
 // insertBehind puts each of the values behind the item at its index.

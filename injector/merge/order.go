@@ -15,61 +15,57 @@ import (
 // order that there is not.
 var ErrPositions = errors.New("$position makes a cycle")
 
-// order is where the items of one list want to stand.
-type order struct {
-	wishes  []wish
-	members map[string]*member // by key: the items and the anchors of the wishes
-	walks   int                // counts the searches among the members
-	firsts  []First
-	// How many items the templates have put in front: those that are required,
-	// and the others behind them.
-	required, others int
-	// behind has the other items of templates that are not required, by key.
-	behind map[string]behind
+// Position is what a template's $position says of an item of a list. Items are named by
+// their keys.
+type Position struct {
+	Template string
+	Required bool
+	Item     string
+	// Kind is directive.First, directive.Before or directive.After.
+	Kind directive.Kind
+	// Anchor is the item that this one stands before or after.
+	Anchor string
+
+	at *place // the item's
 }
 
-// behind is an item that a template has put in, and not in front.
-type behind struct {
-	place    int // the template's, among those given
-	anchored bool
+// positionOf reads the $position of an item. It returns false for the default, and for what
+// a set cannot have.
+func positionOf(id podschema.Identity, it listItem) (Position, bool) {
+	says := it.says.Position
+	p := Position{Item: it.key, Kind: says.Kind}
+	switch says.Kind {
+	case directive.First:
+		return p, true
+	case directive.Before, directive.After:
+		anchor, ok := id.Key(map[string]any{id.Keys[0].Name: says.Anchor})
+		if !ok {
+			// The other fields of the key have no default: no item has this key.
+			anchor = id.Keys[0].Name + "=" + says.Anchor
+		}
+		p.Anchor = anchor
+		return p, !id.Set()
+	}
+	return p, false
 }
 
-// side is a side on which an item stands.
-type side int
-
-const (
-	before side = iota
-	after
-)
-
-// member is an item or an anchor of the wishes of one list.
-type member struct {
-	own *wish // its own wish, the first template's; nil for an anchor
-	// next has the members that stand directly before it, and those directly after,
-	// by the wishes. Wishes are what puts those after it there, in the same order.
-	next   [2][]*member
-	wishes []int
-	// seen is the number of the last search that came by, on each side.
-	seen [2]int
-}
-
-// wish says that an item stands on a side of an anchor, both by their keys.
-type wish struct {
-	template     string
-	at           *place // the item's
-	item, anchor string
-	after        bool
-}
-
-func (w wish) side() string {
-	if w.after {
+func (p Position) side() string {
+	if p.Kind == directive.After {
 		return "after"
 	}
 	return "before"
 }
 
-func (w wish) String() string {
-	return fmt.Sprintf("%s stands %s %s (template %s)", keyName(w.item), w.side(), keyName(w.anchor), w.template)
+func (p Position) String() string {
+	return fmt.Sprintf("%s stands %s %s (template %s)", keyName(p.Item), p.side(), keyName(p.Anchor), p.Template)
+}
+
+// edge returns a position beside an anchor as "this item stands before that one".
+func (p Position) edge() (from, to string) {
+	if p.Kind == directive.After {
+		return p.Anchor, p.Item
+	}
+	return p.Item, p.Anchor
 }
 
 // keyName is the part of an item's key that people write in $position.
@@ -79,28 +75,20 @@ func keyName(key string) string {
 	return name
 }
 
-// edge returns the wish as "this one stands before that one".
-func (w wish) edge() (from, to string) {
-	if w.after {
-		return w.anchor, w.item
-	}
-	return w.item, w.anchor
+// order is what templates say of the order of one list. The merge puts their items at the end
+// of the list, and [order.arrange] brings all of them into order once, when all are there.
+type order struct {
+	positions []Position
+	added     []added
+	// list is the list of the wanted pod, nil if nothing was merged into it.
+	list *list
 }
 
-// wishOf reads the $position of an item that asks for a neighbour.
-func wishOf(id podschema.Identity, it listItem) (wish, bool) {
-	position := it.says.Position
-	if position.Anchor == "" || id.Set() {
-		return wish{}, false
-	}
-	w := wish{item: it.key, after: position.Kind == directive.After}
-	anchor, ok := id.Key(map[string]any{id.Keys[0].Name: position.Anchor})
-	if !ok {
-		// The other fields of the key have no default: no item has this key.
-		anchor = id.Keys[0].Name + "=" + position.Anchor
-	}
-	w.anchor = anchor
-	return w, true
+// added is an item that a template put into the list.
+type added struct {
+	key string
+	// place is the template's place among those given.
+	place int
 }
 
 // orderOf returns the order of the list at a place.
@@ -112,270 +100,412 @@ func orderOf(at *place) *order {
 	return n.order
 }
 
-// front is where the next item goes that wants to be first.
-func (o *order) front(required bool) int {
-	if required {
-		return o.required
+// listOrder returns the order of the list of a change, nil for none. It works on nil.
+func (c *Change) listOrder() *order {
+	if c == nil {
+		return nil
 	}
-	return o.required + o.others
+	return c.order
 }
 
-// put notes that n more items stand in front.
-func (o *order) put(required bool, n int) {
-	if required {
-		o.required += n
-	} else {
-		o.others += n
+// Positions returns what templates say of the order of the items of a list.
+func (c *Change) Positions() []Position {
+	if c.order == nil {
+		return nil
+	}
+	return c.order.positions
+}
+
+// put notes the items that a fragment puts into the list.
+func (o *order) put(f *Fragment, items []listItem) {
+	for _, it := range items {
+		o.added = append(o.added, added{it.key, f.place})
 	}
 }
 
-// putBehind notes an item of a template that is not required, and not in front.
-func (o *order) putBehind(place int, it listItem) {
-	if o.behind == nil {
-		o.behind = map[string]behind{}
+// cycle returns positions that contradict each other, nil if there are none: each one's later
+// item is the next one's earlier one. The one that was noted last comes first.
+func (o *order) cycle() []Position {
+	next := map[string][]int{} // by the earlier item: the positions
+	for i, p := range o.positions {
+		if p.Anchor != "" {
+			from, _ := p.edge()
+			next[from] = append(next[from], i)
+		}
 	}
-	o.behind[it.key] = behind{place, it.says.Position.Anchor != ""}
-}
-
-// end is where a template's items go that stand at the end: in front of the templates that
-// come later, which were merged before if they are not required.
-func (o *order) end(f *Fragment, id podschema.Identity, items []any) int {
-	last, start := -1, 0
-	for i, key := range podschema.KeysIn(id, items, o.behind) {
-		b := o.behind[key]
-		if b.place < f.place {
+	done, entered := map[string]bool{}, map[string]int{} // entered: how far the way is that leads there
+	var way []int
+	var search func(key string) []int
+	search = func(key string) []int {
+		if i, ok := entered[key]; ok {
+			return way[i:]
+		}
+		if done[key] {
+			return nil
+		}
+		entered[key] = len(way)
+		for _, i := range next[key] {
+			_, to := o.positions[i].edge()
+			way = append(way, i)
+			if found := search(to); found != nil {
+				return found
+			}
+			way = way[:len(way)-1]
+		}
+		delete(entered, key)
+		done[key] = true
+		return nil
+	}
+	for _, p := range o.positions {
+		from, _ := p.edge()
+		found := search(from)
+		if found == nil {
 			continue
 		}
-		if i != last+1 || last < 0 {
-			start = i
+		last := slices.Index(found, slices.Max(found))
+		var all []Position
+		for _, i := range slices.Concat(found[last:], found[:last]) {
+			all = append(all, o.positions[i])
 		}
-		if !b.anchored {
-			return start
-		}
-		last = i
+		return all
 	}
-	return len(items)
-}
-
-// member returns the member of that key, made if need be.
-func (o *order) member(key string) *member {
-	m := o.members[key]
-	if m == nil {
-		m = &member{}
-		if o.members == nil {
-			o.members = map[string]*member{}
-		}
-		o.members[key] = m
-	}
-	return m
-}
-
-// add takes a wish in, or returns an error that tells the cycle it would close.
-func (o *order) add(w wish) error {
-	earlier, later := w.edge()
-	from, to := o.member(earlier), o.member(later)
-	if from == to || o.leads(to, from) {
-		return fmt.Errorf("%w: %s", ErrPositions, o.chain(w))
-	}
-	o.wishes = append(o.wishes, w)
-	if item := o.members[w.item]; item.own == nil {
-		item.own = &w
-	}
-	from.next[after] = append(from.next[after], to)
-	from.wishes = append(from.wishes, len(o.wishes)-1)
-	to.next[before] = append(to.next[before], from)
 	return nil
 }
 
-// leads reports whether wishes lead from one member to another. It searches from
-// both ends in turn, so that the end with less around it decides the cost.
-func (o *order) leads(from, to *member) bool {
-	o.walks++
-	searches := [2]search{after: {number: o.walks, side: after}, before: {number: o.walks, side: before}}
-	searches[after].reach(from)
-	searches[before].reach(to)
-	for {
-		for _, s := range []side{after, before} {
-			m, more := searches[s].step()
-			if !more {
-				return false
+// checkCycles refuses positions that make a cycle with those of earlier fragments.
+func (r *reader) checkCycles(o *order) error {
+	all := o.cycle()
+	if all == nil {
+		return nil
+	}
+	texts := make([]string, len(all))
+	for i, p := range all {
+		texts[i] = p.String()
+	}
+	return r.frag.fault(all[0].at, "%w: %s", ErrPositions, strings.Join(texts, ", "))
+}
+
+// arrange returns the items of a list in their order. The pod's own items keep theirs. In front
+// stand the added items that want to be first, required ones before others, and nothing between
+// them. Behind the pod's own stand the other added items, in the order of their templates. An
+// item that wants a neighbour stands beside it, where the list has it; the first position of an
+// item counts. Other positions of it then move as little as they can.
+func (o *order) arrange(id podschema.Identity, items []any) []any {
+	if len(o.added) == 0 {
+		return items
+	}
+	a := newArrangement(o, id, items)
+	front, others := a.roots()
+	var found []int
+	for _, i := range front {
+		found = append(a.with(found, a.before[i]), i)
+	}
+	for _, i := range front {
+		found = a.with(found, a.after[i])
+	}
+	return a.settled(a.with(found, others))
+}
+
+// arrangement is a list that is being ordered. Its items are named by their indexes.
+type arrangement struct {
+	order *order
+	items []any
+	// first and last have the indexes of the items that positions name. A pod can have
+	// several of a key.
+	first, last map[string]int
+	// place has the added items, with their templates' places.
+	place map[int]int
+	// rank is 0 for added items that required templates want first, and 1 for others.
+	rank map[int]int
+	// before and after have the added items that stand beside an item.
+	before, after map[int][]int
+	// earlier has the items that positions put in front of an added one.
+	earlier map[int][]int
+}
+
+func newArrangement(o *order, id podschema.Identity, items []any) *arrangement {
+	a := &arrangement{
+		order: o, items: items, first: map[string]int{}, last: map[string]int{}, place: map[int]int{},
+		rank: map[int]int{}, before: map[int][]int{}, after: map[int][]int{}, earlier: map[int][]int{},
+	}
+	named := map[string]bool{}
+	for _, one := range o.added {
+		named[one.key] = true
+	}
+	for _, p := range o.positions {
+		named[p.Item], named[p.Anchor] = true, true
+	}
+	for i, key := range podschema.KeysIn(id, items, named) {
+		if _, again := a.first[key]; !again {
+			a.first[key] = i
+		}
+		a.last[key] = i
+	}
+	for _, one := range o.added {
+		if i, there := a.first[one.key]; there {
+			a.place[i] = one.place
+		}
+	}
+	a.position()
+	return a
+}
+
+// position takes in what the positions say.
+func (a *arrangement) position() {
+	neighbours := map[int]neighbour{} // by the item
+	for _, p := range a.order.positions {
+		item, there := a.first[p.Item]
+		_, ours := a.place[item]
+		if p.Kind == directive.First {
+			if there && ours {
+				a.putInFront(item, p.Required)
 			}
-			if m != nil && m.seen[1-s] == o.walks {
-				return true
-			}
+			continue
+		}
+		anchor, has := a.last[p.Anchor]
+		if p.Kind == directive.Before {
+			anchor = a.first[p.Anchor]
+		}
+		if _, anchorOurs := a.place[anchor]; !there || !has || !ours && !anchorOurs {
+			continue
+		}
+		if p.Kind == directive.Before {
+			a.earlier[anchor] = append(a.earlier[anchor], item)
+		} else {
+			a.earlier[item] = append(a.earlier[item], anchor)
+		}
+		if _, again := neighbours[item]; ours && !again {
+			neighbours[item] = neighbour{anchor, p.Kind}
+		}
+	}
+	openRings(neighbours, len(a.items))
+	for i := range a.items {
+		n, beside := neighbours[i]
+		if !beside {
+			continue
+		}
+		a.rank[i] = besideAnother
+		if n.side == directive.Before {
+			a.before[n.of] = append(a.before[n.of], i)
+		} else {
+			a.after[n.of] = append(a.after[n.of], i)
+		}
+	}
+	for _, beside := range []map[int][]int{a.before, a.after} {
+		for _, items := range beside {
+			a.byTemplate(items)
 		}
 	}
 }
 
-// search goes along the wishes in one direction.
-type search struct {
-	number int
-	side   side
-	queue  []*member
-	// at is the member of the queue whose neighbours come next, from the one of
-	// number edge.
-	at, edge int
+// neighbour is the item that another one stands beside, and on which side of it.
+type neighbour struct {
+	of   int
+	side directive.Kind
 }
 
-func (s *search) reach(m *member) {
-	m.seen[s.side] = s.number
-	s.queue = append(s.queue, m)
-}
-
-// step goes along one wish. It returns the member that it reaches for the first
-// time, if any, and false when there is nothing left.
-func (s *search) step() (*member, bool) {
-	for s.at < len(s.queue) && s.edge == len(s.queue[s.at].next[s.side]) {
-		s.at, s.edge = s.at+1, 0
-	}
-	if s.at == len(s.queue) {
-		return nil, false
-	}
-	m := s.queue[s.at].next[s.side][s.edge]
-	s.edge++
-	if m.seen[s.side] == s.number {
-		return nil, true
-	}
-	s.reach(m)
-	return m, true
-}
-
-// chain tells the wishes that lead from w's later item to its earlier one, and
-// w itself.
-func (o *order) chain(w wish) string {
-	earlier, later := w.edge()
-	from, to := o.members[earlier], o.members[later]
-	// Those that lead to the earlier item.
-	o.walks++
-	behind := search{number: o.walks, side: before}
-	behind.reach(from)
-	for more := true; more; {
-		_, more = behind.step()
-	}
-	texts := []string{w.String()}
-	for at := to; at != from; {
-		next := slices.IndexFunc(at.next[after], func(m *member) bool { return m.seen[before] == o.walks })
-		if next < 0 {
-			break
+// openRings takes one neighbour out of each ring, as where each of two items asks for the
+// other one.
+func openRings(neighbours map[int]neighbour, items int) {
+	seen := map[int]int{} // by the item: the walk that came by, counted from 1
+	for i := range items {
+		at := i
+		for seen[at] == 0 {
+			seen[at] = i + 1
+			n, beside := neighbours[at]
+			if !beside {
+				break
+			}
+			if seen[n.of] == i+1 {
+				delete(neighbours, n.of)
+				break
+			}
+			at = n.of
 		}
-		texts = append(texts, o.wishes[at.wishes[next]].String())
-		at = at.next[after][next]
 	}
-	return strings.Join(texts, ", ")
 }
 
-// arrange returns the values of items in their order, and how many of them
-// wanted to be first.
-func (o *order) arrange(id podschema.Identity, items []listItem) (values []any, front int) {
-	if o == nil || len(o.wishes) == 0 {
-		values = make([]any, 0, len(items))
-		for _, it := range items {
-			if it.first() {
-				values = append(values, it.value)
+func (a *arrangement) putInFront(i int, required bool) {
+	if required {
+		a.rank[i] = 0
+	} else if _, known := a.rank[i]; !known {
+		a.rank[i] = 1
+	}
+}
+
+// besideAnother is the rank of items that stand beside another one.
+const besideAnother = -1
+
+// byTemplate sorts added items by the places of their templates.
+func (a *arrangement) byTemplate(items []int) []int {
+	slices.SortStableFunc(items, func(i, j int) int { return cmp.Compare(a.place[i], a.place[j]) })
+	return items
+}
+
+// roots returns the items that do not stand beside another one, in their order: those in
+// front, and the others.
+func (a *arrangement) roots() (front, others []int) {
+	var ranked [2][]int
+	var own, rest []int
+	for i := range a.items {
+		_, ours := a.place[i]
+		rank, isRanked := a.rank[i]
+		switch {
+		case !ours:
+			own = append(own, i)
+		case !isRanked:
+			rest = append(rest, i)
+		case rank != besideAnother:
+			ranked[rank] = append(ranked[rank], i)
+		}
+	}
+	return slices.Concat(a.byTemplate(ranked[0]), a.byTemplate(ranked[1])), slices.Concat(own, a.byTemplate(rest))
+}
+
+// with adds items to found, each with those that stand beside it.
+func (a *arrangement) with(found, items []int) []int {
+	for _, i := range items {
+		found = append(a.with(found, a.before[i]), i)
+		found = a.with(found, a.after[i])
+	}
+	return found
+}
+
+// settled returns the items in the order found, but each behind those that a position puts in
+// front of it, as far as the pod's own items keep their order.
+func (a *arrangement) settled(found []int) []any {
+	values, done := make([]any, 0, len(a.items)), make([]bool, len(a.items))
+	own := slices.DeleteFunc(slices.Clone(found), func(i int) bool { _, ours := a.place[i]; return ours })
+	// put adds an item. No item of the pod's own from the index end on may come with it.
+	var put func(i, end int)
+	put = func(i, end int) {
+		if done[i] {
+			return
+		}
+		done[i] = true
+		_, ours := a.place[i]
+		if !ours {
+			for len(own) > 0 && own[0] < i {
+				n := own[0]
+				own = own[1:]
+				put(n, end)
+			}
+			end = min(end, i)
+		}
+		for _, n := range a.earlier[i] {
+			if _, ours := a.place[n]; ours || n < end {
+				put(n, end)
 			}
 		}
-		front = len(values)
-		for _, it := range items {
-			if !it.first() {
-				values = append(values, it.value)
-			}
-		}
-		return values, front
+		values = append(values, a.items[i])
 	}
-	a := o.arrangement(id, nil, nil, 0, 0)
+	for _, i := range found {
+		put(i, len(a.items))
+	}
+	return values
+}
+
+// arranged returns the values of a fragment's items in their order, for a list that holds
+// nothing else.
+func arranged(id podschema.Identity, items []listItem) []any {
+	o, positions := order{}, map[string]bool{}
 	for _, it := range items {
-		a.putInNew(it)
-	}
-	return a.result()
-}
-
-// localOrder is the order that the items of one list ask for among themselves.
-// A cycle was reported when the fragment was read.
-func localOrder(id podschema.Identity, items []listItem) *order {
-	var o *order
-	for _, it := range items {
-		if w, ok := wishOf(id, it); ok {
-			if o == nil {
-				o = &order{}
-			}
-			_ = o.add(w)
+		if p, ok := positionOf(id, it); ok {
+			o.positions = append(o.positions, p)
+			positions[it.key] = true
 		}
 	}
-	return o
+	if len(positions) == 0 || o.cycle() != nil { // the reader reports a cycle
+		return valuesOf(items)
+	}
+	o.put(&Fragment{}, items)
+	return o.arrange(id, valuesOf(items))
+}
+
+// arrangeLists brings the items that templates put into lists into their order.
+func (m *merger) arrangeLists() {
+	m.changes.walk(func(c *Change) {
+		if c.order != nil && c.order.list != nil && len(c.order.added) > 0 {
+			l := c.order.list
+			l.set(c.order.arrange(l.id, l.items))
+		}
+	})
 }
 
 // notePosition takes in what an item of a fragment's list says about its place.
-func (r *reader) notePosition(id podschema.Identity, it listItem) error {
-	switch it.says.Position.Kind {
-	case directive.First:
-		o := orderOf(r.at())
-		o.firsts = append(o.firsts, First{Template: r.frag.Template, Item: it.key, Required: r.frag.Required})
-	case directive.Before, directive.After:
-		if w, ok := wishOf(id, it); ok {
-			list := r.at()
-			w.template, w.at = r.frag.Template, list.field(it.key)
-			return orderOf(list).add(w)
-		}
+func (r *reader) notePosition(id podschema.Identity, it listItem) {
+	if p, ok := positionOf(id, it); ok {
+		list := r.at()
+		p.Template, p.Required, p.at = r.frag.Template, r.frag.Required, list.field(it.key)
+		o := orderOf(list)
+		o.positions = append(o.positions, p)
 	}
-	return nil
 }
 
-// notePlaced warns that $position does not move an item that the pod has already.
-func (m *listMerger) notePlaced(it listItem, at *place) {
-	if m.frag.Required || at.find().ours() {
-		return
+// warnOfPositions tells of positions that move nothing: the neighbour is not there, or the pod
+// has the item already, and it stays where the pod has it.
+func (m *merger) warnOfPositions() {
+	type unmet struct {
+		Position
+		why, sorted string
 	}
-	i, _ := m.list.find(it.key)
-	switch it.says.Position.Kind {
-	case directive.First:
-		if i <= orderOf(at.parent).front(false) {
-			return
-		}
-	case directive.Before, directive.After:
-		w, _ := wishOf(m.list.id, it)
-		j, have := m.list.find(w.anchor)
-		if !have || (i < j) != w.after {
-			return
-		}
-	default:
-		return
-	}
-	m.warnings.add(m.frag.Template, at, "the pod has it already, and it stays where the pod has it, whatever $position says")
-}
-
-// warnOfAnchors tells of items that a template put in, and whose neighbour is
-// not there.
-func (m *merger) warnOfAnchors() {
-	ordered := false
-	m.changes.walk(func(c *Change) { ordered = ordered || c.order != nil && len(c.order.wishes) > 0 })
-	if !ordered {
-		return
-	}
-	type lost struct {
-		wish
-		sorted string
-	}
-	var all []lost
+	var all []unmet
 	m.changes.walkIn(podschema.Pod(), m.root.fields, func(c *Change, t *podschema.Type, v any) {
-		if items, ok := v.([]any); ok && c.order != nil {
-			for _, w := range c.order.missing(t, items) {
-				all = append(all, lost{w, w.template + " " + w.at.String()})
+		items, ok := v.([]any)
+		if !ok || c.order == nil || len(c.order.positions) == 0 {
+			return
+		}
+		list := c.order.indexed(t, items)
+		for _, p := range c.order.positions {
+			if why := list.unmet(p); why != "" {
+				all = append(all, unmet{p, why, p.Template + " " + p.at.String()})
 			}
 		}
 	})
-	slices.SortFunc(all, func(a, b lost) int { return cmp.Compare(a.sorted, b.sorted) })
-	for _, w := range all {
-		m.warnings.add(w.template, w.at, fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(w.anchor), w.side()))
+	slices.SortFunc(all, func(a, b unmet) int { return cmp.Compare(a.sorted, b.sorted) })
+	for _, one := range all {
+		m.warnings.add(one.Template, one.at, one.why)
 	}
 }
 
-// missing returns the wishes whose template put the item into the list, and whose
-// anchor the list does not have.
-func (o *order) missing(t *podschema.Type, items []any) []wish {
+// indexed is a list in its order: the indexes of the items that positions name, and how many
+// items in front wanted to be first.
+type indexed struct {
+	index map[string]int
+	front int
+}
+
+func (o *order) indexed(t *podschema.Type, items []any) indexed {
 	id, _ := t.Identity()
-	have := podschema.IndexIn(id, items, o.members)
-	return slices.DeleteFunc(slices.Clone(o.wishes), func(w wish) bool {
-		_, there := have[w.anchor]
-		return there || !w.at.find().ours() || !slices.Contains(w.at.find().Templates, w.template)
-	})
+	named, first := map[string]bool{}, map[string]bool{}
+	for _, p := range o.positions {
+		named[p.Item], named[p.Anchor] = true, true
+		first[p.Item] = first[p.Item] || p.Kind == directive.First
+	}
+	list := indexed{index: podschema.IndexIn(id, items, named)}
+	for i, key := range podschema.KeysIn(id, items, named) {
+		if i != list.front || !first[key] {
+			break
+		}
+		list.front++
+	}
+	return list
+}
+
+// unmet says why a position moves nothing, "" if it is met or not to be told.
+func (l indexed) unmet(p Position) string {
+	i, there := l.index[p.Item]
+	anchor, hasAnchor := l.index[p.Anchor]
+	change := p.at.find()
+	switch {
+	case !there:
+	case change.ours():
+		if p.Anchor != "" && !hasAnchor && slices.Contains(change.Templates, p.Template) {
+			return fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(p.Anchor), p.side())
+		}
+	case p.Required || p.at.inWritten():
+	case p.Kind == directive.First && i > l.front, hasAnchor && (i < anchor) == (p.Kind == directive.After):
+		return "the pod has it already, and it stays where the pod has it, whatever $position says"
+	}
+	return ""
 }

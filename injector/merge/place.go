@@ -66,6 +66,16 @@ func (p *place) find() *Change {
 	return p.node
 }
 
+// inWritten reports whether the place is in a value that templates put there as a whole.
+func (p *place) inWritten() bool {
+	for p = p.parent; p != nil; p = p.parent {
+		if n := p.find(); n != nil && n.Do == Write {
+			return true
+		}
+	}
+	return false
+}
+
 // note returns the change of the place, made if need be.
 func (p *place) note() *Change {
 	if p.find() == nil {

@@ -78,11 +78,8 @@ type Plan struct {
 // has ended.
 func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statusKey string) (Plan, error) {
 	fragments = slices.Clone(fragments)
-	firstRequired := len(fragments)
 	for i := range fragments {
-		if fragments[i].place = i; fragments[i].Required {
-			firstRequired = min(firstRequired, i)
-		}
+		fragments[i].place = i
 	}
 	slices.SortStableFunc(fragments, func(a, b Fragment) int { return rank(a) - rank(b) })
 	changes := &Change{}
@@ -92,7 +89,6 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 	}
 	m := newMerger(ctx, base, changes)
 	m.fragments = fragments
-	m.firstRequired = firstRequired
 	for i := range fragments {
 		if err := ctx.Err(); err != nil {
 			return Plan{}, err
@@ -101,6 +97,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 			return Plan{}, err
 		}
 	}
+	m.arrangeLists()
 	if err := m.joinAll(); err != nil {
 		return Plan{}, err
 	}
@@ -111,7 +108,7 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		return Plan{}, err
 	}
 	m.derived.expectLimitRange()
-	m.warnOfAnchors()
+	m.warnOfPositions()
 	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences(), noted: *m.warnings}, nil
 }
 
@@ -160,8 +157,6 @@ type merger struct {
 	names     containerNames
 	derived   *derivation
 	fragments []Fragment
-	// firstRequired is the place of the first fragment that is required.
-	firstRequired int
 	// joinings are the places at which fragments join texts.
 	joinings []joining
 }

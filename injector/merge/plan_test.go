@@ -227,7 +227,7 @@ func TestItemsStandInTheTemplatesOrderWhetherRequiredOrNot(t *testing.T) {
 		"first of required in front": {order: "a B c D", more: map[string]string{
 			"a": "spec: {containers: [{name: a, image: x, $position: First}]}", "D": "spec: {containers: [{name: d, image: x, $position: First}]}",
 		}, want: "d a app own b c"},
-		"beside an anchor": {order: "A b C d", more: map[string]string{"b": "spec: {containers: [{name: b, image: x, $position: {before: d}}]}"}, want: "app own a b c d"},
+		"beside an anchor": {order: "A b C d", more: map[string]string{"b": "spec: {containers: [{name: b, image: x, $position: {before: d}}]}"}, want: "app own a c b d"},
 		"in front of two that stand together": {order: "A b", more: map[string]string{
 			"b": "spec: {containers: [{name: b, image: x, $position: {before: b2}}, {name: b2, image: x}]}",
 		}, want: "app own a b b2"},

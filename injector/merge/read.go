@@ -334,12 +334,13 @@ func (r *reader) notePositions(n *node) error {
 	}
 	id, _ := n.list.typ.Identity()
 	for _, it := range n.list.items {
-		if err := r.notePosition(id, it); err != nil {
-			return r.frag.fault(r.at().field(it.key), "%w", err)
-		}
+		r.notePosition(id, it)
 		if err := in(it.key, it.node); err != nil {
 			return err
 		}
+	}
+	if o := r.at().find().listOrder(); o != nil {
+		return r.checkCycles(o)
 	}
 	return nil
 }

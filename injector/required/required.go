@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -163,16 +164,11 @@ func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []
 
 // positions compares where items stand with where required templates want them.
 func (c *comparison) positions(id podschema.Identity, change *merge.Change, items []any, at []string) {
-	firsts, neighbours := change.Positions()
+	positions := change.Positions()
 	inFront, asked := map[string]bool{}, map[string]bool{}
-	for _, f := range firsts {
-		asked[f.Item] = true
-		if c.required[f.Template] {
-			inFront[f.Item] = true
-		}
-	}
-	for _, n := range neighbours {
-		asked[n.Item], asked[n.Anchor] = true, true
+	for _, p := range positions {
+		asked[p.Item], asked[p.Anchor] = true, true
+		inFront[p.Item] = inFront[p.Item] || p.Kind == directive.First && c.required[p.Template]
 	}
 	if len(asked) == 0 {
 		return
@@ -183,21 +179,21 @@ func (c *comparison) positions(id podschema.Identity, change *merge.Change, item
 		key, _ := id.Key(item)
 		return !inFront[key]
 	})
-	for _, f := range firsts {
-		if i, have := index[f.Item]; c.required[f.Template] && have && before >= 0 && before < i {
-			key, _ := id.Key(items[before])
-			c.differs(f.Template, append(at[:len(at):len(at)], f.Item), false, "stands behind %s, and the template wants it first", keyName(key))
+	for _, p := range positions {
+		i, have := index[p.Item]
+		j, there := index[p.Anchor]
+		if !c.required[p.Template] || !have {
+			continue
 		}
-	}
-	for _, n := range neighbours {
-		i, have := index[n.Item]
-		j, there := index[n.Anchor]
-		if c.required[n.Template] && have && there && (i < j) == n.After {
-			side := "before"
-			if n.After {
-				side = "after"
-			}
-			c.differs(n.Template, append(at[:len(at):len(at)], n.Item), false, "does not stand %s %s, where the template wants it", side, keyName(n.Anchor))
+		here := append(at[:len(at):len(at)], p.Item)
+		switch {
+		case p.Kind == directive.First && before >= 0 && before < i:
+			key, _ := id.Key(items[before])
+			c.differs(p.Template, here, false, "stands behind %s, and the template wants it first", keyName(key))
+		case there && p.Kind == directive.Before && i > j:
+			c.differs(p.Template, here, false, "does not stand before %s, where the template wants it", keyName(p.Anchor))
+		case there && p.Kind == directive.After && i < j:
+			c.differs(p.Template, here, false, "does not stand after %s, where the template wants it", keyName(p.Anchor))
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
 	}
 }
 
-// docs/merge.md says where the API server adds what only it can know, and calls again.
+// docs/concepts/merge.md says where the API server adds what only it can know, and calls again.
 func TestPillionIsCalledAgainWhereTheAPIServerAddsWhatItReadsElsewhere(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {

@@ -104,7 +104,7 @@ func TestTenCausesOfAMissingSidecarAreFoundAndMended(t *testing.T) {
 			})
 		}
 	})
-	records(t, "missing.md", names)
+	records(t, "troubleshoot/missing.md", names)
 }
 
 // isMended produces the cause, and records how it shows, what is done and what comes of it.
@@ -153,7 +153,7 @@ func (c cause) isMended(t *testing.T) {
 	if !strings.Contains(now, c.sidecar) {
 		t.Errorf("the remedy brings no %s:\n%s%s", c.sidecar, text, now)
 	}
-	recorded(t, "missing.md", c.title, func(string) string { return text + now })
+	recorded(t, "troubleshoot/missing.md", c.title, func(string) string { return text + now })
 }
 
 // ofTemplate is the status of the template's condition Ready.

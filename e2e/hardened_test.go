@@ -49,7 +49,7 @@ func hardenedDenies(namespace, webhooks string) []right {
 	return denied
 }
 
-// Everything of docs/security.md at once: no right that harms, reviews of the API server
+// Everything of docs/concepts/security.md at once: no right that harms, reviews of the API server
 // only, a NetworkPolicy. Not in parallel: it installs a second Pillion.
 func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	const prefix, release, webhooks = "hard.example.com", "hardened", "hardened"

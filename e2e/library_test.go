@@ -107,7 +107,7 @@ func newRestrictedPod(name string, annotations map[string]string) *corev1.Pod {
 }
 
 // privileged are the cases whose sidecars do not keep to the restricted standard, as
-// docs/library.md says.
+// docs/reference/library.md says.
 var privileged = map[string]bool{
 	"istio-proxy/rewrites-probes":        true,
 	"istio-proxy/excluded-ports":         true,

@@ -111,7 +111,7 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 			if !fires[rule.Alert] || !quiet[rule.Alert] {
 				t.Errorf("%s: tested that it fires: %v, that it is quiet: %v", rule.Alert, fires[rule.Alert], quiet[rule.Alert])
 			}
-			if want := "https://github.com/pillion-dev/pillion/blob/main/docs/runbook.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook_url"] != want {
+			if want := "https://github.com/pillion-dev/pillion/blob/main/docs/troubleshoot/runbook.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook_url"] != want {
 				t.Errorf("%s: the runbook is %q, want %q", rule.Alert, rule.Annotations["runbook_url"], want)
 			}
 			if s := rule.Labels["severity"]; s != "critical" && s != "warning" {

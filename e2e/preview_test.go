@@ -164,7 +164,7 @@ func TestTheCommandOfAPreviewMovesTheAnnotationToThePods(t *testing.T) {
 	})
 }
 
-// docs/preview.md shows what kubectl prints about a workload.
+// docs/troubleshoot/preview.md shows what kubectl prints about a workload.
 func TestThePageAboutPreviewsShowsWhatKubectlPrints(t *testing.T) {
 	t.Parallel()
 	at := newTeam(t, asking("fluent-bit"), open())
@@ -172,5 +172,5 @@ func TestThePageAboutPreviewsShowsWhatKubectlPrints(t *testing.T) {
 		"    metadata:\n      labels: {app: web}\n      annotations:\n        fluent-bit.pillion.dev/log-level: loud\n"+
 		"    spec:\n      containers:\n      - {name: app, image: nginx}\n")
 	text := at.seen(t, "cat web.yaml", "kubectl -n shop apply -f web.yaml")
-	recorded(t, "preview.md", "workload", func(string) string { return text })
+	recorded(t, "troubleshoot/preview.md", "workload", func(string) string { return text })
 }

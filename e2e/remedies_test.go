@@ -24,8 +24,8 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// The tests of this file run what `pillion check`, docs/runbook.md and docs/enforcement.md name as
-// remedies, against the damages that they are for, with Helm 3 and Helm 4. docs/remedies.md has the
+// The tests of this file run what `pillion check`, docs/troubleshoot/runbook.md and docs/concepts/enforcement.md name as
+// remedies, against the damages that they are for, with Helm 3 and Helm 4. docs/troubleshoot/remedies.md has the
 // table. They damage the release, so none runs in parallel.
 
 // looks are the beginnings of commands that change nothing.
@@ -341,7 +341,7 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 
 const upgrade = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
 
-// What docs/runbook.md and docs/enforcement.md name for a release that lacks something.
+// What docs/troubleshoot/runbook.md and docs/concepts/enforcement.md name for a release that lacks something.
 func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 	soundly(t)
 	before, err := releaseIs(t)
@@ -402,7 +402,7 @@ func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 	})
 }
 
-// What docs/runbook.md names for namespaces and their pods, for a namespace called shop.
+// What docs/troubleshoot/runbook.md names for namespaces and their pods, for a namespace called shop.
 func TestTheRunbooksCommandsBringPodsTheirSidecar(t *testing.T) {
 	t.Parallel()
 	const names = "kubectl annotate namespace shop pillion.dev/inject=fluent-bit --overwrite"
@@ -459,7 +459,7 @@ func TestALabelSetByHandHasPodsInjectedWherePillionCouldNotSetIt(t *testing.T) {
 }
 
 // A token that was stolen from one of Pillion's pods ends with the pod, and the command of
-// docs/runbook.md replaces them one after the other.
+// docs/troubleshoot/runbook.md replaces them one after the other.
 func TestARestartEndsTheTokensOfPillionsPods(t *testing.T) {
 	pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
 	if err != nil || len(pods.Items) == 0 {

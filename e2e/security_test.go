@@ -80,7 +80,7 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	return all
 }
 
-// rightsTable is the table of docs/security.md.
+// rightsTable is the table of docs/concepts/security.md.
 func rightsTable(t *testing.T) string {
 	t.Helper()
 	var columns []map[string][]string
@@ -127,8 +127,8 @@ func rightsTable(t *testing.T) string {
 	return table
 }
 
-// The table of rights in docs/security.md is that of the chart.
+// The table of rights in docs/concepts/security.md is that of the chart.
 func TestTheDocumentationListsEveryRightThatTheChartGrants(t *testing.T) {
 	t.Parallel()
-	transcript.Recorded(t, checkout.Path("docs", "security.md"), "rights", *update, func(string) string { return rightsTable(t) })
+	transcript.Recorded(t, checkout.Path("docs", "concepts", "security.md"), "rights", *update, func(string) string { return rightsTable(t) })
 }

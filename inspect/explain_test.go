@@ -263,9 +263,9 @@ func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 	}
 }
 
-// docs/explain.md shows golden transcripts of TestExplainOfACluster.
+// docs/troubleshoot/explain.md shows golden transcripts of TestExplainOfACluster.
 func TestTheDocsShowWhatExplainPrints(t *testing.T) {
-	page := filepath.Join("../docs", "explain.md")
+	page := filepath.Join("../docs", "troubleshoot", "explain.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestTheDocsShowWhatExplainPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if now != string(text) {
-		t.Error("docs/explain.md shows something else than the golden transcripts; -update-explained writes it")
+		t.Error("docs/troubleshoot/explain.md shows something else than the golden transcripts; -update-explained writes it")
 	}
 }
 

@@ -155,7 +155,7 @@ To bring the pods up to date:
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	transcript.Recorded(t, filepath.Join("../docs", "coverage.md"), "pillion status", *update, func(string) string { return "$ pillion status\n" + want })
+	transcript.Recorded(t, filepath.Join("../docs", "reference", "coverage.md"), "pillion status", *update, func(string) string { return "$ pillion status\n" + want })
 	for line := range strings.Lines(out.String()) {
 		if len(line) > 90 {
 			t.Errorf("a line of %d columns: %s", len(line), line)

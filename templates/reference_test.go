@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the reference anew")
 // The tables of the page are made of the code. The prose between them is written there.
 func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
 	for name, text := range tables(t) {
-		transcript.Recorded(t, "../docs/templates.md", name, *update, func(string) string { return text })
+		transcript.Recorded(t, "../docs/reference/sidecartemplate.md", name, *update, func(string) string { return text })
 	}
 }
 

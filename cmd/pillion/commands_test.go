@@ -13,9 +13,9 @@ import (
 
 //go:generate go test . -run TestTheReferenceOfCommandsIsUpToDate -update
 
-const commandsPage = "../../docs/commands.md"
+const commandsPage = "../../docs/reference/commands.md"
 
-// TestTheReferenceOfCommandsIsUpToDate holds docs/commands.md to the commands.
+// TestTheReferenceOfCommandsIsUpToDate holds docs/reference/commands.md to the commands.
 func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 	want := commandReference()
 	if *update {
@@ -29,7 +29,7 @@ func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("docs/commands.md is not what the commands say; go generate ./cmd/pillion writes it")
+		t.Errorf("docs/reference/commands.md is not what the commands say; go generate ./cmd/pillion writes it")
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-const eventsPage = "../../docs/events.md"
+const eventsPage = "../../docs/reference/events.md"
 
-// docs/events.md is made of the reasons that events can have, and of all reason codes:
+// docs/reference/events.md is made of the reasons that events can have, and of all reason codes:
 //
 //	go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update
 func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 		has[reason.Code(r.Name)] = true
 		name := "`" + r.Name + "`"
 		if slices.Contains(reason.Codes(), reason.Code(r.Name)) {
-			name = "[" + name + "](runbook.md#" + strings.ToLower(r.Name) + ")"
+			name = "[" + name + "](../troubleshoot/runbook.md#" + strings.ToLower(r.Name) + ")"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, r.Type, r.Sentence)
 	}
@@ -35,7 +35,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	slices.Sort(codes)
 	for _, c := range codes {
 		if !has[c] {
-			fmt.Fprintf(&b, "| [`%s`](runbook.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
+			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/runbook.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
 		}
 	}
 	if *update {
@@ -48,7 +48,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != b.String() {
-		t.Error("docs/events.md is not current: go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update")
+		t.Error("docs/reference/events.md is not current: go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update")
 	}
 }
 

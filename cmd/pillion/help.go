@@ -75,7 +75,7 @@ func writeFlag(out *strings.Builder, f *pflag.Flag) {
 	indented(out, 8, 8, usage)
 }
 
-// mostItems is how many items of a default list the help shows; docs/commands.md has all.
+// mostItems is how many items of a default list the help shows; docs/reference/commands.md has all.
 const mostItems = 4
 
 // flagDefault returns the default of a flag for people, "" for one that says nothing.

@@ -16,17 +16,17 @@ func TestTheDocsHoldTheTableThatLibraryListPrints(t *testing.T) {
 	if code != exitDone {
 		t.Fatal(errs)
 	}
-	text, err := os.ReadFile("../../docs/library.md")
+	text, err := os.ReadFile("../../docs/reference/library.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, begins := strings.Cut(string(text), "<!-- pillion library list -o markdown -->\n")
 	got, _, ends := strings.Cut(rest, "<!-- end -->")
 	if !begins || !ends {
-		t.Fatal("docs/library.md has no place for the table")
+		t.Fatal("docs/reference/library.md has no place for the table")
 	}
 	if diff := cmp.Diff(table, got); diff != "" {
-		t.Errorf("docs/library.md differs from the output of `pillion library list -o markdown` (-want +got):\n%s", diff)
+		t.Errorf("docs/reference/library.md differs from the output of `pillion library list -o markdown` (-want +got):\n%s", diff)
 	}
 }
 

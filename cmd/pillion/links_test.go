@@ -28,10 +28,6 @@ func headingIDs(page string) map[string]bool {
 
 // Every link between pages leads to a page and a heading that are there.
 func TestLinksOfTheDocsLeadSomewhere(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	read := func(file string) string {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -40,7 +36,7 @@ func TestLinksOfTheDocsLeadSomewhere(t *testing.T) {
 		return codeBlock.ReplaceAllString(string(text), "")
 	}
 	anchors := 0
-	for _, file := range append(files, "../../README.md", "../../CHANGELOG.md") {
+	for _, file := range append(pagePaths(t), "../../README.md", "../../CHANGELOG.md") {
 		for _, link := range linkTarget.FindAllStringSubmatch(read(file), -1) {
 			page, anchor, _ := strings.Cut(link[1], "#")
 			if strings.Contains(page, ":") { // elsewhere

@@ -24,7 +24,7 @@ func newLintCommand() *cobra.Command {
 (bundled ones, and yours with --pod), and checks the resulting pods: whether the API
 would accept them, their Pod Security level, Jobs that would never finish, the order
 of containers, images without a tag, missing resources, values inside scripts. Each
-finding has its file, line, template, path and rule; docs/templates.md lists the rules.
+finding has its file, line, template, path and rule; docs/reference/sidecartemplate.md lists the rules.
 
 A template that no sample pod gets was not checked, and lint says so: give a pod that
 gets it with --pod, or a case that passes with --test. Of a workload lint takes the pod that its controller creates, with
@@ -36,7 +36,7 @@ would newly be refused. It reads with your own rights: namespaces, pods and work
 
 With --test it also runs the templates' own cases: for a template NAME the folders
 testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that is
-the resulting pod. docs/template-tests.md says more.
+the resulting pod. docs/how-to/test-templates.md says more.
 
 Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/

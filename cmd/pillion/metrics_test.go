@@ -264,9 +264,9 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 	}
 }
 
-const metricsPage = "../../docs/metrics.md"
+const metricsPage = "../../docs/reference/metrics.md"
 
-// docs/metrics.md is made of the registry of a replica:
+// docs/reference/metrics.md is made of the registry of a replica:
 //
 //	go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update
 func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
@@ -311,7 +311,7 @@ func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(written) != b.String() {
-		t.Error("docs/metrics.md is not current: go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update")
+		t.Error("docs/reference/metrics.md is not current: go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update")
 	}
 }
 
@@ -337,7 +337,7 @@ var metricParts = []metricPart{
 const metricsIntroduction = "# Metrics\n\n" +
 	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update`. Do not edit. -->\n\n" +
 	"Each replica serves its metrics on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not. `metrics.serviceMonitor.enabled` has the Prometheus operator scrape them;\n" +
-	"`metrics.service.enabled` is for a Prometheus that finds Services. `metrics.rules.enabled` brings alerts, which [runbook.md](runbook.md#alerts) explains one by one,\n" +
+	"`metrics.service.enabled` is for a Prometheus that finds Services. `metrics.rules.enabled` brings alerts, which [runbook.md](../troubleshoot/runbook.md#alerts) explains one by one,\n" +
 	"`metrics.dashboard.enabled` a Grafana dashboard.\n\n" +
 	"Calls and pods are counted apart. The API server may ask about one pod several times: another webhook has changed it, or the label of its namespace changes.\n" +
 	"`pillion_admission_*` are about calls. `pillion_pods_total` and `pillion_injections_total` count a pod once: it counts when it gets its record, the annotation `pillion.dev/status`.\n\n" +

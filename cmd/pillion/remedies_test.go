@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-const runbook = "../../docs/runbook.md"
+const runbook = "../../docs/troubleshoot/runbook.md"
 
 // verb is what a format has in the place of a value.
 var verb = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
@@ -111,7 +111,7 @@ func TestEveryRemedyHasATest(t *testing.T) {
 	remedies := map[string]map[string]bool{
 		"check":          remediesOfCheck(t),
 		"runbook.md":     remediesOfPage(t, runbook, func(l string) bool { return strings.HasPrefix(l, "- **Remedy:**") }),
-		"enforcement.md": remediesOfPage(t, "../../docs/enforcement.md", func(string) bool { return true }),
+		"enforcement.md": remediesOfPage(t, "../../docs/concepts/enforcement.md", func(string) bool { return true }),
 	}
 	tests := map[string]bool{}
 	for _, pattern := range []string{"../../e2e/*_test.go", "*_test.go"} {
@@ -129,7 +129,7 @@ func TestEveryRemedyHasATest(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("../../docs/remedies.md")
+	text, err := os.ReadFile("../../docs/troubleshoot/remedies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,19 +143,19 @@ func TestEveryRemedyHasATest(t *testing.T) {
 		for _, by := range strings.Split(strings.TrimPrefix(cells[0], "| "), ", ") {
 			listed[by] = append(listed[by], remedy)
 			if !remedies[by][remedy] {
-				t.Errorf("docs/remedies.md lists a remedy that %s does not name: %s", by, remedy)
+				t.Errorf("docs/troubleshoot/remedies.md lists a remedy that %s does not name: %s", by, remedy)
 			}
 		}
 		for _, test := range strings.Split(strings.Trim(cells[3], "`| "), "`, `") {
 			if !tests[test] {
-				t.Errorf("docs/remedies.md: there is no test %s for %s", test, remedy)
+				t.Errorf("docs/troubleshoot/remedies.md: there is no test %s for %s", test, remedy)
 			}
 		}
 	}
 	for by, all := range remedies {
 		for remedy := range all {
 			if !slices.Contains(listed[by], remedy) {
-				t.Errorf("docs/remedies.md lacks a row with the test that runs this remedy of %s:\n| %s | `%s` | DAMAGE | `TEST` |", by, by, strings.ReplaceAll(remedy, "|", `\|`))
+				t.Errorf("docs/troubleshoot/remedies.md lacks a row with the test that runs this remedy of %s:\n| %s | `%s` | DAMAGE | `TEST` |", by, by, strings.ReplaceAll(remedy, "|", `\|`))
 			}
 		}
 	}

@@ -28,7 +28,7 @@ plugins:
 func (g *cluster) WebhookClient() string { return g.path("webhook-client") }
 
 // webhookClient makes a CA for nothing but the certificate that kube-apiserver shows to
-// webhooks, as docs/security.md has it, and writes the files that kube-apiserver reads.
+// webhooks, as docs/concepts/security.md has it, and writes the files that kube-apiserver reads.
 func (g *cluster) webhookClient() error {
 	pki, err := newPKI(g.WebhookClient())
 	if err != nil {

@@ -224,7 +224,7 @@ func TestAnAppendedTextIsBroughtUpToDate(t *testing.T) {
 }
 
 // What others do to a variable between two calls, and what the second call does: as
-// docs/merge.md has it.
+// docs/concepts/merge.md has it.
 func TestOthersChangeAVariableThatWasAppendedTo(t *testing.T) {
 	const value = `{"name":"JTO","value":"v -a"}`
 	const second = `{"name":"JTO","value":"$(JTO) -a"}`

@@ -17,9 +17,9 @@ import (
 
 //go:generate go test . -run TestTheDocsShowWhatCheckPrints -update
 
-var update = flag.Bool("update", false, "write docs/check.md anew")
+var update = flag.Bool("update", false, "write docs/troubleshoot/check.md anew")
 
-const page = "check.md"
+const page = "troubleshoot/check.md"
 
 // TestTheDocsShowWhatCheckPrints holds the page to what the command prints.
 func TestTheDocsShowWhatCheckPrints(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTheDocsShowWhatCheckPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want != string(text) {
-		t.Errorf("docs/check.md shows something else; go generate ./inspect/check writes it:\n%s", want)
+		t.Errorf("docs/troubleshoot/check.md shows something else; go generate ./inspect/check writes it:\n%s", want)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
 	var recipes, kinds strings.Builder
 	recipes.WriteString("| recipe | lines | cases |\n| --- | --- | --- |\n")
 	for _, e := range cookbook {
-		fmt.Fprintf(&recipes, "| [%s](../examples/cookbook/%s.yaml) | %d | %d |\n", e.name, e.name, e.lines(), e.cases)
+		fmt.Fprintf(&recipes, "| [%s](../../examples/cookbook/%s.yaml) | %d | %d |\n", e.name, e.name, e.lines(), e.cases)
 	}
 	all := slices.DeleteFunc(examplesOf(t, "../../templates/library"), func(e *example) bool { return !slices.Contains(inLibrary, e.name) })
 	all = append(all, own...)
@@ -168,10 +168,10 @@ func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
 		if slices.Contains(own, e) {
 			where = "examples"
 		}
-		fmt.Fprintf(&kinds, "| [%s](%s) | %s | %d | %d | %s |\n", e.name, strings.TrimPrefix(e.file, "../"), where, e.lines(), e.cases, e.uses())
+		fmt.Fprintf(&kinds, "| [%s](%s) | %s | %d | %d | %s |\n", e.name, e.file, where, e.lines(), e.cases, e.uses())
 	}
-	wantDoc(t, "../../docs/cookbook.md", recipes.String(), cookbook)
-	wantDoc(t, "../../docs/kinds.md", kinds.String(), nil)
+	wantDoc(t, "../../docs/how-to/recipes.md", recipes.String(), cookbook)
+	wantDoc(t, "../../docs/reference/kinds.md", kinds.String(), nil)
 }
 
 // wantDoc compares a page with what it has to show: the table between its marks, and each

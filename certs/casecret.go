@@ -10,15 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // caSecret keeps the CAs of the self-signed provider in a Secret that all replicas
 // share. Only the loop uses it.
 type caSecret struct {
 	options     SelfSignedOptions
-	client      clientset.Interface
+	client      kubernetes.Interface
 	secret      *followed[*corev1.Secret]
 	permissions *permissions
 	problems    *problems
@@ -136,7 +135,7 @@ func (s *caSecret) remember(a authorities) {
 // store writes the authorities into the Secret, or creates the Secret if it is nil. It
 // returns false if another write came first.
 func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want authorities) (bool, error) {
-	secrets := s.client.Secrets(s.options.Namespace)
+	secrets := s.client.CoreV1().Secrets(s.options.Namespace)
 	verb := "create"
 	var err error
 	if secret != nil {
@@ -180,7 +179,7 @@ func (s *caSecret) bundle() []byte { return s.known.bundle() }
 // yet: the Secret is so new that this replica is about to see it, and adds that CA
 // first.
 func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
-	secret, err := s.client.Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
+	secret, err := s.client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return s.bundle(), nil
 	}

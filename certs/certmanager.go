@@ -12,8 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // CertManagerOptions are the options of [NewCertManager].
@@ -79,7 +78,7 @@ func (o *CertManagerOptions) permissions() []permission {
 // certManager is the provider whose leaf cert-manager issues and renews.
 type certManager struct {
 	options     CertManagerOptions
-	client      clientset.Interface
+	client      kubernetes.Interface
 	secret      *followed[*corev1.Secret]
 	permissions *permissions
 	serving     *serving
@@ -96,7 +95,7 @@ type certManager struct {
 	revoked revocations
 }
 
-func newCertManager(o CertManagerOptions, client clientset.Interface, now func() time.Time) (*source, error) {
+func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
 	s, err := newSource(o.Options, o.permissions(), client, now)
 	if err != nil {
 		return nil, err
@@ -190,7 +189,7 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	changed := secret.DeepCopy()
 	m.writeState(changed.Data, next.issuer, now)
 	if !maps.EqualFunc(secret.Data, changed.Data, bytes.Equal) {
-		_, err = m.client.Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err = m.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err != nil && !overtaken(err) {
 			return fmt.Errorf("writing the keys %s and %s: %w", secretTrustedKey, secretRevokedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
 		}
@@ -243,7 +242,7 @@ func (m *certManager) bundle() []byte {
 // in force. The bundle is nil if the Secret does not remember the CA of the served leaf
 // yet: this replica is about to see the Secret, and adds that CA first.
 func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
-	secret, err := m.client.Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
+	secret, err := m.client.CoreV1().Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return m.bundle(), nil
 	}

@@ -21,9 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
-	"github.com/pillion-dev/pillion/controller/clientsettest"
 )
 
 const (
@@ -43,7 +40,6 @@ var (
 // late writes fail, and permissions.
 type cluster struct {
 	*fake.Clientset
-	clientset.Interface
 	t testing.TB
 
 	mu sync.Mutex
@@ -57,7 +53,6 @@ type cluster struct {
 
 func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c := &cluster{Clientset: fake.NewClientset(objects...), t: t, denied: map[string]bool{}}
-	c.Interface = clientsettest.Of(c.Clientset)
 	c.PrependReactor("create", "selfsubjectaccessreviews", c.review)
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)

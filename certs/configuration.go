@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Kind is the kind of a webhook configuration.
@@ -118,16 +117,16 @@ type configuration struct {
 
 // followConfiguration prepares to follow a configuration and its entries that call the
 // Service. changed is called after every change of the object, and must not block.
-func followConfiguration(client clientset.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
+func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
 	switch c.Kind {
 	case Mutating:
-		return followKind(client, client.MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
+		return followKind(client, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
 		}), nil
 	case Validating:
-		return followKind(client, client.ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
+		return followKind(client, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
@@ -147,7 +146,7 @@ type configurationClient[T, L runtime.Object] interface {
 func followKind[T interface {
 	runtime.Object
 	metav1.Object
-}, L runtime.Object](client clientset.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) *configuration {
+}, L runtime.Object](client kubernetes.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) *configuration {
 	f := followOne[T](client, objects, "", c.Name, changed)
 	return &configuration{
 		WebhookConfiguration: c, run: f.run, unknown: f.unknown,

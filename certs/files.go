@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // FilesOptions are the options of [NewFiles].
@@ -54,7 +54,7 @@ type files struct {
 	candidate *leaf
 }
 
-func newFiles(o FilesOptions, client clientset.Interface, now func() time.Time) (*source, error) {
+func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
 	s, err := newSource(o.Options, o.permissions(), client, now)
 	if err != nil {
 		return nil, err

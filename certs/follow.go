@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/follow"
 )
 
@@ -33,7 +33,7 @@ type lister[L runtime.Object] interface {
 // followOne prepares to follow one object. Its requests select the object by name, as a
 // Role with resourceNames requires. changed is called after every change of the object,
 // and must not block.
-func followOne[T, L runtime.Object](client clientset.Interface, objects lister[L], namespace, name string, changed func()) *followed[T] {
+func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) *followed[T] {
 	only := func(opts metav1.ListOptions) metav1.ListOptions {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		return opts
@@ -54,8 +54,8 @@ func followOne[T, L runtime.Object](client clientset.Interface, objects lister[L
 }
 
 // followSecret follows a Secret.
-func followSecret(client clientset.Interface, namespace, name string, changed func()) *followed[*corev1.Secret] {
-	return followOne[*corev1.Secret](client, client.Secrets(namespace), namespace, name, changed)
+func followSecret(client kubernetes.Interface, namespace, name string, changed func()) *followed[*corev1.Secret] {
+	return followOne[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
 }
 
 // subject names a followed Secret as the object of problems.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/clientset"
@@ -75,7 +76,7 @@ func required(option, value string) error {
 
 // open completes the options of a provider and makes its client. Errors begin with
 // gives, which says what the provider supplies.
-func (o *Options) open(gives string, complete func() error) (clientset.Interface, error) {
+func (o *Options) open(gives string, complete func() error) (kubernetes.Interface, error) {
 	if err := complete(); err != nil {
 		return nil, fmt.Errorf("%s: %w", gives, err)
 	}
@@ -87,7 +88,7 @@ func (o *Options) open(gives string, complete func() error) (clientset.Interface
 }
 
 // connect makes a client with its own rate limit.
-func (o *Options) connect() (clientset.Interface, error) {
+func (o *Options) connect() (kubernetes.Interface, error) {
 	if o.RESTConfig == nil {
 		return nil, errors.New("RESTConfig is not set")
 	}

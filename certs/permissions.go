@@ -11,8 +11,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
@@ -22,7 +22,7 @@ const permissionInterval = 2 * time.Minute
 
 // permissions checks that the process may do what its provider needs.
 type permissions struct {
-	client   clientset.Interface
+	client   kubernetes.Interface
 	needed   []permission
 	problems *problems
 	log      *slog.Logger
@@ -80,7 +80,7 @@ func (p *permissions) missing(ctx context.Context) ([]permission, error) {
 	defer cancel()
 	var missing []permission
 	for _, needed := range p.needed {
-		review, err := p.client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		review, err := p.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Verb: needed.verb, Group: needed.group, Resource: needed.resource, Namespace: needed.namespace, Name: needed.name,
 			}},

@@ -7,15 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Revoke adds a CA to the revoked CAs of a Secret. A CA that is revoked already stays so.
 // The replicas do the rest: no caBundle has the CA any more, and another CA signs.
-func Revoke(ctx context.Context, client clientset.Interface, namespace, secret string, f Fingerprint) error {
+func Revoke(ctx context.Context, client kubernetes.Interface, namespace, secret string, f Fingerprint) error {
 	for {
-		object, err := client.Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
+		object, err := client.CoreV1().Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
 		if err != nil {
 			return naming(err, "get", namespace, secret)
 		}
@@ -23,7 +22,7 @@ func Revoke(ctx context.Context, client clientset.Interface, namespace, secret s
 		if err != nil || changed == nil {
 			return err
 		}
-		_, err = client.Secrets(namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err = client.CoreV1().Secrets(namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 		if !apierrors.IsConflict(err) {
 			return naming(err, "update", namespace, secret)
 		}

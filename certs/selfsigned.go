@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // SelfSignedOptions are the options of [NewSelfSigned]. A duration of zero means the
@@ -101,7 +101,7 @@ type selfSigned struct {
 	candidate *leaf
 }
 
-func newSelfSigned(o SelfSignedOptions, client clientset.Interface, now func() time.Time) (*source, error) {
+func newSelfSigned(o SelfSignedOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
 	s, err := newSource(o.Options, o.permissions(), client, now)
 	if err != nil {
 		return nil, err

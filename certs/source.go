@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
+	"k8s.io/client-go/kubernetes"
 )
 
 // Source supplies a TLS server's certificate.
@@ -68,7 +68,7 @@ type source struct {
 
 // newSource makes a source without a provider. needed are the permissions without
 // which it does not start.
-func newSource(o Options, needed []permission, client clientset.Interface, now func() time.Time) (*source, error) {
+func newSource(o Options, needed []permission, client kubernetes.Interface, now func() time.Time) (*source, error) {
 	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}, now: now}
 	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
 	var configurations []*configuration

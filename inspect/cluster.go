@@ -60,9 +60,9 @@ func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	c := &Cluster{
-		Place: place, Pods: typed.PodList, Serve: serve, host: config.Host, Version: typed.ServerVersion,
+		Place: place, Pods: clientset.PodList(typed), Serve: serve, host: config.Host, Version: clientset.ServerVersion(typed),
 		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
-			return typed.PodProxy(ctx, place.Namespace, pod, port, path)
+			return clientset.PodProxy(ctx, typed, place.Namespace, pod, port, path)
 		},
 	}
 	if c.Objects, err = dynamic.NewForConfig(config); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/inspect"
@@ -209,7 +211,7 @@ type revocation struct {
 	timeout time.Duration
 }
 
-func (r revocation) run(ctx context.Context, out io.Writer, cluster *inspect.Cluster, client clientset.Interface, replicas []inspect.Replica) error {
+func (r revocation) run(ctx context.Context, out io.Writer, cluster *inspect.Cluster, client kubernetes.Interface, replicas []inspect.Replica) error {
 	now, err := look(ctx, cluster, replicas)
 	if err != nil {
 		return err

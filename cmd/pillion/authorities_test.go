@@ -22,7 +22,6 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/controller/clientsettest"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
 )
@@ -123,7 +122,7 @@ func TestRevokeWaitsUntilNoCABundleHasTheCA(t *testing.T) {
 			}
 			var out bytes.Buffer
 			r := revocation{where: inspect.Place{Namespace: "own"}, digits: digits, timeout: 10 * time.Second}
-			err := r.run(t.Context(), &out, cluster, clientsettest.Of(client), []inspect.Replica{knowing("a", ownProvider, fingerprint, now), knowing("b", ownProvider, fingerprint, now)})
+			err := r.run(t.Context(), &out, cluster, client, []inspect.Replica{knowing("a", ownProvider, fingerprint, now), knowing("b", ownProvider, fingerprint, now)})
 			if err != nil || !seen.Load() || !strings.Contains(out.String(), "no caBundle has it: 1 webhook configurations, 2 replicas") {
 				t.Errorf("got %v after the caBundle was written: %t\n%s", err, seen.Load(), &out)
 			}
@@ -173,7 +172,7 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 			}
 			var out bytes.Buffer
 			r := revocation{where: inspect.Place{Namespace: "own"}, digits: test.digits, secret: test.secret, timeout: 400 * time.Millisecond}
-			err := r.run(t.Context(), &out, withWebhooks(t, ownConfiguration(bundle)), clientsettest.Of(client), test.replicas)
+			err := r.run(t.Context(), &out, withWebhooks(t, ownConfiguration(bundle)), client, test.replicas)
 			if err == nil {
 				t.Error("revoke succeeds")
 			}

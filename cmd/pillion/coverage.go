@@ -37,7 +37,7 @@ func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *name
 		return found, err == nil
 	}
 	counter := coverage.NewCounter(coverage.Options{
-		List: client.PodList, Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
+		List: clientset.PodList(client), Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
 		Namespaces: ns.All, Namespace: ns.Cached, Whole: whole, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
 	})
 	registry.MustRegister(counter)

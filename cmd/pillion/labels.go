@@ -8,10 +8,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
@@ -26,7 +26,7 @@ func (c serveConfig) labels() labels.Rules {
 
 // newLabelController returns the controller of the labels. It hears of changes of templates and
 // namespaces, and tells held of labels that it cannot write because of their owner.
-func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), config *rest.Config, client clientset.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*labels.Controller, error) {
+func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), config *rest.Config, client kubernetes.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*labels.Controller, error) {
 	// The controller limits its writes itself. With a client of their own they keep no live read
 	// of a namespace waiting.
 	config = rest.CopyConfig(config)
@@ -56,8 +56,8 @@ func labelHeld(namespace, label string, err error) string {
 }
 
 // permitted reports whether this process has a right.
-func permitted(ctx context.Context, client clientset.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
-	review, err := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+func permitted(ctx context.Context, client kubernetes.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -35,7 +35,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 		Prefix: c.AnnotationPrefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequiredLabel, TakeBackAfter: c.TakeBackAfter, Logger: log,
 		Timeout: c.ReviewTimeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-			return client.Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 		MayCreate: func(ctx context.Context) (bool, error) {
 			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})

@@ -179,7 +179,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	var set *store.Templates
 	ns := namespaces.New(namespaces.Options{
-		Client: metadataClient, List: client.NamespaceList, Prefix: c.AnnotationPrefix, Bytes: namespacesMemory(c.MemoryLimit),
+		Client: metadataClient, List: clientset.NamespaceList(client), Prefix: c.AnnotationPrefix, Bytes: namespacesMemory(c.MemoryLimit),
 		Reads: func() *templates.NamespaceReads { return set.Snapshot().NamespaceReads() }, Logger: log.With("component", "namespaces"),
 	})
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
@@ -203,14 +203,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	settings := injector.Config{Prefix: c.AnnotationPrefix, Namespace: c.Namespace, ExcludedNamespaces: c.ExcludedNamespaces}
 	recorder := events.New(events.Options{
-		Client: func(namespace string) events.Client { return client.Events(namespace) }, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
+		Client: func(namespace string) events.Client { return client.EventsV1().Events(namespace) }, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
 		Explain: settings.ExplainCommand, Instance: instance(), Logger: log.With("component", "events"),
 	})
 	registry.MustRegister(recorder.Collector())
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
-	kubernetes := newKubeVersion(client.ServerVersion, log.With("component", "version"))
+	kubernetes := newKubeVersion(clientset.ServerVersion(client), log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
 	reviews := webhook.Options{

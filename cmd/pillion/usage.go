@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/upgradegate"
@@ -56,12 +56,12 @@ func newCounter(c serveConfig, set *store.Templates, ns *namespaces.Informer, re
 
 // newUpgradeGate returns the check that no template in use is missing, and the function that
 // records the templates in use.
-func newUpgradeGate(c serveConfig, client clientset.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
+func newUpgradeGate(c serveConfig, client kubernetes.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
 	if c.InUseRecord == "" {
 		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	gate := upgradegate.New(upgradegate.Options{
-		ConfigMaps: client.ConfigMaps(c.Namespace), Name: c.InUseRecord, Instance: instance(), Rules: c.usageRules(),
+		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUseRecord, Instance: instance(), Rules: c.usageRules(),
 		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
 	})
 	registry.MustRegister(gate)

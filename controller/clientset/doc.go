@@ -1,8 +1,6 @@
-// Package clientset has typed clients for the resources that Pillion reads and writes.
+// Package clientset makes client-go's clientset for Pillion, and has the requests that its typed
+// clients lack: lists as streams of JSON, and reads of paths.
 //
-// In: a cluster's address and credentials as a [rest.Config], or a clientset of client-go. Out:
-// for each resource that clientset's client, behind an interface.
-//
-// It may import client-go, and no other package of this module. Tests with a fake clientset take
-// the folder clientsettest.
+// In: a cluster's address and credentials as a [rest.Config]. It may import client-go, and no other
+// package of this module.
 package clientset

@@ -55,12 +55,13 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"rollout":                 {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "webhook", module + "certs"},
 		"certs":                   {module + "injector", module + "templates"},
 		"controller/follow":       append(clients, module),
+		"controller/reconcile":    append(clients, module),
 		"controller/rights":       append(clients, "k8s.io/client-go", module),
 		"controller/waiting":      append(clients, "k8s.io", module),
 		"controller/clientset":    {"net/http", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range importsOf(t, pkg) {
-			if slices.Contains([]string{module + "controller/waiting", module + "injector/owner", module + "templates/nearest", module + "templates/show"}, imported) {
+			if slices.Contains([]string{module + "controller/reconcile", module + "controller/waiting", module + "injector/owner", module + "templates/nearest", module + "templates/show"}, imported) {
 				continue // leaves without any client, for everybody
 			}
 			for _, f := range forbidden {

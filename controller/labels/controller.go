@@ -15,9 +15,9 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -72,7 +72,7 @@ type Options struct {
 // Controller writes the labels of namespaces. Make one with [New].
 type Controller struct {
 	options Options
-	queue   workqueue.TypedDelayingInterface[string]
+	loop    *reconcile.Loop
 	order   *order
 	limiter *rate.Limiter
 	logged  rate.Sometimes
@@ -94,9 +94,8 @@ type outcome struct{ label, outcome string }
 // New returns a controller that does nothing until [Controller.Run] runs.
 func New(o Options) *Controller {
 	order := newOrder()
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order})
 	return &Controller{
-		options: o, order: order, queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: queue}),
+		options: o, order: order, loop: reconcile.NewLoop(order),
 		limiter: rate.NewLimiter(writesPerSecond, writers), logged: rate.Sometimes{First: 10, Interval: 10 * time.Second},
 		tasks: tasks{}, writes: map[outcome]int{},
 	}
@@ -106,51 +105,37 @@ func New(o Options) *Controller {
 // force. It does not wait.
 func (c *Controller) Changed() {
 	c.order.put(everything, urgent)
-	c.queue.Add(everything)
+	c.loop.Add(everything)
 }
 
 // NamespaceChanged says that a namespace is new, different or gone. It does not wait.
 func (c *Controller) NamespaceChanged(name string) {
 	if c.started.Load() {
 		c.order.put(name, urgent)
-		c.queue.Add(name)
+		c.loop.Add(name)
 	}
 }
 
 // Run writes labels until ctx ends, which is no error.
 func (c *Controller) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() {
-		<-ctx.Done()
-		c.queue.ShutDown()
-	})
 	if waiting.UntilReady(ctx, readyInterval, c.options.Ready) {
 		c.started.Store(true)
 		c.Changed()
-		for range writers {
-			running.Go(func() { c.work(ctx) })
-		}
 	}
-	running.Wait()
+	c.loop.Run(ctx, writers, c.reconcile)
 	return nil
 }
 
-func (c *Controller) work(ctx context.Context) {
-	for {
-		name, ended := c.queue.Get()
-		if ended {
-			return
-		}
-		changed := c.order.take(name)
-		switch {
-		case ctx.Err() != nil || !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
-		case name == everything:
-			c.all()
-		default:
-			c.namespace(ctx, name, changed)
-		}
-		c.queue.Done(name)
+func (c *Controller) reconcile(ctx context.Context, name string) time.Duration {
+	changed := c.order.take(name)
+	switch {
+	case !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
+		return reconcile.Never
+	case name == everything:
+		c.all()
+		return reconcile.Never
 	}
+	return c.namespace(ctx, name, changed)
 }
 
 // all finds the namespaces that have something to write.
@@ -167,20 +152,19 @@ func (c *Controller) all() {
 	maps.DeleteFunc(c.tasks, func(at place, _ *task) bool { return !there[at.namespace] })
 	c.mu.Unlock()
 	for _, name := range open {
-		c.queue.Add(name)
+		c.loop.Add(name)
 	}
 }
 
-// namespace writes the labels of one namespace that are due.
-func (c *Controller) namespace(ctx context.Context, name string, changed bool) {
+// namespace writes the labels of one namespace that are due, and returns when to look again.
+func (c *Controller) namespace(ctx context.Context, name string, changed bool) time.Duration {
 	found := c.lookUp(name, changed)
 	if len(found.due) > 0 {
 		if wait := c.paused(); wait > 0 {
-			c.queue.AddAfter(name, wait)
-			return
+			return wait
 		}
 		if c.limiter.Wait(ctx) != nil {
-			return
+			return reconcile.Never
 		}
 		// Meanwhile another replica may have been faster.
 		if found = c.lookUp(name, false); len(found.due) > 0 {
@@ -190,15 +174,15 @@ func (c *Controller) namespace(ctx context.Context, name string, changed bool) {
 	}
 	if found.next >= 0 {
 		c.order.put(name, found.rank)
-		c.queue.AddAfter(name, found.next)
 	}
+	return found.next
 }
 
 // found is what there is to write of a namespace.
 type found struct {
 	Namespace
 	due []Change
-	// next is how long there is nothing to do, -1 for good.
+	// next is how long there is nothing to do, [reconcile.Never] for good.
 	next time.Duration
 	rank rank
 }
@@ -214,7 +198,7 @@ func (c *Controller) lookUp(name string, changed bool) found {
 	for _, key := range c.options.Rules.Keys() {
 		delete(c.tasks, place{name, key})
 	}
-	return found{next: -1}
+	return found{next: reconcile.Never}
 }
 
 // look compares a namespace with what it should be. It finds nothing to do where the namespace is
@@ -222,7 +206,7 @@ func (c *Controller) lookUp(name string, changed bool) found {
 func (c *Controller) look(ns Namespace, changed bool) found {
 	set := c.options.Templates()
 	if !Knows(set, ns) {
-		return found{next: -1}
+		return found{next: reconcile.Never}
 	}
 	changes, keys := c.options.Rules.Changes(set, c.options.Enforcement(), ns), c.options.Rules.Keys()
 	f := found{Namespace: ns, rank: usual}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
 
 	"golang.org/x/time/rate"
 
-	"github.com/pillion-dev/pillion/controller/waiting"
+	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -82,21 +82,25 @@ type MirrorWriter struct {
 	api     mirrorAPI
 	limiter *rate.Limiter
 	jitter  func() time.Duration
-	wake    chan struct{}
+	loop    *reconcile.Loop
+	// pauses are how long a mirror rests after a write.
+	pauses workqueue.TypedRateLimiter[string]
 
 	mu     sync.Mutex
 	latest Mirrors
-	// news says that latest has not been looked at yet.
-	news bool
-	// wanted has the digest of each mirror, by name.
-	wanted map[string]wantedMirror
+	// objects are those of latest, and wanted has what they are to be, by name.
+	objects map[string]MirrorObject
+	wanted  map[string]wantedMirror
 	// kept has what the API server made of a digest that it does not keep as it was sent, and
 	// refused the manifests that it does not take.
 	kept    map[string]string
 	refused map[string][]byte
 	tasks   map[string]*mirrorTask
-	held    time.Duration
-	failure string
+	// heldUntil is until when nothing is written, held how long the last such pause is, and
+	// failure why.
+	heldUntil time.Time
+	held      time.Duration
+	failure   string
 }
 
 // wantedMirror is what a mirror is to be. The content is made again when it is written.
@@ -113,9 +117,8 @@ func (m wantedMirror) sameContent(s Served) bool {
 // mirrorTask is what is to be done about one mirror.
 type mirrorTask struct {
 	what string
-	// due is when, last when it was done last, and pause how long it rests then.
-	due, last time.Time
-	pause     time.Duration
+	// due is when, last when it was done last, and rests until when nothing is done then.
+	due, last, rests time.Time
 }
 
 // mirrorAPI makes the requests.
@@ -138,7 +141,8 @@ func NewMirrorWriter(o MirrorOptions) *MirrorWriter {
 
 func newMirrorWriter(o MirrorOptions, api mirrorAPI) *MirrorWriter {
 	return &MirrorWriter{
-		o: o, api: api, limiter: rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), wake: make(chan struct{}, 1),
+		o: o, api: api, limiter: rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), loop: reconcile.NewLoop(nil),
+		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstAgain, lastAgain),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
 		wanted: map[string]wantedMirror{}, kept: map[string]string{}, refused: map[string][]byte{}, tasks: map[string]*mirrorTask{},
 	}
@@ -148,16 +152,23 @@ func newMirrorWriter(o MirrorOptions, api mirrorAPI) *MirrorWriter {
 // afterwards.
 func (w *MirrorWriter) Observe(m Mirrors) {
 	w.mu.Lock()
-	w.latest, w.news = m, true
+	w.latest = m
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.loop.Add(allMirrors)
 }
 
-// want works out what the mirrors are to be.
-func (w *MirrorWriter) want() {
+// allMirrors is the name in the loop that stands for all mirrors.
+const allMirrors = ""
+
+// all works out what the mirrors are to be, and has each looked at.
+func (w *MirrorWriter) all() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.objects = make(map[string]MirrorObject, len(w.latest.Objects))
+	for _, o := range w.latest.Objects {
+		w.objects[o.Name] = o
+		w.loop.Add(o.Name)
+	}
 	wanted := make(map[string]wantedMirror, len(w.latest.Served))
 	for _, s := range w.latest.Served {
 		next := wantedMirror{served: s}
@@ -167,6 +178,7 @@ func (w *MirrorWriter) want() {
 			next.digest = w.content(s).digest()
 		}
 		wanted[s.Name] = next
+		w.loop.Add(s.Name)
 	}
 	w.wanted = wanted
 	maps.DeleteFunc(w.refused, func(name string, _ []byte) bool { _, ok := wanted[name]; return !ok })
@@ -175,6 +187,7 @@ func (w *MirrorWriter) want() {
 		digests[m.digest] = true
 	}
 	maps.DeleteFunc(w.kept, func(digest, _ string) bool { return !digests[digest] })
+	w.judge()
 }
 
 func (w *MirrorWriter) content(s Served) content {
@@ -216,139 +229,122 @@ type mirrorAction struct {
 	object MirrorObject
 }
 
-// due returns the actions to take now, and how long there are none after that.
-func (w *MirrorWriter) due(now time.Time) (due []mirrorAction, next time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	next = lastAgain
-	if w.news {
-		w.news = false
-		w.want()
-		w.judge()
+// todo returns the action that a mirror needs. It returns none where all mirrors are unknown.
+func (w *MirrorWriter) todo(name string) mirrorAction {
+	o, there := w.objects[name]
+	want, wanted := w.wanted[name]
+	a := mirrorAction{name: name, want: want, object: o}
+	switch {
+	case w.latest.Objects == nil || o.Going:
+	case there && !wanted:
+		a.what = deleteMirror
+	case there && !w.asWanted(o, want):
+		a.what = changeMirror
+	case !there && wanted && want.digest != "" && !w.latest.Taken[name]:
+		a.what = makeMirror
 	}
-	todo := w.todo()
-	for name, task := range w.tasks {
-		if _, ok := todo[name]; ok {
-			continue
-		}
-		if task.what = ""; now.Sub(task.last) >= lastAgain {
-			delete(w.tasks, name)
-		}
-	}
-	for name, a := range todo {
-		task := w.tasks[name]
-		if what := a.what + " " + a.want.digest; task == nil || task.what != what {
-			if task == nil {
-				task = &mirrorTask{pause: firstAgain}
-				w.tasks[name] = task
-			}
-			task.what, task.due = what, now.Add(w.jitter())
-			if a.what == deleteMirror {
-				task.due = task.due.Add(goneFor)
-			}
-			if soonest := task.last.Add(task.pause); !task.last.IsZero() && soonest.After(task.due) {
-				task.due = soonest
-			}
-		}
-		if wait := task.due.Sub(now); wait > 0 {
-			next = min(next, wait)
-			continue
-		}
-		due = append(due, a)
-	}
-	slices.SortFunc(due, func(a, b mirrorAction) int { return strings.Compare(a.name, b.name) })
-	return due, next
+	return a
 }
 
-// todo returns what is not as it is to be, by name.
-func (w *MirrorWriter) todo() map[string]mirrorAction {
-	todo := map[string]mirrorAction{}
-	if w.latest.Objects == nil {
-		return todo
+// due returns the action that a mirror needs, and how long it is not to be taken.
+func (w *MirrorWriter) due(name string, now time.Time) (a mirrorAction, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a = w.todo(name)
+	task := w.tasks[name]
+	switch {
+	case a.what == "" && task == nil:
+		return a, reconcile.Never
+	case a.what == "":
+		task.what = ""
+		if wait := task.last.Add(lastAgain).Sub(now); wait > 0 {
+			return a, wait
+		}
+		delete(w.tasks, name)
+		w.pauses.Forget(name)
+		return a, reconcile.Never
+	case task == nil:
+		task = &mirrorTask{}
+		w.tasks[name] = task
 	}
-	there := make(map[string]bool, len(w.latest.Objects))
-	for _, o := range w.latest.Objects {
-		there[o.Name] = true
-		want, ok := w.wanted[o.Name]
-		switch {
-		case o.Going:
-		case !ok:
-			todo[o.Name] = mirrorAction{what: deleteMirror, name: o.Name, object: o}
-		case !w.asWanted(o, want):
-			todo[o.Name] = mirrorAction{what: changeMirror, name: o.Name, want: want, object: o}
+	if what := a.what + " " + a.want.digest; task.what != what {
+		task.what, task.due = what, now.Add(w.jitter())
+		if a.what == deleteMirror {
+			task.due = task.due.Add(goneFor)
+		}
+		if task.due.Before(task.rests) {
+			task.due = task.rests
 		}
 	}
-	for name, want := range w.wanted {
-		if !there[name] && !w.latest.Taken[name] && want.digest != "" {
-			todo[name] = mirrorAction{what: makeMirror, name: name, want: want}
-		}
-	}
-	return todo
+	return a, max(task.due.Sub(now), w.heldUntil.Sub(now), 0)
 }
 
 // Run keeps the mirrors until ctx ends, which is no error.
 func (w *MirrorWriter) Run(ctx context.Context) error {
-	for {
-		due, next := w.due(time.Now())
-		if len(due) > 0 {
-			next = w.act(ctx, due)
-		}
-		if !waiting.Until(ctx, next, w.wakeAfter(next, len(due) > 0)) {
-			return nil
-		}
-	}
+	w.loop.Run(ctx, 1, w.look)
+	return nil
 }
 
-// wakeAfter is what ends a pause. Nothing does where the replica may not write: objects
-// change all the time.
-func (w *MirrorWriter) wakeAfter(next time.Duration, acted bool) <-chan struct{} {
-	if acted && next > 0 {
-		return nil
+// look takes the action that a mirror needs, if it is due, and returns when to look again.
+func (w *MirrorWriter) look(ctx context.Context, name string) time.Duration {
+	if name == allMirrors {
+		w.all()
+		return reconcile.Never
 	}
-	return w.wake
-}
-
-// act takes the actions. It returns how long to wait before the next look.
-func (w *MirrorWriter) act(ctx context.Context, due []mirrorAction) time.Duration {
-	if w.o.Ready() != nil {
-		return notReadyPause
+	if _, wait := w.due(name, time.Now()); wait != 0 {
+		return wait
+	}
+	owner, wait := w.permitted(ctx)
+	if wait != 0 {
+		return wait
+	}
+	if w.limiter.Wait(ctx) != nil {
+		return reconcile.Never
+	}
+	a, wait := w.due(name, time.Now()) // another replica may have been faster
+	if wait != 0 {
+		return wait
 	}
 	limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
-	owner, err := w.api.owner(limited)
-	cancel()
+	defer cancel()
+	err := w.take(limited, a, owner)
 	switch {
 	case ctx.Err() != nil:
-		return 0
-	case apierrors.IsNotFound(err):
-		return w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reset-then-reuse-values makes it again", w.o.Policy), nil)
+		return reconcile.Never
 	case err != nil:
-		return w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
-	case owner.Revision != w.o.Revision:
-		// No failure: the release has another version, which writes.
-		w.o.Logger.Debug("another version of the release mirrors templates", "own", w.o.Revision, "release", owner.Revision)
-		return w.pause()
-	}
-	for _, a := range due {
-		if w.limiter.Wait(ctx) != nil {
-			return 0
-		}
-		limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
-		err := w.take(limited, a, owner)
-		cancel()
-		if ctx.Err() != nil {
-			return 0
-		}
-		if err != nil {
-			return w.hold(fmt.Sprintf("%sing the mirror of template %s", strings.TrimSuffix(a.what, "e"), a.name), err)
-		}
+		return w.hold(fmt.Sprintf("%sing the mirror of template %s", strings.TrimSuffix(a.what, "e"), a.name), err)
 	}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.failure != "" {
 		w.o.Logger.Info("templates are mirrored again")
 	}
 	w.failure, w.held = "", 0
-	return 0
+	w.mu.Unlock()
+	_, wait = w.due(name, time.Now())
+	return wait
+}
+
+// permitted returns the policy that owns the mirrors, or how long this replica is not to write.
+func (w *MirrorWriter) permitted(ctx context.Context) (Owner, time.Duration) {
+	if w.o.Ready() != nil {
+		return Owner{}, w.rest(notReadyPause)
+	}
+	limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
+	defer cancel()
+	owner, err := w.api.owner(limited)
+	switch {
+	case ctx.Err() != nil:
+		return owner, reconcile.Never
+	case apierrors.IsNotFound(err):
+		return owner, w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reset-then-reuse-values makes it again", w.o.Policy), nil)
+	case err != nil:
+		return owner, w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
+	case owner.Revision != w.o.Revision:
+		// No failure: the release has another version, which writes.
+		w.o.Logger.Debug("another version of the release mirrors templates", "own", w.o.Revision, "release", owner.Revision)
+		return owner, w.longer()
+	}
+	return owner, 0
 }
 
 // take takes one action. Its error is one that is not about this mirror alone, or is not
@@ -356,12 +352,8 @@ func (w *MirrorWriter) act(ctx context.Context, due []mirrorAction) time.Duratio
 func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, owner Owner) error {
 	w.mu.Lock()
 	task, now := w.tasks[a.name], time.Now()
-	if task == nil { // another one would be new
-		task = &mirrorTask{pause: firstAgain}
-		w.tasks[a.name] = task
-	}
-	task.last, task.due = now, now.Add(task.pause)
-	task.pause = min(2*task.pause, lastAgain)
+	task.last, task.rests = now, now.Add(w.pauses.When(a.name))
+	task.due = task.rests
 	c := content{}
 	if a.what != deleteMirror {
 		c = w.content(a.want.served)
@@ -425,7 +417,7 @@ func (w *MirrorWriter) refuse(want wantedMirror) bool {
 		w.wanted[name] = now
 	}
 	if task := w.tasks[name]; task != nil {
-		task.last = time.Time{} // the stand-in is written at once
+		task.rests = time.Time{} // the stand-in is written at once
 	}
 	return true
 }
@@ -450,14 +442,24 @@ func (w *MirrorWriter) hold(doing string, err error) time.Duration {
 	}
 	w.failure = message
 	w.mu.Unlock()
-	return w.pause()
+	return w.longer()
 }
 
-func (w *MirrorWriter) pause() time.Duration {
+// longer has no mirror written for twice as long as the last time, and returns how long.
+func (w *MirrorWriter) longer() time.Duration {
+	w.mu.Lock()
+	held := min(max(2*w.held, firstHeld), lastHeld)
+	w.held = held
+	w.mu.Unlock()
+	return w.rest(held)
+}
+
+// rest has no mirror written for a time, and returns it.
+func (w *MirrorWriter) rest(d time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held = min(max(2*w.held, firstHeld), lastHeld)
-	return w.held
+	w.heldUntil = time.Now().Add(d)
+	return d
 }
 
 // clusterMirrors makes the requests of a cluster.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
 
 	"golang.org/x/time/rate"
 
+	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -39,6 +40,8 @@ const (
 	// matches everything has another one with each new namespace.
 	countPause      = 5 * time.Second
 	countsPerSecond = 5
+	// countRetry is how long a number waits that found no place among them.
+	countRetry = 500 * time.Millisecond
 	// countWait is how long a first status waits for its number.
 	countWait = 2 * time.Second
 	// maxMessage is how much of a message a condition holds, in characters. The API
@@ -54,8 +57,10 @@ type StatusWriter struct {
 	patch  func(ctx context.Context, name string, data []byte) error
 	logger *slog.Logger
 	jitter func() time.Duration
-
-	wake   chan struct{}
+	loop   *reconcile.Loop
+	// pauses are how long a word stands that was written, and counts bounds the writes that are
+	// about numbers alone.
+	pauses workqueue.TypedRateLimiter[string]
 	counts *rate.Limiter
 
 	mu sync.Mutex
@@ -72,9 +77,8 @@ type StatusWriter struct {
 
 // word is what this replica has to say of an object.
 type word struct {
-	text  string
-	due   time.Time
-	pause time.Duration
+	text string
+	due  time.Time
 	// namespaces is the number that is to be written, shown the number that the status has,
 	// and shownSince since when.
 	namespaces, shown int64
@@ -93,7 +97,8 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
-		patch: patch, logger: logger, wake: make(chan struct{}, 1), verdicts: map[string]*Verdict{}, words: map[string]*word{}, counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
+		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop(nil),
+		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, lastPause), counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
 	}
 }
@@ -107,6 +112,7 @@ func (w *StatusWriter) ObserveMirrors(verdicts []Verdict) { w.observe(&w.mirrors
 
 func (w *StatusWriter) observe(which *[]Verdict, verdicts []Verdict) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	*which = verdicts
 	clear(w.verdicts)
 	for _, all := range [][]Verdict{w.mirrors, w.templates} {
@@ -114,97 +120,84 @@ func (w *StatusWriter) observe(which *[]Verdict, verdicts []Verdict) {
 			w.verdicts[all[i].Object.Name] = &all[i]
 		}
 	}
-	w.mu.Unlock()
-	w.signal()
+	for name := range w.words {
+		if w.verdicts[name] == nil {
+			delete(w.words, name)
+			w.pauses.Forget(name)
+		}
+	}
+	w.lookAtAll()
 }
 
 // Counted takes in how many namespaces each template is in force. It does not wait. The
 // caller must not change the map afterwards.
 func (w *StatusWriter) Counted(namespaces map[string]int) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.namespaces = namespaces
-	w.mu.Unlock()
-	w.signal()
+	w.lookAtAll()
 }
 
-func (w *StatusWriter) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+func (w *StatusWriter) lookAtAll() {
+	for name := range w.verdicts {
+		w.loop.Add(name)
 	}
 }
 
 // Run writes until ctx ends, which is no error.
 func (w *StatusWriter) Run(ctx context.Context) error {
-	for {
-		due, next := w.due(time.Now())
-		for _, v := range due {
-			w.write(ctx, v)
-		}
-		timer := time.NewTimer(next)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		case <-w.wake:
-			timer.Stop()
-		case <-timer.C:
-		}
-	}
+	w.loop.Run(ctx, 1, w.look)
+	return nil
 }
 
-// due returns the verdicts to be written now, and how long to wait after that.
-func (w *StatusWriter) due(now time.Time) (due []Verdict, next time.Duration) {
+// look writes the status of one object if it is due, and returns when to look again.
+func (w *StatusWriter) look(ctx context.Context, name string) time.Duration {
+	now := time.Now()
+	v, wait := w.due(name, now)
+	switch {
+	case wait != 0:
+		return wait
+	case v.saysAll() && !w.counts.AllowN(now, 1):
+		return countRetry
+	}
+	w.mu.Lock()
+	if said := w.words[name]; said != nil {
+		said.due = now.Add(w.pauses.When(name))
+	}
+	w.mu.Unlock()
+	w.write(ctx, v)
+	_, wait = w.due(name, time.Now())
+	return wait
+}
+
+// due returns the verdict on an object, and how long its status is not to be written.
+func (w *StatusWriter) due(name string, now time.Time) (v Verdict, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next = lastPause
-	for name := range w.words {
-		if _, ok := w.verdicts[name]; !ok {
-			delete(w.words, name)
-		}
+	latest := w.verdicts[name]
+	if latest == nil {
+		return v, reconcile.Never
 	}
-	var numbers []Verdict
-	for name, latest := range w.verdicts {
-		v := *latest
-		n, counted := w.namespaces[name]
-		v.count(n, counted)
-		wait := w.say(v, now).due.Sub(now)
-		if !counted && v.Reason == Compiled && v.shown() < 0 {
-			wait += countWait
-		}
-		switch {
-		case v.written():
-		case wait > 0:
-			next = min(next, wait)
-		case v.saysAll():
-			numbers = append(numbers, v)
-		default:
-			due = append(due, v)
-		}
+	v = *latest
+	n, counted := w.namespaces[name]
+	v.count(n, counted)
+	wait = w.say(v, now).due.Sub(now)
+	switch {
+	case v.written():
+		return v, reconcile.Never
+	case !counted && v.Reason == Compiled && v.shown() < 0:
+		wait += countWait
 	}
-	slices.SortFunc(numbers, func(a, b Verdict) int { return w.words[a.Object.Name].due.Compare(w.words[b.Object.Name].due) })
-	for _, v := range numbers {
-		if !w.counts.AllowN(now, 1) {
-			next = min(next, time.Second/countsPerSecond)
-			break
-		}
-		due = append(due, v)
-	}
-	for _, v := range due {
-		said := w.words[v.Object.Name]
-		said.due, said.pause = now.Add(said.pause), min(2*said.pause, lastPause)
-		next = min(next, said.due.Sub(now))
-	}
-	slices.SortFunc(due, func(a, b Verdict) int { return strings.Compare(a.Object.Name, b.Object.Name) })
-	return due, next
+	return v, max(wait, 0)
 }
 
 // say brings the word on an object up to date.
 func (w *StatusWriter) say(v Verdict, now time.Time) *word {
-	said := w.words[v.Object.Name]
+	said, name := w.words[v.Object.Name], v.Object.Name
 	if text := v.text(); said == nil || said.text != text {
-		said = &word{text: text, due: now.Add(w.jitter()), pause: firstPause, namespaces: v.namespaces, shown: v.shown(), shownSince: now}
-		w.words[v.Object.Name] = said
+		said = &word{text: text, due: now.Add(w.jitter()), namespaces: v.namespaces, shown: v.shown(), shownSince: now}
+		w.words[name] = said
+		w.pauses.Forget(name)
 		return said
 	}
 	if shown := v.shown(); said.shown != shown {
@@ -212,7 +205,8 @@ func (w *StatusWriter) say(v Verdict, now time.Time) *word {
 		said.wait(v)
 	}
 	if said.namespaces != v.namespaces {
-		said.namespaces, said.pause = v.namespaces, firstPause
+		said.namespaces = v.namespaces
+		w.pauses.Forget(name)
 		if v.saysAll() {
 			said.due = now.Add(w.jitter())
 		}
@@ -319,8 +313,9 @@ func (w *StatusWriter) write(ctx context.Context, v Verdict) {
 func (w *StatusWriter) forget(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.pauses.Forget(name)
 	if said := w.words[name]; said != nil {
-		said.due, said.pause = time.Now().Add(w.jitter()), firstPause
+		said.due = time.Now().Add(w.jitter())
 		if v := w.verdicts[name]; v != nil {
 			said.wait(*v)
 		}

@@ -209,36 +209,41 @@ func TestAStatusWaitsALittleForTheNumberOfNamespaces(t *testing.T) {
 }
 
 func TestManyNumbersAreWrittenOneAfterTheOther(t *testing.T) {
-	w := newStatusWriter(nil, slog.New(slog.DiscardHandler))
-	w.jitter = func() time.Duration { return 0 }
-	var all []Verdict
-	counts := map[string]int{}
-	for i := range 100 {
-		name := fmt.Sprint("t", i)
-		counts[name] = 5
-		v := Verdict{Object: Object{Name: name, Generation: 1}, Hash: "h", Reason: Compiled, Message: "ok"}
-		v.Object.Status = v.status()
-		all = append(all, v)
-	}
-	w.Observe(all)
-	w.Counted(counts)
-	now, written := time.Now(), map[string]bool{}
-	for range 25 * 5 {
-		due, next := w.due(now)
-		if len(due) > countsPerSecond {
-			t.Fatalf("%d at once", len(due))
+	synctest.Test(t, func(t *testing.T) {
+		began, written := time.Now(), map[string]time.Duration{}
+		w := newStatusWriter(func(_ context.Context, name string, _ []byte) error {
+			written[name] = time.Since(began)
+			return nil
+		}, slog.New(slog.DiscardHandler))
+		var all []Verdict
+		counts := map[string]int{}
+		for i := range 100 {
+			name := fmt.Sprint("t", i)
+			counts[name] = 5
+			v := Verdict{Object: Object{Name: name, Generation: 1}, Hash: "h", Reason: Compiled, Message: "ok"}
+			v.Object.Status = v.status()
+			all = append(all, v)
 		}
-		for _, v := range due {
-			written[v.Object.Name] = true
+		w.Observe(all)
+		w.Counted(counts)
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Error(err)
 		}
-		if len(written) < 100 && next > time.Second {
-			t.Fatalf("the next in %s, after %d", next, len(written))
+		inSecond := map[int]int{}
+		for _, at := range written {
+			inSecond[int(at.Seconds())]++
 		}
-		now = now.Add(200 * time.Millisecond)
-	}
-	if len(written) != 100 {
-		t.Errorf("%d of 100 are written in 25 s", len(written))
-	}
+		for second, n := range inSecond {
+			if n > 2*countsPerSecond {
+				t.Errorf("%d in second %d", n, second)
+			}
+		}
+		if len(written) != 100 {
+			t.Errorf("%d of 100 are written in 25 s", len(written))
+		}
+	})
 }
 
 func TestANumberOfNamespacesIsKeptWhereItIsNotKnown(t *testing.T) {

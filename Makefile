@@ -34,9 +34,10 @@ static: format
 	go tool staticcheck ./...
 	staticcheck=$$(go tool -n staticcheck) && $(E2E) "$$staticcheck" ./...
 
+# Where the database of known vulnerabilities cannot be reached, this is said, and is no failure.
 vulnerabilities:
-	$(E2E) go build -o ../.cache/vulnerabilities ./cmd/vulnerabilities
-	.cache/vulnerabilities ./...
+	@code=0; said=$$(go tool govulncheck -db "$${GOVULNDB:-https://vuln.go.dev}" ./... 2>&1) || code=$$?; echo "$$said"; \
+	  if [ $$code = 1 ] && grep -q 'fetching vulnerabilities' <<<"$$said"; then echo 'govulncheck is left out: its database cannot be reached'; else exit $$code; fi
 
 # The modules of what is built later are fetched while the first packages are compiled.
 modules:

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 const (
@@ -37,16 +38,10 @@ const soon = 20 * time.Second
 func eventually(t *testing.T, limit time.Duration, try func() error) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for {
-		err := try()
-		if err == nil {
-			return time.Since(began)
-		}
-		if time.Since(began) > limit {
-			t.Fatalf("not within %s: %v", limit, err)
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := measure.Within(context.Background(), limit, try); err != nil { // cleanups wait, too
+		t.Fatal(err)
 	}
+	return time.Since(began)
 }
 
 // run runs one of the ground's tools ("kubectl", "helm", "pillion") and returns what it

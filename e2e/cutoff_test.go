@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -18,118 +17,14 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
-
-// A cable is all that connects one replica to the API server. It can be cut, so that
-// connections are refused, and it can be squeezed, so that nothing comes through any more.
-type cable struct {
-	to       string
-	listener net.Listener
-
-	mu       sync.Mutex
-	cut      bool
-	squeezed chan struct{} // nil, or closed when it is over
-	conns    map[net.Conn]bool
-}
-
-func newCable(t *testing.T, to string) *cable {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &cable{to: to, listener: listener, conns: map[net.Conn]bool{}}
-	t.Cleanup(func() { _ = listener.Close(); c.disconnect() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go c.serve(conn)
-		}
-	}()
-	return c
-}
-
-func (c *cable) serve(from net.Conn) {
-	defer from.Close()
-	to, err := net.Dial("tcp", c.to)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	c.mu.Lock()
-	c.conns[from], c.conns[to] = true, true
-	cut := c.cut
-	c.mu.Unlock()
-	if cut {
-		return
-	}
-	var both sync.WaitGroup
-	both.Go(func() { c.pass(to, from) })
-	both.Go(func() { c.pass(from, to) })
-	both.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.conns, from)
-	delete(c.conns, to)
-}
-
-func (c *cable) pass(to, from net.Conn) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		c.mu.Lock()
-		squeezed := c.squeezed
-		c.mu.Unlock()
-		if squeezed != nil {
-			<-squeezed
-		}
-		if n > 0 {
-			if _, failed := to.Write(buffer[:n]); failed != nil {
-				err = failed
-			}
-		}
-		if err != nil {
-			_, _ = to.Close(), from.Close()
-			return
-		}
-	}
-}
-
-func (c *cable) disconnect() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = true
-	for conn := range c.conns {
-		_ = conn.Close()
-	}
-	clear(c.conns)
-}
-
-func (c *cable) squeeze() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.squeezed = make(chan struct{})
-}
-
-// mend has everything come through again.
-func (c *cable) mend() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cut = false
-	if c.squeezed != nil {
-		close(c.squeezed)
-		c.squeezed = nil
-	}
-}
 
 // lonely is one replica at the end of a cable.
 type lonely struct {
 	*extraReplica
-	cable  *cable
+	cable  *ground.Cable // all that connects it to the API server
 	client *http.Client
 }
 
@@ -139,7 +34,11 @@ func startLonely(t *testing.T) *lonely {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lonely{cable: newCable(t, server.Host), client: &http.Client{
+	cable, err := ground.NewCable(t.Context(), "127.0.0.1:0", func() (string, bool) { return server.Host, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lonely{cable: cable, client: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 100, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 	}}
 	const flag = "--kubeconfig="
@@ -153,7 +52,7 @@ func startLonely(t *testing.T) *lonely {
 		t.Fatal(err)
 	}
 	for _, c := range own.Clusters {
-		c.Server, c.TLSServerName = "https://"+l.cable.listener.Addr().String(), server.Hostname()
+		c.Server, c.TLSServerName = "https://"+cable.Addr().String(), server.Hostname()
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*own, kubeconfig); err != nil {
@@ -219,8 +118,8 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 		name string
 		off  func()
 	}{
-		{"connections are refused", l.cable.disconnect},
-		{"nothing comes through any more", l.cable.squeeze},
+		{"connections are refused", l.cable.Cut},
+		{"nothing comes through any more", l.cable.Squeeze},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNamespace(t, nil, nil)
@@ -269,7 +168,7 @@ func TestAReplicaThatIsCutOffAdmitsNoBarePodsAndIsCurrentSoonAfterwards(t *testi
 			if missing := l.missing(); missing != "" {
 				t.Errorf("it leaves: %s; all would, together", missing)
 			}
-			l.cable.mend()
+			l.cable.Mend()
 			took := eventually(t, soon, func() error {
 				injected, status, err := l.review("enforced", n.name)
 				if !injected {

@@ -15,7 +15,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,23 +33,6 @@ func (n *namespace) teamOf(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// deployment makes a Deployment with one pod of newPod.
-func (n *namespace) deployment(t *testing.T, name string, annotations map[string]string) {
-	t.Helper()
-	labels := map[string]string{"app": name}
-	pod := newPod("", annotations)
-	_, err := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: pod.Spec},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // says runs explain, and fails the test unless the text has each of wants. Spaces and line
@@ -91,7 +73,7 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 		return err
 	})
 	n.mustCreate(t, newPod("late", nil))
-	n.deployment(t, "web", nil)
+	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	in := []string{"-n", n.name}
 	says(t, append(in, "pod/late"), "Pod/late in namespace "+n.name+": injected already, nothing to change (Injected)", "yes: the namespace has the label "+injectionLabel,
 		"yes: the pod has the record "+statusAnnotation, "logLevel debug (Namespace, "+name+".pillion.dev/log-level)", "added spec.initContainers[name="+name+"]")
@@ -124,8 +106,7 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 	name := newTemplate(t)
 	n := newNamespace(t, asking(name), nil)
 	team := n.teamOf(t)
-	n.deployment(t, "good", nil)
-	n.deployment(t, "bad", map[string]string{name + ".pillion.dev/log-level": "loud"})
+	must(t, workloadOf("Deployment", "good", "", "", "")+"\n---\n"+workloadOf("Deployment", "bad", "", name+".pillion.dev/log-level: loud", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	command := regexp.MustCompile(`kubectl pillion (explain -n \S+ deploy/bad)\)`)
 	var args []string
 	eventually(t, soon, func() error {

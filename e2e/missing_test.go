@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -74,17 +72,7 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 	m.apply(t)
 	m.waitServed(t)
 	n := newNamespace(t, nil, nil)
-	labels, replicas := map[string]string{"app": "web"}, int32(2)
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: newPod("", nil).Spec},
-		},
-	}
-	if _, err := client.AppsV1().Deployments(n.name).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	n.deploy(t, "web", 2, newPod("", nil).Spec)
 	n.mustCreate(t, newPod("early", nil))
 	n.mustCreate(t, newPod("quiet", map[string]string{injectAnnotation: "false"}))
 	eventually(t, soon, func() error {

@@ -111,7 +111,7 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := newNamespace(t, nil, map[string]string{injectionLabel: "disabled"}).name
-	failingWebhook(t, broken)
+	foreignWebhook(t, unique("broken"), "Fail", broken)
 	for name, c := range map[string]struct {
 		client    kubernetes.Interface
 		namespace string
@@ -163,29 +163,6 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 			}
 		})
 	}
-}
-
-// failingWebhook registers a webhook that nobody answers, for the pods of a namespace.
-func failingWebhook(t *testing.T, namespace string) {
-	t.Helper()
-	fail, none, name := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, unique("broken")
-	api := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	_, err := api.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-		Name: name + ".example.com", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)),
-		ClientConfig:      admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "none"}},
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
-		Rules: []admissionregistrationv1.RuleWithOperations{{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create}, Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-		}},
-	}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := api.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // Not in parallel: meanwhile the API server calls Pillion for no pod.

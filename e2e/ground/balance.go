@@ -2,10 +2,7 @@ package ground
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -20,8 +17,8 @@ const probeEvery = 100 * time.Millisecond
 // ClusterIP, and passes each new connection to the next ready replica. Connections that
 // stand are left alone when a replica leaves.
 type balancer struct {
-	listener net.Listener
-	stop     context.CancelFunc
+	address string
+	stop    context.CancelFunc
 
 	mu      sync.Mutex
 	targets []Replica
@@ -44,8 +41,8 @@ func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv
 		return err
 	}
 	address := netip.AddrPortFrom(clusterIP, servicePort)
-	if d.balancer != nil && d.balancer.listener.Addr().String() != address.String() {
-		d.balancer.close()
+	if d.balancer != nil && d.balancer.address != address.String() {
+		d.balancer.stop()
 		d.balancer = nil
 	}
 	if d.balancer == nil {
@@ -58,19 +55,15 @@ func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv
 }
 
 func newBalancer(ctx context.Context, address netip.AddrPort, path string) (*balancer, error) {
-	listener, err := net.Listen("tcp4", address.String())
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	b := &balancer{address: address.String(), stop: stop}
+	if _, err := NewCable(ctx, b.address, b.pick); err != nil {
+		stop()
 		return nil, fmt.Errorf("listening on the ClusterIP: %w", err)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	b := &balancer{listener: listener, stop: stop}
-	context.AfterFunc(ctx, func() { _ = listener.Close() })
 	go b.probe(ctx, path)
-	go b.accept(ctx)
 	return b, nil
 }
-
-func (b *balancer) close() { b.stop() }
 
 // aim sets the replicas that get connections when they are ready.
 func (b *balancer) aim(replicas []*replica) {
@@ -105,55 +98,14 @@ func (b *balancer) probe(ctx context.Context, path string) {
 }
 
 // pick is the replica for the next connection.
-func (b *balancer) pick() (netip.AddrPort, bool) {
+func (b *balancer) pick() (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.ready) == 0 {
-		return netip.AddrPort{}, false
+		return "", false
 	}
 	b.next++
-	return b.ready[b.next%len(b.ready)], true
-}
-
-func (b *balancer) accept(ctx context.Context) {
-	for {
-		conn, err := b.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			continue // out of file descriptors, say
-		}
-		go b.forward(ctx, conn)
-	}
-}
-
-// forward copies both ways until both sides have ended. Without a ready replica the
-// connection is closed, as one that nobody accepts.
-func (b *balancer) forward(ctx context.Context, client net.Conn) {
-	defer client.Close()
-	target, ok := b.pick()
-	if !ok {
-		return
-	}
-	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp4", target.String())
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	defer context.AfterFunc(ctx, func() { client.Close(); server.Close() })()
-	var both sync.WaitGroup
-	both.Go(func() { pass(server, client) })
-	both.Go(func() { pass(client, server) })
-	both.Wait()
-}
-
-// pass copies from to into to, and passes on its end.
-func pass(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
-	if tcp, ok := to.(*net.TCPConn); ok {
-		_ = tcp.CloseWrite()
-	}
+	return b.ready[b.next%len(b.ready)].String(), true
 }
 
 // Replace starts as many replicas as there are, all at the same time, beside those that

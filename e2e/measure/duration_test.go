@@ -16,22 +16,6 @@ func upTo(n int) []time.Duration {
 	return d
 }
 
-func TestAQuantileIsOneOfTheDurations(t *testing.T) {
-	tests := []struct {
-		n    int
-		q    float64
-		want time.Duration
-	}{
-		{0, 0.5, 0}, {1, 0.5, 1}, {1, 0.99, 1}, {2, 0.5, 1}, {3, 0.5, 2}, {4, 0.5, 2}, {100, 0.99, 99}, {1000, 0.99, 990}, {60_000, 0.99, 59_400},
-		{101, 0.99, 100}, {100, 0, 1}, {100, 1, 100}, {10, 0.95, 10},
-	}
-	for _, test := range tests {
-		if got := Quantile(upTo(test.n), test.q); got != test.want {
-			t.Errorf("the quantile %v of 1 to %d is %d, want %d", test.q, test.n, got, test.want)
-		}
-	}
-}
-
 // What the word means: at least a share q does not exceed it, and of anything smaller that
 // is not so.
 func TestAShareOfTheDurationsDoesNotExceedTheirQuantile(t *testing.T) {

@@ -133,8 +133,7 @@ attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a
 	  | sed -nE 's/^=== ATTR +[^ ]+ attack /ATTACK /p; /^ +[a-z_]+\.go:|^(---|FAIL|ok)/p'
 
 fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> found=<n> each; FUZZ=REGEXP chooses
-	$(E2E) go build -o ../.cache/fuzz ./cmd/fuzz
-	.cache/fuzz -time $(FUZZTIME) -parallel $(FUZZPARALLEL) -only '$(FUZZ)'
+	@.ci/fuzz '$(FUZZTIME)' '$(FUZZPARALLEL)' '$(FUZZ)'
 
 bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./webhook | grep -E '^(BENCH|FAIL|---)'

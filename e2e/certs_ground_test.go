@@ -13,17 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
@@ -52,12 +50,7 @@ func newCertsGround(t *testing.T) *certsGround {
 			t.Error(err)
 		}
 	})
-	config, err := clientcmd.BuildConfigFromFlags("", g.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
+	config, client, err := measure.Connect(g.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +100,7 @@ func (g *certsGround) scale(t *testing.T) {
 // under does work under load, and fails the test if that cost a pod or a connection.
 func (g *certsGround) under(t *testing.T, work func(context.Context) error) rotation.Result {
 	t.Helper()
-	var said lines
+	var said strings.Builder
 	result, err := rotation.Under(t.Context(), g.ControlPlane, &said, work)
 	if err != nil {
 		t.Errorf("%v\n%s", err, &said)
@@ -120,31 +113,9 @@ func (g *certsGround) under(t *testing.T, work func(context.Context) error) rota
 	return result
 }
 
-// lines gathers what a run says.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (g *certsGround) configuration(ctx context.Context) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
-	return g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
-}
-
 // bundle is the caBundle that all entries of both of the chart's configurations have.
 func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
-	mutating, err := g.configuration(ctx)
+	mutating, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -168,20 +139,21 @@ func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
 	return bundle, nil
 }
 
-// publish writes the caBundle of every entry of both of the chart's configurations.
-func (g *certsGround) publish(ctx context.Context, bundle []byte) error {
-	mutating, err := g.configuration(ctx)
+// publish writes the caBundle of every entry of both configurations of that name, as the
+// admin of an installation with files does.
+func publish(ctx context.Context, client kubernetes.Interface, name string, bundle []byte) error {
+	api := client.AdmissionregistrationV1()
+	mutating, err := api.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	for i := range mutating.Webhooks {
 		mutating.Webhooks[i].ClientConfig.CABundle = bundle
 	}
-	api := g.client.AdmissionregistrationV1()
 	if _, err := api.MutatingWebhookConfigurations().Update(ctx, mutating, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	validating, err := api.ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	validating, err := api.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -249,13 +221,19 @@ func mountOf(r ground.Replica, argument string) (string, error) {
 	return "", fmt.Errorf("%s has no argument %s", r.Name, argument)
 }
 
-// readyz is what the admin port at the address says, whether ready or not.
-func readyz(address string) (string, error) {
-	response, err := http.Get("http://" + address + "/readyz")
+// asked is what the admin port of a replica answers to a GET of a path.
+func asked(r ground.Replica, path string) (status int, body string, err error) {
+	response, err := http.Get("http://" + r.Admin.String() + path)
 	if err != nil {
-		return "", err
+		return 0, "", err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// readyz is what the replica says of itself, whether ready or not.
+func readyz(r ground.Replica) (string, error) {
+	_, text, err := asked(r, "/readyz")
+	return text, err
 }

@@ -54,7 +54,7 @@ const healBound = 3 * time.Second
 func (g *certsGround) testRotation(t *testing.T) {
 	g.install(t, true, "certs.caDuration=10s", "certs.leafDuration=4s")
 	plan := rotation.Plan{CAs: 1, Leaves: 3, Starts: 1, Emptied: 1, Recreated: 1, Secrets: 2, Limit: time.Minute}
-	var said lines
+	var said strings.Builder
 	result, err := rotation.Run(t.Context(), g.ControlPlane, plan, &said)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &said)
@@ -70,8 +70,8 @@ func (g *certsGround) testRotation(t *testing.T) {
 	if most := result.Signed + plan.Secrets + 1; result.CAs > most {
 		t.Errorf("%d CAs were made, want at most %d: replicas make them against each other", result.CAs, most)
 	}
-	if result.Percentile(99) > healBound {
-		t.Errorf("damage was healed after up to %s", result.Percentile(99))
+	if result.HealedWithin(0.99) > healBound {
+		t.Errorf("damage was healed after up to %s", result.HealedWithin(0.99))
 	}
 
 	// The old CAs are pruned once no leaf of theirs can be in use.
@@ -91,16 +91,6 @@ func (g *certsGround) testRotation(t *testing.T) {
 	if len(refused) > 0 {
 		t.Errorf("Pillion tries what it may not: %q", refused)
 	}
-}
-
-// pillionTool is the ground with the binary under test among its tools.
-type pillionTool struct{ *certsGround }
-
-func (p pillionTool) Tool(name string) string {
-	if name == "pillion" {
-		return checkout.Pillion()
-	}
-	return p.certsGround.Tool(name)
 }
 
 // An issuer signs for the tests of files.
@@ -205,13 +195,13 @@ func (g *certsGround) testFiles(t *testing.T) {
 			t.Errorf("with files Pillion may %+v, and has no need to", r)
 		}
 	}
-	if err := g.publish(t.Context(), first.pem()); err != nil {
+	if err := publish(t.Context(), g.client, configuration, first.pem()); err != nil {
 		t.Fatal(err)
 	}
 	g.scale(t)
 	g.under(t, func(ctx context.Context) error {
 		// As values.yaml has it: the new CA beside the old one, then the files.
-		if err := g.publish(ctx, append(first.pem(), second.pem()...)); err != nil {
+		if err := publish(ctx, g.client, configuration, append(first.pem(), second.pem()...)); err != nil {
 			return err
 		}
 		for _, r := range g.Replicas(ground.Namespace) {
@@ -222,7 +212,7 @@ func (g *certsGround) testFiles(t *testing.T) {
 		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, second.signed) }); err != nil {
 			return err
 		}
-		return g.publish(ctx, second.pem())
+		return publish(ctx, g.client, configuration, second.pem())
 	})
 }
 
@@ -378,7 +368,7 @@ func (g *certsGround) testCainjector(t *testing.T) {
 	if out, err := g.certs(t.Context(), "revoke", fingerprint(ca)); err == nil || !strings.Contains(out+err.Error(), "delete secret "+rootSecret) {
 		t.Errorf("revoking a CA that cainjector publishes: %v\n%s", err, out)
 	}
-	if err := g.publish(t.Context(), nil); err != nil {
+	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
 		t.Fatal(err)
 	}
 	took := eventually(t, soon, func() error {
@@ -423,7 +413,7 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 		return err
 	}
 	eventually(t, soon, check)
-	if err := g.publish(t.Context(), nil); err != nil {
+	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
 		t.Fatal(err)
 	}
 	if took := eventually(t, soon, check); took > healBound {
@@ -445,7 +435,7 @@ func (g *certsGround) certs(ctx context.Context, args ...string) (string, error)
 	for _, r := range g.Replicas(ground.Namespace) {
 		args = append(args, "--replica", "http://"+r.Admin.String())
 	}
-	return ground.Run(ctx, pillionTool{g}, "pillion", args...)
+	return ground.Run(ctx, g, "pillion", args...)
 }
 
 // fingerprint names a CA as openssl does.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os/exec"
@@ -294,16 +293,11 @@ func TestADeletedServiceAccountIsSaidAndItsRemedyMendsIt(t *testing.T) {
 		})
 		return remedy
 	}
-	admin := "http://" + shared.Replicas(ground.Namespace)[0].Admin.String()
+	replica := shared.Replicas(ground.Namespace)[0]
 	eventually(t, 2*soon, func() error { // an API server takes a token for good for ten seconds
-		response, err := http.Get(admin + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err == nil && (response.StatusCode != http.StatusOK || !strings.Contains(string(body), "nothing is written: credentials: the API server does not accept Pillion's token")) {
-			err = fmt.Errorf("/readyz: HTTP %d %s", response.StatusCode, body)
+		status, body, err := asked(replica, "/readyz")
+		if err == nil && (status != http.StatusOK || !strings.Contains(body, "nothing is written: credentials: the API server does not accept Pillion's token")) {
+			err = fmt.Errorf("/readyz: HTTP %d %s", status, body)
 		}
 		return err
 	})

@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,20 +45,7 @@ func eventually(t *testing.T, limit time.Duration, try func() error) time.Durati
 // wrote to each stream.
 func run(t *testing.T, input, tool string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	path := shared.Tool(tool)
-	if tool == "pillion" {
-		path = checkout.Pillion()
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = shared.Env()
-	cmd.Stdin = strings.NewReader(input)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, &out, &errs)
-	}
-	return out.String(), errs.String(), err
+	return ground.Exec(t.Context(), shared, input, tool, args...)
 }
 
 // must is run for a command that has to succeed; it returns standard output.
@@ -180,23 +164,14 @@ func (n *namespace) preview(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) 
 
 // sidecar is the container of that name, init or app, nil if the pod has none.
 func sidecar(pod *corev1.Pod, name string) *corev1.Container {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
+	return measure.Container(pod, name)
 }
 
 // containerNames are the names of init and app containers, in their order.
 func containerNames(pod *corev1.Pod) string {
 	var names []string
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		names = append(names, c.Name)
 	}
 	return strings.Join(names, " ")
 }
@@ -287,17 +262,12 @@ func (m manifest) waitServed(t *testing.T) time.Duration {
 
 // metric is nil if a line of the replica's metrics has all of texts.
 func metric(r ground.Replica, texts ...string) error {
-	response, err := http.Get("http://" + r.Admin.String() + "/metrics")
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	metrics, err := io.ReadAll(response.Body)
+	_, metrics, err := asked(r, "/metrics")
 	if err != nil {
 		return err
 	}
 lines:
-	for line := range strings.Lines(string(metrics)) {
+	for line := range strings.Lines(metrics) {
 		for _, text := range texts {
 			if !strings.Contains(line, text) {
 				continue lines

@@ -92,7 +92,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	eventually(t, soon, func() error {
 		return logged(replica, command)
 	})
-	if said, err := readyz(replica.Admin.String()); err != nil || said != "ok\n" {
+	if said, err := readyz(replica); err != nil || said != "ok\n" {
 		t.Errorf("without the Secret /readyz says %q, %v", said, err)
 	}
 	must(t, "", "kubectl", "-n", home, "create", "secret", "generic", caSecret)

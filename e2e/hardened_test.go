@@ -79,7 +79,9 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	publishTo(t, webhooks, ca.pem())
+	if err := publish(t.Context(), client, webhooks, ca.pem()); err != nil {
+		t.Fatal(err)
+	}
 	if err := shared.Rollout(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}
@@ -178,36 +180,9 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 			}
 			transport.CloseIdleConnections()
 		}
-		said, err := readyz(shared.Replicas(home)[0].Admin.String())
+		said, err := readyz(shared.Replicas(home)[0])
 		if err != nil || !strings.HasPrefix(said, "ok") {
 			t.Errorf("/readyz: %q, %v", said, err)
 		}
 	})
-}
-
-// publishTo writes the caBundle of every entry of both configurations of that name, as the
-// admin of an installation with files does.
-func publishTo(t *testing.T, name string, bundle []byte) {
-	t.Helper()
-	api := client.AdmissionregistrationV1()
-	mutating, err := api.MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	if _, err := api.MutatingWebhookConfigurations().Update(t.Context(), mutating, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	validating, err := api.ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range validating.Webhooks {
-		validating.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	if _, err := api.ValidatingWebhookConfigurations().Update(t.Context(), validating, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 }

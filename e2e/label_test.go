@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -157,12 +156,7 @@ func asTenant(t *testing.T, n *namespace) kubernetes.Interface {
 			t.Error(err)
 		}
 	})
-	as := rest.CopyConfig(config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	c, err := kubernetes.NewForConfig(as)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := asUser(t, user)
 	eventually(t, soon, func() error { // rights are cached
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
 		if err == nil {
@@ -236,12 +230,7 @@ func TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel(t *testing.T) 
 // holdsPillionToItsLabel tries what a thief of the account's token could want of a namespace.
 func holdsPillionToItsLabel(t *testing.T, n *namespace, account, label string) {
 	t.Helper()
-	as := rest.CopyConfig(config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
-	thief, err := kubernetes.NewForConfig(as)
-	if err != nil {
-		t.Fatal(err)
-	}
+	thief := asUser(t, account, "system:serviceaccounts")
 	try := func(c kubernetes.Interface, patch string) error {
 		_, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err

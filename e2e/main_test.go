@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,9 +12,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
@@ -87,12 +85,7 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 		_ = g.Close()
 		os.Exit(1)
 	})()
-	if config, err = clientcmd.BuildConfigFromFlags("", g.Kubeconfig()); err != nil {
-		return 1, err
-	}
-	config.QPS = -1
-	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	if client, err = kubernetes.NewForConfig(config); err != nil {
+	if config, client, err = measure.Connect(g.Kubeconfig()); err != nil {
 		return 1, err
 	}
 	if err := ground.Install(ctx, g, checkout, installed...); err != nil {

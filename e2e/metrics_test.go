@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -51,16 +50,11 @@ func prometheusTool(t *testing.T, input, tool string, args ...string) (string, e
 // scrape is what a replica says at /metrics.
 func scrape(t *testing.T, r ground.Replica) string {
 	t.Helper()
-	response, err := http.Get("http://" + r.Admin.String() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+	status, text, err := asked(r, "/metrics")
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("HTTP %d, %v", status, err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("HTTP %d, %v", response.StatusCode, err)
-	}
-	return string(text)
+	return text
 }
 
 func TestPromtoolFindsNothingWrongInAScrape(t *testing.T) {

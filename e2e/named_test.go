@@ -1,9 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,24 @@ import (
 type extraReplica struct {
 	ground.Replica
 	log *lines
+}
+
+// lines gathers what a process says.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }
 
 // ofReplica is the path of what the kernel says of the running replica's process.
@@ -82,19 +101,14 @@ func oneMore(t *testing.T, without string, more ...string) *extraReplica {
 
 // missing returns what the replica lacks, and "" once it is ready.
 func (r *extraReplica) missing() string {
-	answer, err := http.Get("http://" + r.Admin.String() + "/readyz")
-	if err != nil {
+	status, text, err := asked(r.Replica, "/readyz")
+	switch {
+	case err != nil:
 		return err.Error()
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return err.Error()
-	}
-	if answer.StatusCode == http.StatusOK {
+	case status == http.StatusOK:
 		return ""
 	}
-	return string(text)
+	return text
 }
 
 // inUse waits until the running replica has recorded that a template is in use.

@@ -24,18 +24,6 @@ import (
 // proofNamespace is the one that the chart makes.
 const proofNamespace = ground.Namespace + "-proof"
 
-// as is a client in the name of a user who has shown who they are.
-func as(t *testing.T, user string) kubernetes.Interface {
-	t.Helper()
-	config := rest.CopyConfig(config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 // proven looks at what every replica says of its proofs.
 func proven(want string, more ...string) error {
 	for _, r := range shared.Replicas(ground.Namespace) {
@@ -103,7 +91,7 @@ func TestAProofFindsThatFinalPodsAreNotVerified(t *testing.T) {
 // What a real API server answers has the name that it should have.
 func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	t.Parallel()
-	nobody := as(t, unique("nobody"))
+	nobody := asUser(t, unique("nobody"))
 	over := rest.AnonymousClientConfig(config)
 	over.BearerToken = "over"
 	unauthorized, err := kubernetes.NewForConfig(over)

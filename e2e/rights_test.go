@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -123,13 +122,9 @@ var thefts = map[string]string{
 // steal tries patches of both configurations by dry run, and returns the error of each.
 func steal(t *testing.T, user, name string, patches map[string]string) map[string]error {
 	t.Helper()
-	as := rest.CopyConfig(config)
+	c := client
 	if user != "" {
-		as.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
-	}
-	c, err := kubernetes.NewForConfig(as)
-	if err != nil {
-		t.Fatal(err)
+		c = asUser(t, user, "system:serviceaccounts")
 	}
 	errs := map[string]error{}
 	api, options := c.AdmissionregistrationV1(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
@@ -175,7 +170,7 @@ func TestAStolenTokenCanChangeNothingOfAWebhookConfigurationButTheCABundle(t *te
 // runs of it.
 func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
 	t.Parallel()
-	thief, admin := as(t, system(ground.Namespace, "pillion")).CoreV1().Pods(proofNamespace), client.CoreV1().Pods(proofNamespace)
+	thief, admin := asUser(t, system(ground.Namespace, "pillion")).CoreV1().Pods(proofNamespace), client.CoreV1().Pods(proofNamespace)
 	pod := func() *corev1.Pod { return proof.Pod("pillion.dev", proof.Template) }
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	eventually(t, soon, func() error { // API servers take up a new policy after a moment

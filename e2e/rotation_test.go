@@ -102,7 +102,9 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
 
 	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).pem()} {
-		publishTo(t, r.webhooks, bundle)
+		if err := publish(t.Context(), client, r.webhooks, bundle); err != nil {
+			t.Fatal(err)
+		}
 		took := eventually(t, healBound, func() error { return r.verified(t.Context()) })
 		t.Attr(what+"-caBundle-restored", took.String())
 		injects(t, n, "fluent-bit")

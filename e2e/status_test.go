@@ -68,7 +68,7 @@ func TestADeletedConfigurationCostsNoPodThatAnotherOneBrings(t *testing.T) {
 	}
 	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(200 * time.Millisecond) {
 		for _, r := range shared.Replicas(ground.Namespace) {
-			if said, err := readyz(r.Admin.String()); err != nil || said != "ok\n" {
+			if said, err := readyz(r); err != nil || said != "ok\n" {
 				t.Fatalf("without the ValidatingWebhookConfiguration /readyz says %q (%v)", said, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,17 +77,8 @@ func (o Outcome) verdict() verdict {
 }
 
 func (o Outcome) String() string {
-	what := cmpOr(o.Refused, o.Otherwise, o.Unwanted, "without "+strings.Join(o.Missing, ", "))
+	what := cmp.Or(o.Refused, o.Otherwise, o.Unwanted, "without "+strings.Join(o.Missing, ", "))
 	return fmt.Sprintf("%s %s after %s: %s", o.Began.Format("15:04:05.000"), o.Namespace, o.Ended.Sub(o.Began).Round(time.Millisecond), what)
-}
-
-func cmpOr(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // A Window is how long pods may be refused, or created without their sidecars: from the fault

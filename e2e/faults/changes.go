@@ -3,13 +3,10 @@ package faults
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -192,32 +189,15 @@ type reviewer struct {
 
 // reviewers returns one for each replica, for the entry of namespaces that fail open.
 func (r *run) reviewers(ctx context.Context) ([]reviewer, error) {
-	configuration, err := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, ground.Release, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
+	var list []reviewer
+	for _, replica := range r.g.Replicas(ground.Namespace) {
+		url, transport, err := measure.Reviews(ctx, r.client, replica)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, reviewer{replica.Name, url, &http.Client{Transport: transport, Timeout: 15 * time.Second}})
 	}
-	for _, w := range configuration.Webhooks {
-		if w.Name != measure.RequestedEntry {
-			continue
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
-			return nil, fmt.Errorf("the caBundle of %s holds no certificate", w.Name)
-		}
-		name := w.ClientConfig.Service.Name + "." + w.ClientConfig.Service.Namespace + ".svc"
-		var list []reviewer
-		for _, replica := range r.g.Replicas(ground.Namespace) {
-			transport := &http.Transport{
-				TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12},
-				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, replica.Serve.String())
-				},
-			}
-			list = append(list, reviewer{replica.Name, "https://" + name + *w.ClientConfig.Service.Path + "?timeout=10s", &http.Client{Transport: transport, Timeout: 15 * time.Second}})
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("the webhook configuration has no entry %s", measure.RequestedEntry)
+	return list, nil
 }
 
 // ask returns the patch that the replica answers for a pod of the namespace.

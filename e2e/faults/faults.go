@@ -1,12 +1,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"syscall"
 	"time"
@@ -262,7 +260,7 @@ func annotateLate(ctx context.Context, r *run) error {
 		}
 	}
 	for i, kind := range []Kind{Enforced, Requested} {
-		client, _, err := newClient(r.g.Kubeconfig())
+		_, client, err := measure.Connect(r.g.Kubeconfig())
 		if err != nil {
 			return err
 		}
@@ -317,7 +315,7 @@ func cutOffAll(ctx context.Context, r *run) error {
 	if err := r.kubectl(ctx, "label", "namespace", r.late[0], injectionLabel+"="+openValue, "--overwrite"); err != nil {
 		return err
 	}
-	client, _, err := newClient(r.g.Kubeconfig())
+	_, client, err := measure.Connect(r.g.Kubeconfig())
 	if err != nil {
 		return err
 	}
@@ -415,14 +413,9 @@ func (r *run) apply(ctx context.Context, manifest string) error {
 func (r *run) manifest(ctx context.Context, verb, manifest string) error {
 	var last error
 	for range 20 { // a CRD is served a moment after it was made
-		cmd := exec.CommandContext(ctx, r.g.Tool("kubectl"), verb, "-f", "-")
-		cmd.Env, cmd.Stdin = r.g.Env(), strings.NewReader(manifest)
-		var said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &said, &said
-		if last = cmd.Run(); last == nil {
+		if _, _, last = ground.Exec(ctx, r.g, manifest, "kubectl", verb, "-f", "-"); last == nil {
 			return nil
 		}
-		last = fmt.Errorf("kubectl %s: %w: %s", verb, last, &said)
 		if err := sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -15,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
@@ -26,20 +22,6 @@ const pace = 100 * time.Millisecond
 
 // patience is how long a creation may take: longer than an API server waits for two webhooks.
 const patience = 40 * time.Second
-
-// newClient is an admin's client without limits of its own, on connections of its own.
-func newClient(kubeconfig string) (kubernetes.Interface, *rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return nil, nil, err
-	}
-	config.QPS = -1
-	config.WarningHandler = rest.NoWarnings{}
-	// A function that is no other's keeps clients from sharing connections.
-	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	client, err := kubernetes.NewForConfig(config)
-	return client, config, err
-}
 
 // load creates pods and keeps what became of them. The pods are dry runs: API servers call
 // the same entries for them, and nothing has to be deleted. They are sent when their time has
@@ -76,7 +58,7 @@ func (l *load) burst(ctx context.Context, kind Kind, namespace string, n int) er
 	const each = 100
 	var clients []kubernetes.Interface
 	for range (n + each - 1) / each {
-		client, _, err := newClient(l.kubeconfig)
+		_, client, err := measure.Connect(l.kubeconfig)
 		if err != nil {
 			return err
 		}

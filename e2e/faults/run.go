@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
@@ -35,7 +34,6 @@ type run struct {
 	out      io.Writer
 	client   kubernetes.Interface
 	dynamic  dynamic.Interface
-	config   *rest.Config
 	state    *state
 	load     *load
 	windows  map[string]Window
@@ -58,10 +56,12 @@ func Run(ctx context.Context, g *ground.Node, checkout ground.Checkout, only *re
 	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "faults.md")); err != nil {
 		return nil, err
 	}
-	if r.client, r.config, err = newClient(g.Kubeconfig()); err != nil {
+	config, client, err := measure.Connect(g.Kubeconfig())
+	if err != nil {
 		return nil, err
 	}
-	if r.dynamic, err = dynamic.NewForConfig(r.config); err != nil {
+	r.client = client
+	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
 	r.load = &load{kubeconfig: g.Kubeconfig(), state: r.state, waiting: map[int]time.Time{}}
@@ -74,7 +74,7 @@ func Run(ctx context.Context, g *ground.Node, checkout ground.Checkout, only *re
 	defer stop()
 	background.Go(func() { r.state.follow(ctx, r.client) })
 	for kind, namespace := range map[Kind]string{Enforced: enforcedNamespace, Requested: requestedNamespace, NeverAsked: neverNamespace} {
-		client, _, err := newClient(g.Kubeconfig())
+		_, client, err := measure.Connect(g.Kubeconfig())
 		if err != nil {
 			return nil, err
 		}

@@ -8,11 +8,11 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // settle is how long after a change a pod may be treated as before it: what is promised of a
@@ -84,16 +84,16 @@ func (s *state) suspend(value bool) {
 func (s *state) follow(ctx context.Context, client kubernetes.Interface) {
 	var all sync.WaitGroup
 	all.Go(func() {
-		follow(ctx, client.CoreV1().Namespaces().Watch, func(e watch.Event) {
+		measure.Follow(ctx, "", client.CoreV1().Namespaces().Watch, func(e watch.Event) {
 			if ns, ok := e.Object.(*corev1.Namespace); ok {
 				s.seeNamespace(ns.Name, e.Type != watch.Deleted && ns.Labels[injectionLabel] == closedValue)
 			}
 		})
 	})
 	all.Go(func() {
-		follow(ctx, client.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch, func(e watch.Event) {
+		measure.Follow(ctx, ground.Release, client.AdmissionregistrationV1().MutatingWebhookConfigurations().Watch, func(e watch.Event) {
 			c, ok := e.Object.(*admissionregistrationv1.MutatingWebhookConfiguration)
-			if !ok || c.Name != ground.Release {
+			if !ok {
 				return
 			}
 			s.mu.Lock()
@@ -113,19 +113,4 @@ func (s *state) seeNamespace(name string, closed bool) {
 		s.labelled[name] = &history{}
 	}
 	s.labelled[name].set(time.Now(), closed)
-}
-
-// follow hands every event to see, until ctx ends.
-func follow(ctx context.Context, start func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
-	for ctx.Err() == nil {
-		w, err := start(ctx, metav1.ListOptions{})
-		if err != nil {
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		for e := range w.ResultChan() {
-			see(e)
-		}
-		w.Stop()
-	}
 }

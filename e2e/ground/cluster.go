@@ -75,6 +75,9 @@ func (g *cluster) Kubeconfig() string { return filepath.Join(g.dir, "kubeconfig"
 
 // Tool implements Ground.
 func (g *cluster) Tool(name string) string {
+	if name == "pillion" {
+		return g.checkout.Pillion()
+	}
 	for _, dir := range g.tools {
 		if path := filepath.Join(dir, name); present(path) {
 			return path

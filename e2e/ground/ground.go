@@ -14,7 +14,7 @@ type Ground interface {
 	Kind() string
 	// Kubeconfig is the path of a kubeconfig with a cluster admin's rights.
 	Kubeconfig() string
-	// Tool is the path of a program of the versions under test: "kubectl" or "helm".
+	// Tool is the path of a program of the versions under test: "kubectl", "helm" or "pillion".
 	Tool(name string) string
 	// Env is the environment for programs that talk to this ground: KUBECONFIG, a
 	// PATH that finds its tools first, and caches inside the ground's own folder.

@@ -35,12 +35,19 @@ func Install(ctx context.Context, g Ground, c Checkout, more ...string) error {
 // Run runs one of the ground's tools and returns what it wrote to standard output. The
 // error of a tool that failed holds all that it wrote.
 func Run(ctx context.Context, g Ground, tool string, args ...string) (string, error) {
+	out, _, err := Exec(ctx, g, "", tool, args...)
+	return out, err
+}
+
+// Exec is Run for a tool that reads standard input. It also returns what the tool wrote to
+// standard error.
+func Exec(ctx context.Context, g Ground, input, tool string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, g.Tool(tool), args...)
-	cmd.Env = g.Env()
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	cmd.Env, cmd.Stdin = g.Env(), strings.NewReader(input)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err = cmd.Run(); err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, &out, &errs)
 	}
-	return stdout.String(), nil
+	return out.String(), errs.String(), err
 }

@@ -52,18 +52,27 @@ func Start(ctx context.Context, out io.Writer, values ...string) (_ *Cluster, er
 		}
 	}()
 	c := &Cluster{ControlPlane: g}
-	if c.Config, err = clientcmd.BuildConfigFromFlags("", g.Kubeconfig()); err != nil {
-		return nil, err
-	}
-	c.Config.QPS = -1
-	c.Config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+	if c.Config, c.Client, err = Connect(g.Kubeconfig()); err != nil {
 		return nil, err
 	}
 	if err := ground.Install(ctx, g, checkout, append([]string{"--set", "replicas=1"}, values...)...); err != nil {
 		return nil, fmt.Errorf("installing Pillion: %w", err)
 	}
 	return c, nil
+}
+
+// Connect makes a client without client-side rate limits, on connections of its own.
+func Connect(kubeconfig string) (*rest.Config, kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	// A function that is no other's keeps clients from sharing connections.
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	client, err := kubernetes.NewForConfig(config)
+	return config, client, err
 }
 
 // Pillion is the one replica that runs.
@@ -87,14 +96,10 @@ func (c *Cluster) MakeNamespace(ctx context.Context, name string, annotations ma
 	})
 }
 
-// Reviews returns how the API server calls Pillion for pods: a URL, and a client
-// configuration that trusts what is published, with a dialer that goes to the replica.
-func (c *Cluster) Reviews(ctx context.Context) (string, *http.Transport, error) {
-	replica, err := c.Pillion()
-	if err != nil {
-		return "", nil, err
-	}
-	configuration, err := c.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, ground.Release, metav1.GetOptions{})
+// Reviews returns how an API server calls a replica for pods: a URL, and a transport that
+// trusts what is published, with a dialer that goes to the replica.
+func Reviews(ctx context.Context, client kubernetes.Interface, replica ground.Replica) (string, *http.Transport, error) {
+	configuration, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, ground.Release, metav1.GetOptions{})
 	if err != nil {
 		return "", nil, fmt.Errorf("reading how API servers call Pillion: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // The namespaces of the pods: where a failing webhook refuses them, and where it lets
@@ -36,12 +38,7 @@ func create(ctx context.Context, client kubernetes.Interface, namespace string) 
 	if err != nil {
 		return false, err
 	}
-	for _, c := range pod.Spec.InitContainers {
-		if c.Name == sidecar {
-			return true, nil
-		}
-	}
-	return false, nil
+	return measure.Container(pod, sidecar) != nil, nil
 }
 
 // makeNamespaces makes both, and returns when every API server has pods injected in both.
@@ -57,14 +54,14 @@ func makeNamespaces(ctx context.Context, clients []kubernetes.Interface) error {
 		return err
 	}
 	for i, client := range clients {
-		if err := within(ctx, 30*time.Second, func() error { return knows(ctx, client, want) }); err != nil {
+		if err := measure.Within(ctx, 30*time.Second, func() error { return knows(ctx, client, want) }); err != nil {
 			return fmt.Errorf("API server %d: %w", i+1, err)
 		}
 	}
 	time.Sleep(grace)
 	for i, client := range clients {
 		for _, name := range []string{enforcedNamespace, openNamespace} {
-			err := within(ctx, 30*time.Second, func() error {
+			err := measure.Within(ctx, 30*time.Second, func() error {
 				injected, err := create(ctx, client, name)
 				if err == nil && !injected {
 					err = fmt.Errorf("a pod in %s is not injected", name)
@@ -114,25 +111,6 @@ func configurationVersions(ctx context.Context, client kubernetes.Interface, o m
 		}
 	}
 	return versions, nil
-}
-
-// within calls try every 20 ms until it returns nil, and gives up after limit with its
-// last error.
-func within(ctx context.Context, limit time.Duration, try func() error) error {
-	for deadline := time.Now().Add(limit); ; {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not within %s: %w", limit, err)
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // outcome is what became of a pod that was not created as it should.

@@ -5,13 +5,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"sync"
 	"time"
@@ -19,9 +16,10 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // Replicas is how many replicas run.
@@ -89,7 +87,7 @@ func (r Result) Wrong() []string {
 			wrong = append(wrong, fmt.Sprintf("%d %s, want none", n, what))
 		}
 	}
-	if p := r.Percentile(99); p >= healLimit {
+	if p := r.HealedWithin(0.99); p >= healLimit {
 		wrong = append(wrong, fmt.Sprintf("a damage lasted %s, want less than %s", p.Round(time.Millisecond), healLimit))
 	}
 	if r.Rate < leastRate {
@@ -99,22 +97,13 @@ func (r Result) Wrong() []string {
 	return wrong
 }
 
-// Percentile of the times to heal.
-func (r Result) Percentile(p int) time.Duration { return Percentile(r.Heal, p) }
-
-// Percentile is the least of the sorted times that at least p percent of them do not
-// exceed; 0 if there are none.
-func Percentile(sorted []time.Duration, p int) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
-}
+// HealedWithin is the time within which a share of the damages was healed.
+func (r Result) HealedWithin(share float64) time.Duration { return measure.Quantile(r.Heal, share) }
 
 // String is the line that `make rotate` ends with.
 func (r Result) String() string {
 	return fmt.Sprintf("ROTATE tried=%d failed=%d uninjected=%d refused_damaged=%d heal_p50_ms=%d heal_p99_ms=%d",
-		r.Tried, r.Failed, r.Uninjected, r.RefusedDamaged, r.Percentile(50).Milliseconds(), r.Percentile(99).Milliseconds())
+		r.Tried, r.Failed, r.Uninjected, r.RefusedDamaged, r.HealedWithin(0.5).Milliseconds(), r.HealedWithin(0.99).Milliseconds())
 }
 
 // run is one run of a plan.
@@ -149,12 +138,7 @@ func Run(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) 
 func newRun(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) (*run, error) {
 	var clients []kubernetes.Interface
 	for _, path := range g.Kubeconfigs() {
-		config, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			return nil, err
-		}
-		config.QPS = -1
-		client, err := kubernetes.NewForConfig(config)
+		_, client, err := measure.Connect(path)
 		if err != nil {
 			return nil, err
 		}
@@ -296,7 +280,7 @@ func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) 
 	var steps []string
 	for i := range r.observer.clients {
 		var shown time.Time
-		err := within(ctx, 10*time.Second, func() error {
+		err := measure.Within(ctx, 10*time.Second, func() error {
 			// Every damage is followed by a write to the configuration: the healing one, or the
 			// one that publishes the next CA.
 			var err error
@@ -311,7 +295,7 @@ func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) 
 			healed = shown
 		}
 	}
-	if err := within(ctx, 10*time.Second, func() error { return secretIsSound(ctx, r.load.clients[0]) }); err != nil {
+	if err := measure.Within(ctx, 10*time.Second, func() error { return secretIsSound(ctx, r.load.clients[0]) }); err != nil {
 		return err
 	}
 	time.Sleep(2 * grace)
@@ -356,7 +340,7 @@ func (r *run) sort(what string, from, to time.Time) (last time.Time) {
 func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (damage, error) {
 	var done damage
 	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	err := within(ctx, 5*time.Second, func() error {
+	err := measure.Within(ctx, 5*time.Second, func() error {
 		c, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -401,7 +385,7 @@ func (r *run) recreate(ctx context.Context) (damage, error) {
 	}
 	done.version = revision(made.ResourceVersion)
 	for i, client := range r.load.clients {
-		err := within(ctx, 5*time.Second, func() error {
+		err := measure.Within(ctx, 5*time.Second, func() error {
 			if r.observer.sight(i).version < done.version {
 				return errors.New("an API server does not show the new configuration")
 			}
@@ -421,7 +405,7 @@ func (r *run) recreate(ctx context.Context) (damage, error) {
 func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (damage, error) {
 	var done damage
 	secrets := client.CoreV1().Secrets(ground.Namespace)
-	err := within(ctx, 5*time.Second, func() error {
+	err := measure.Within(ctx, 5*time.Second, func() error {
 		s, err := secrets.Get(ctx, secretName, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -463,15 +447,11 @@ func foreignCA() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "foreign"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "foreign"}, key)
 	if err != nil {
 		return nil, err
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	return cert.EncodeCertificates(ca)
 }
 
 // atLeast is how long Under goes on, so that what comes after the work shows, too.

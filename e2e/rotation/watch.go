@@ -15,11 +15,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // The objects that Pillion keeps.
@@ -69,7 +69,7 @@ func (o *observer) run(ctx context.Context) {
 	for i, client := range o.clients {
 		all.Go(func() {
 			configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-			follow(ctx, configurationName, configurations.Watch, func(e watch.Event) {
+			measure.Follow(ctx, configurationName, configurations.Watch, func(e watch.Event) {
 				if c, ok := e.Object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
 					o.seeConfiguration(i, e.Type, c)
 				}
@@ -77,7 +77,7 @@ func (o *observer) run(ctx context.Context) {
 		})
 	}
 	all.Go(func() {
-		follow(ctx, secretName, o.clients[0].CoreV1().Secrets(ground.Namespace).Watch, func(e watch.Event) {
+		measure.Follow(ctx, secretName, o.clients[0].CoreV1().Secrets(ground.Namespace).Watch, func(e watch.Event) {
 			if s, ok := e.Object.(*corev1.Secret); ok && e.Type != watch.Deleted {
 				o.seeSecret(s)
 			}
@@ -92,21 +92,6 @@ func (o *observer) run(ctx context.Context) {
 		}
 	})
 	all.Wait()
-}
-
-// follow hands every event of the named object to see, until ctx ends.
-func follow(ctx context.Context, name string, start func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event)) {
-	for ctx.Err() == nil {
-		w, err := start(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()})
-		if err != nil {
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		for e := range w.ResultChan() {
-			see(e)
-		}
-		w.Stop()
-	}
 }
 
 func (o *observer) seeConfiguration(apiServer int, kind watch.EventType, c *admissionregistrationv1.MutatingWebhookConfiguration) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
@@ -147,7 +148,8 @@ func (b *bench) applyPolicy(ctx context.Context, c benchCase, a addition) error 
 	if err != nil {
 		return err
 	}
-	return kubectlApply(ctx, b.cluster, manifest)
+	_, _, err = ground.Exec(ctx, b.cluster, manifest, "kubectl", "apply", "-f", "-")
+	return err
 }
 
 // compare returns when every case that is to add the sidecar adds the same, and the no-op

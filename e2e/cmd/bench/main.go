@@ -24,8 +24,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
@@ -34,53 +32,40 @@ import (
 const yardstickArgument = "yardstick"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	if len(os.Args) > 1 && os.Args[1] == yardstickArgument {
 		// An interrupt at the terminal is for the process that started this one.
-		if err := serveYardstick(context.WithoutCancel(ctx)); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: yardstick:", err)
-			os.Exit(1)
-		}
+		measure.Main("bench: yardstick", func(ctx context.Context) error { return serveYardstick(context.WithoutCancel(ctx)) })
 		return
 	}
 	rounds := flag.Int("rounds", 1000, "how often a pod is created in each case")
 	flag.Parse()
-	missed, err := run(ctx, *rounds)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-	}
-	if err != nil || missed {
-		os.Exit(1)
-	}
+	measure.Main("bench", func(ctx context.Context) error { return run(ctx, *rounds) })
 }
 
-func run(ctx context.Context, rounds int) (missed bool, err error) {
+func run(ctx context.Context, rounds int) (err error) {
 	if rounds < blocks {
-		return false, fmt.Errorf("-rounds %d; at least %d are needed", rounds, blocks)
+		return fmt.Errorf("-rounds %d; at least %d are needed", rounds, blocks)
 	}
 	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+template+"}", "--set", "excludedNamespaces="+excluded())
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	b := &bench{cluster: cluster}
 	defer b.close()
 	if err := b.prepare(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := b.count(ctx); err != nil {
-		return false, err
+		return err
 	}
 	if err := b.measure(ctx, rounds); err != nil {
-		return false, err
+		return err
 	}
-	review, err := b.yardstick.lastReview(ctx)
-	if err != nil {
-		return false, err
-	}
-	fmt.Printf("the API server sends the pod in a review of %d bytes\n", len(review))
 	r := report{times: b.times, calls: b.calls}
 	fmt.Print(r)
-	return len(r.missed()) > 0, nil
+	if len(r.missed()) > 0 {
+		return measure.ErrMissed
+	}
+	return nil
 }

@@ -3,16 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -108,32 +104,4 @@ func (p *process) register(ctx context.Context, cluster *measure.Cluster, c benc
 		}},
 	}, metav1.CreateOptions{})
 	return err
-}
-
-// lastReview is what an API server sent last.
-func (p *process) lastReview(ctx context.Context) ([]byte, error) {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(p.bundle)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: yardstickHost}}
-	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.address+lastPath, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the last review: %w", err)
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
-}
-
-// kubectlApply applies a manifest.
-func kubectlApply(ctx context.Context, cluster *measure.Cluster, manifest string) error {
-	cmd := exec.CommandContext(ctx, cluster.Tool("kubectl"), "apply", "-f", "-")
-	cmd.Env, cmd.Stdin = cluster.Env(), strings.NewReader(manifest)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
-	}
-	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"sync/atomic"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +25,6 @@ const (
 	fixedPath     = "/fixed"             // adds a sidecar by a fixed patch
 	withMountPath = "/fixed-with-mount"  // the same, with the mount of the service account's token
 	recordPath    = "/fixed-with-record" // and with the annotation that Pillion writes, too
-	lastPath      = "/last"              // answers a GET with the last review
 )
 
 // An addition is what a template adds to a pod of one container.
@@ -79,7 +77,6 @@ func tokenMount(c *corev1.Container) *corev1.VolumeMount {
 // A yardstick answers on all its paths.
 type yardstick struct {
 	addition addition
-	last     atomic.Pointer[[]byte]
 }
 
 func (y *yardstick) handler() http.Handler {
@@ -94,11 +91,6 @@ func (y *yardstick) handler() http.Handler {
 		}
 		return ops, err
 	}))
-	mux.HandleFunc("GET "+lastPath, func(w http.ResponseWriter, _ *http.Request) {
-		if body := y.last.Load(); body != nil {
-			_, _ = w.Write(*body) // who asked sees that it is not whole
-		}
-	})
 	return mux
 }
 
@@ -126,7 +118,6 @@ func (y *yardstick) answer(change func(raw []byte) ([]operation, error)) http.Ha
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		y.last.Store(&body)
 		var review admissionv1.AdmissionReview
 		if err := json.Unmarshal(body, &review); err != nil || review.Request == nil {
 			http.Error(w, fmt.Sprint("no review: ", err), http.StatusBadRequest)

@@ -4,40 +4,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"regexp"
-	"syscall"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/faults"
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 func main() {
 	only := flag.String("only", "", "a regular expression: the faults and changes (change-KIND) that it matches are done; empty for all")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults: -only:", err)
 		os.Exit(2)
 	}
-	wrong, err := run(ctx, chosen)
-	for _, w := range wrong {
-		fmt.Println("wrong:", w)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "faults:", err)
-	}
-	if err != nil || len(wrong) > 0 {
-		os.Exit(1)
-	}
+	measure.Main("faults", func(ctx context.Context) error {
+		wrong, err := run(ctx, chosen)
+		return cmp.Or(err, measure.Missed(wrong))
+	})
 }
 
 func run(ctx context.Context, chosen *regexp.Regexp) (wrong []string, err error) {

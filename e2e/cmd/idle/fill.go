@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
@@ -31,17 +30,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 var manager = metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}
 
 // fill makes the namespaces and templates, and writes to out how far it is.
-func fill(ctx context.Context, kubeconfig string, p plan, out io.Writer) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	objects, err := dynamic.NewForConfig(config)
+func fill(ctx context.Context, cluster *measure.Cluster, p plan, out io.Writer) error {
+	objects, err := dynamic.NewForConfig(cluster.Config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -62,7 +52,7 @@ func fill(ctx context.Context, kubeconfig string, p plan, out io.Writer) error {
 		return err
 	}
 	return each(ctx, out, "namespaces", p.namespaces, func(ctx context.Context, i int) error {
-		_, err := client.CoreV1().Namespaces().Create(ctx, namespace(i), manager)
+		_, err := cluster.Client.CoreV1().Namespaces().Create(ctx, namespace(i), manager)
 		return err
 	})
 }

@@ -13,8 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -37,47 +35,41 @@ func main() {
 	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
 	flag.Float64Var(&p.target, "target", 112, "how many MiB of resident memory are allowed")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	resident, heap, err := run(ctx, p)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "idle:", err)
-		os.Exit(1)
-	}
-	fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, resident, heap, p.target)
-	if resident > p.target {
-		os.Exit(1)
-	}
+	measure.Main("idle", func(ctx context.Context) error {
+		resident, heap, err := run(ctx, p)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, resident, heap, p.target)
+		if resident > p.target {
+			return measure.ErrMissed
+		}
+		return nil
+	})
 }
 
 // run fills a cluster while no Pillion runs, starts one, and measures it. It returns what is
 // resident and what the program has on its heap, garbage included, in MiB.
 func run(ctx context.Context, p plan) (resident, heap float64, err error) {
-	checkout, err := ground.FindCheckout(".")
-	if err != nil {
-		return 0, 0, err
-	}
-	options := ground.FromEnvironment()
-	options.Measured = true
-	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
+	g, err := measure.Start(ctx, os.Stdout)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := ground.Install(ctx, g, checkout); err != nil {
-		return 0, 0, err
-	}
 	if err := g.Scale(ctx, ground.Namespace, 0); err != nil {
 		return 0, 0, err
 	}
-	if err := fill(ctx, g.Kubeconfig(), p, os.Stdout); err != nil {
+	if err := fill(ctx, g, p, os.Stdout); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
 	if err := g.Scale(ctx, ground.Namespace, 1); err != nil {
 		return 0, 0, err
 	}
-	replica := g.Replicas(ground.Namespace)[0]
+	replica, err := g.Pillion()
+	if err != nil {
+		return 0, 0, err
+	}
 	fmt.Printf("ready %.1f s after its start\n", time.Since(began).Seconds())
 	// A template that is not in force takes no memory.
 	if got, err := measure.Metric(ctx, replica, "pillion_template_info"); err != nil || int(got) != p.templates {

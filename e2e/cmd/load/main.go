@@ -23,11 +23,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -48,73 +46,65 @@ func main() {
 	rate := flag.Int("rate", 1000, "how many reviews are sent in a second")
 	lasting := flag.Duration("for", time.Minute, "how long")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	missed, err := run(ctx, *rate, *lasting)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "load:", err)
-	}
-	if err != nil || missed {
-		os.Exit(1)
-	}
+	measure.Main("load", func(ctx context.Context) error { return run(ctx, *rate, *lasting) })
 }
 
-func run(ctx context.Context, rate int, lasting time.Duration) (missed bool, err error) {
+func run(ctx context.Context, rate int, lasting time.Duration) (err error) {
 	if rate < 1 || lasting < time.Second {
-		return false, fmt.Errorf("-rate %d -for %s; at least one review a second and a second are needed", rate, lasting)
+		return fmt.Errorf("-rate %d -for %s; at least one review a second and a second are needed", rate, lasting)
 	}
 	// All that this process starts runs on the CPUs that it may use itself.
 	last := runtime.NumCPU() - 1
 	if last > 0 {
 		if err := pin(ctx, os.Getpid(), fmt.Sprintf("0-%d", last-1)); err != nil {
-			return false, err
+			return err
 		}
 	} else {
 		fmt.Println("there is one CPU only: Pillion shares it with all else")
 	}
 	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+strings.Join(templates(), ",")+"}")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	if _, err := ground.Run(ctx, cluster, "kubectl", "-n", ground.Namespace, "set", "env", "deployment/"+ground.Release, "GOMAXPROCS=1"); err != nil {
-		return false, err
+		return err
 	}
 	if err := cluster.Rollout(ctx, ground.Namespace); err != nil {
-		return false, err
+		return err
 	}
 	replica, err := cluster.Pillion()
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := pin(ctx, replica.PID, strconv.Itoa(last)); err != nil {
-		return false, err
+		return err
 	}
-	url, transport, err := cluster.Reviews(ctx)
+	url, transport, err := measure.Reviews(ctx, cluster.Client, replica)
 	if err != nil {
-		return false, err
+		return err
 	}
 	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = connections, connections
 	defer transport.CloseIdleConnections()
 	c := &client{url: url, http: &http.Client{Transport: transport, Timeout: timeout}}
 	if err := c.learn(ctx, cluster); err != nil {
-		return false, err
+		return err
 	}
 	before, err := measure.UsageOf(replica.PID)
 	if err != nil {
-		return false, err
+		return err
 	}
 	began := time.Now()
 	results := fire(ctx, rate, lasting, timeout, connections, c.repeat)
 	if ctx.Err() != nil {
-		return false, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	after, err := measure.UsageOf(replica.PID)
 	if err != nil {
-		return false, err
+		return err
 	}
 	cpu := (after.CPU - before.CPU) / time.Since(began).Seconds()
-	return report(rate, results, after.Peak, cpu), nil
+	return report(rate, results, after.Peak, cpu)
 }
 
 // pin keeps every thread of a process, and the processes that it starts from now on, to CPUs.
@@ -125,8 +115,8 @@ func pin(ctx context.Context, pid int, cpus string) error {
 	return nil
 }
 
-// report prints what was measured, and reports whether a target is missed.
-func report(rate int, results []took, peak uint64, cpu float64) (missed bool) {
+// report prints what was measured, and returns an error if a target is missed.
+func report(rate int, results []took, peak uint64, cpu float64) error {
 	var latencies []time.Duration
 	failed := 0
 	for i, t := range results {
@@ -141,5 +131,8 @@ func report(rate int, results []took, peak uint64, cpu float64) (missed bool) {
 	p99 := measure.Quantile(latencies, 0.99)
 	fmt.Printf("LOAD rate=%d tried=%d failed=%d p50_ms=%.2f p99_ms=%.2f max_ms=%.2f rss_mb=%.0f cpu=%.2f\n", rate, len(results), failed,
 		measure.Millis(measure.Quantile(latencies, 0.5)), measure.Millis(p99), measure.Millis(measure.Quantile(latencies, 1)), float64(peak)/(1<<20), cpu)
-	return len(results) == 0 || failed > 0 || p99 > mostP99 || peak > mostMemory
+	if len(results) == 0 || failed > 0 || p99 > mostP99 || peak > mostMemory {
+		return measure.ErrMissed
+	}
+	return nil
 }

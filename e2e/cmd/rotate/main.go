@@ -9,11 +9,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
@@ -27,21 +26,15 @@ func main() {
 	flag.IntVar(&plan.Secrets, "secrets", 10, "how often the CA's Secret is deleted or damaged")
 	flag.DurationVar(&plan.Limit, "limit", 15*time.Minute, "how long the planned part may take")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	result, err := run(ctx, plan)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "rotate:", err)
-		os.Exit(1)
-	}
-	wrong := result.Wrong()
-	for _, w := range wrong {
-		fmt.Println("wrong:", w)
-	}
-	fmt.Println(result)
-	if len(wrong) > 0 {
-		os.Exit(1)
-	}
+	measure.Main("rotate", func(ctx context.Context) error {
+		result, err := run(ctx, plan)
+		if err != nil {
+			return err
+		}
+		missed := measure.Missed(result.Wrong())
+		fmt.Println(result)
+		return missed
+	})
 }
 
 func run(ctx context.Context, plan rotation.Plan) (_ rotation.Result, err error) {

@@ -323,23 +323,3 @@ func TestSetsAreOrdered(t *testing.T) {
 		t.Error("there is an entry that nobody gave")
 	}
 }
-
-func BenchmarkRender(b *testing.B) {
-	tmpl := compiledWith(b, read(b, "fluent-bit.yaml"), Options{})
-	in := Input{Pod: probeInputs()[1].in.Pod, Namespace: Namespace{Name: "shop", Annotations: map[string]string{"fluent-bit.pillion.dev/output.host": "logs.internal", "fluent-bit.pillion.dev/log-level": "warn"}}}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := tmpl.Render(b.Context(), in); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkCompile(b *testing.B) {
-	text := read(b, "fluent-bit.yaml")
-	for b.Loop() {
-		if _, _, err := Compile(text, Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -112,23 +112,3 @@ func TestACountIsTheSumOfItsNamespaces(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkCount counts 10,000 namespaces with 1,000 templates, half of which match by labels.
-func BenchmarkCount(b *testing.B) {
-	var entries []templates.Entry
-	for i := range 1000 {
-		spec := ""
-		if i%2 == 0 {
-			spec = fmt.Sprintf("  match: {namespaceSelector: {matchLabels: {team: t%d}}}\n", i)
-		}
-		entries = append(entries, compile(b, fmt.Sprint("t", i), spec))
-	}
-	set := templates.NewSet(entries)
-	var all []templates.Namespace
-	for i := range 10_000 {
-		all = append(all, inject(fmt.Sprint("n", i), fmt.Sprintf("t%d,t%d", i%1000, (i+7)%1000), map[string]string{"kubernetes.io/metadata.name": fmt.Sprint("n", i), "team": fmt.Sprint("t", i%1000), "pillion.dev/injection": "enforced"}))
-	}
-	for b.Loop() {
-		Rules{Excluded: []string{"kube-system"}}.Count(set, slices.Values(all))
-	}
-}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/pillion-dev/pillion/injector/record"
 )
 
 func TestAMeshProxyRewritesProbesAndStandsFirst(t *testing.T) {
@@ -288,49 +286,6 @@ func TestARecordThatGrowsTooLargeIsTheTemplatesFault(t *testing.T) {
 	var fault *TooLargeError
 	if !errors.As(err, &fault) || fault.Template != "big" {
 		t.Fatalf("error %v", err)
-	}
-}
-
-func BenchmarkMergeIsLinearInThePodsSize(b *testing.B) {
-	for _, n := range []int{200, 2000, 20000} {
-		b.Run(fmt.Sprintf("env=%d", n), func(b *testing.B) {
-			env := make([]any, n)
-			for i := range env {
-				env[i] = map[string]any{"name": fmt.Sprint("E", i), "value": "x"}
-			}
-			pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "x", "env": env}}}}
-			f := Fragment{Template: "t", Object: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "env": []any{
-				map[string]any{"name": "E7", "value": "x"}, map[string]any{"name": "NEW", "value": "x"},
-			}}}}}}
-			for b.Loop() {
-				r, err := injectWith(pod, record.New(statusKey), []Fragment{f})
-				if err != nil || len(r.Edits) != 2 {
-					b.Fatal(err, len(r.Edits))
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/env")
-		})
-	}
-	for _, n := range []int{100, 1000} {
-		b.Run(fmt.Sprintf("injected=%d", n), func(b *testing.B) {
-			env := make([]any, n)
-			for i := range env {
-				env[i] = map[string]any{"name": fmt.Sprint("E", i), "value": "x"}
-			}
-			pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "x", "env": []any{}}}}}
-			f := Fragment{Template: "t", Object: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "env": env}}}}}
-			for b.Loop() {
-				r, err := injectWith(pod, record.New(statusKey), []Fragment{f})
-				if err != nil {
-					b.Fatal(err)
-				}
-				rec, err := record.Parse(r.Pod, statusKey)
-				if err != nil || len(rec.Base(r.Pod)) == 0 {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/env")
-		})
 	}
 }
 

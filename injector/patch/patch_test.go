@@ -358,28 +358,3 @@ func FuzzPatch(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkApplyAndCheckManyAppends(b *testing.B) {
-	for _, n := range []int{200, 2000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			env := make([]any, n)
-			for i := range env {
-				env[i] = map[string]any{"name": fmt.Sprint("E", i)}
-			}
-			doc := map[string]any{"spec": map[string]any{"env": env}}
-			var ops []Operation
-			for i := range n {
-				ops = append(ops, operation(b, Add, []string{"spec", "env", "-"}, map[string]any{"name": fmt.Sprint("F", i)}))
-			}
-			want, err := Apply(b.Context(), doc, ops)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if err := Check(b.Context(), doc, ops, want); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

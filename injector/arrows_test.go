@@ -34,6 +34,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"offline/apirules":        append(clients, module),
 		"offline/predict":         append(clients, module+"injector", module+"certs"),
 		"offline/samples":         append(clients, module+"injector", module+"certs"),
+		"offline/krm":             append(clients, module+"injector", module+"templates", module+"certs"),
 		"offline/lint":            append(clients, module+"injector/policy", module+"certs"),
 		"offline/cases":           append(clients, module+"certs"),
 		"controller/events":       {module + "certs", module + "templates"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -97,13 +96,15 @@ func (f Foretold) Refused() bool {
 	return !f.Allowed || slices.ContainsFunc(f.Troubles, func(t predict.Trouble) bool { return t.Refused })
 }
 
-// WarnOfTheRest warns of broken templates that no pod asked for.
-func (s *Session) WarnOfTheRest(w io.Writer) {
+// Unasked returns the mistakes of the broken templates that no pod asked for.
+func (s *Session) Unasked() []error {
+	var mistakes []error
 	for _, e := range s.Templates.All() {
 		if e.Err != nil && !s.told[e.Name] {
-			fmt.Fprintf(w, "warning: %v\n", e.Err)
+			mistakes = append(mistakes, e.Err)
 		}
 	}
+	return mistakes
 }
 
 // Namespaces are those that are known: of files, or of a cluster.

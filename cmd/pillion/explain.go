@@ -137,7 +137,9 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 			return report, err
 		}
 	}
-	s.WarnOfTheRest(cmd.ErrOrStderr())
+	for _, mistake := range s.Unasked() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", mistake)
+	}
 	if len(report.Pods) == 0 {
 		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.given.file)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -89,7 +88,33 @@ type result struct {
 	changed bool
 }
 
-// inject injects into every pod. All warnings and refusals go to standard error.
+// note is a sentence about a pod, or about all of them.
+type note struct {
+	severity severity
+	// holder is the object with the pod. It is nil for a note about all of them.
+	holder map[string]any
+	about  string
+	text   string
+}
+
+// severity is how a note begins.
+type severity string
+
+const (
+	refusal severity = "refused"
+	warning severity = "warning"
+	remark  severity = "note"
+)
+
+func (n note) String() string {
+	if n.holder == nil {
+		return fmt.Sprintf("%s: %s", n.severity, n.text)
+	}
+	return fmt.Sprintf("%s: %s: %s", n.severity, n.about, n.text)
+}
+
+// inject injects into every pod. All warnings and refusals go to standard error, and are the
+// notes of the session.
 func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 	var results []result
 	var refused, asked bool
@@ -102,7 +127,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 			if err != nil {
 				return nil, err
 			}
-			report(cmd.ErrOrStderr(), p, out)
+			s.tell(cmd, notesOf(p, out)...)
 			refused, asked = refused || out.Refused(), asked || out.Code != reason.NotRequested
 			if quiet == nil {
 				quiet = &p
@@ -119,9 +144,11 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		}
 		results = append(results, r)
 	}
-	s.WarnOfTheRest(cmd.ErrOrStderr())
+	for _, mistake := range s.Unasked() {
+		s.tell(cmd, note{severity: warning, text: mistake.Error()})
+	}
 	if quiet != nil && !asked {
-		fmt.Fprintln(cmd.ErrOrStderr(), s.silence(*quiet))
+		s.tell(cmd, note{severity: remark, text: s.silence(*quiet)})
 	}
 	if refused {
 		return nil, errRefused
@@ -136,27 +163,37 @@ func (s *session) silence(p workload.Pod) string {
 	if !known {
 		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)
 	}
-	return fmt.Sprintf("note: nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.Prefix)
+	return fmt.Sprintf("nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.Prefix)
 }
 
-func report(w io.Writer, p workload.Pod, out inspect.Foretold) {
-	for _, warning := range out.Warnings {
-		fmt.Fprintf(w, "warning: %s: %s\n", p.Owner, warning)
+// tell writes notes to standard error, and keeps them.
+func (s *session) tell(cmd *cobra.Command, notes ...note) {
+	for _, n := range notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), n)
+	}
+	s.notes = append(s.notes, notes...)
+}
+
+// notesOf are the notes about a pod.
+func notesOf(p workload.Pod, out inspect.Foretold) []note {
+	var notes []note
+	add := func(s severity, text string) {
+		notes = append(notes, note{severity: s, holder: p.Holder(), about: p.Owner, text: text})
+	}
+	for _, text := range out.Warnings {
+		add(warning, text)
 	}
 	if !out.Allowed {
-		fmt.Fprintf(w, "refused: %s: %s\n", p.Owner, out.Message)
+		add(refusal, out.Message)
 	}
 	for _, t := range out.Troubles {
-		fmt.Fprintf(w, "%s: %s: %s\n", troubleWord(t), p.Owner, t)
+		if t.Refused {
+			add(refusal, t.String())
+		} else {
+			add(warning, t.String())
+		}
 	}
-}
-
-// troubleWord says whether a trouble refuses the pod.
-func troubleWord(t predict.Trouble) string {
-	if t.Refused {
-		return "refused"
-	}
-	return "warning"
+	return notes
 }
 
 // writer writes documents in one of the formats of -o.

@@ -19,19 +19,25 @@ import (
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // offline has the flags of the commands that work on files.
 type offline struct {
-	file          string
-	templates     []string
-	library       []string
-	values        string
+	file      string
+	templates []string
+	library   []string
+	values    string
+	// valuesText are the values themselves, in place of their file.
+	valuesText    string
 	prefix        string
 	foreign       []string
 	kubeVersion   string
 	namespace     string
 	namespaceFile string
+	// beside are the objects that come with the pods. The SidecarTemplates and the Namespaces among
+	// them count as those of --templates and --namespace-file.
+	beside []map[string]any
 	// inCluster: templates, values and namespaces are those of the cluster of where.
 	inCluster bool
 	where     *inspect.Place
@@ -60,6 +66,11 @@ func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
 
 func (o *offline) podFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
+	o.settingFlags(cmd)
+}
+
+// settingFlags are the flags that say what is injected, and for which namespaces.
+func (o *offline) settingFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (with a cluster: default the context's)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
 	o.templateFlags(cmd)
@@ -173,21 +184,26 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 // error: nothing says which one to use.
 func (o *offline) ownTemplates(options templates.Options) (map[string]templates.Entry, error) {
 	entries, places := map[string]templates.Entry{}, map[string]string{}
+	manifests, err := manifestsOf(o.beside)
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range o.templates {
-		manifests, err := readManifests(path)
+		more, err := readManifests(path)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range manifests {
-			entry, place := m.compile(options), templates.NamedAt(m.Document, m.source)
-			if entry.Name == "" {
-				return nil, entry.Err
-			}
-			if other, taken := places[entry.Name]; taken {
-				return nil, fmt.Errorf("reading templates: %s: the name %s is taken by %s; rename or delete one of the two", place, entry.Name, other)
-			}
-			entries[entry.Name], places[entry.Name] = entry, place
+		manifests = append(manifests, more...)
+	}
+	for _, m := range manifests {
+		entry, place := m.compile(options), templates.NamedAt(m.Document, m.source)
+		if entry.Name == "" {
+			return nil, entry.Err
 		}
+		if other, taken := places[entry.Name]; taken {
+			return nil, fmt.Errorf("reading templates: %s: the name %s is taken by %s; rename or delete one of the two", place, entry.Name, other)
+		}
+		entries[entry.Name], places[entry.Name] = entry, place
 	}
 	return entries, nil
 }
@@ -200,11 +216,13 @@ func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) 
 			return options, usageError{fmt.Errorf("--kube-version: %w", err)}
 		}
 	}
-	if o.values == "" {
-		return options, nil
+	var err error
+	switch {
+	case o.valuesText != "":
+		options.Values, err = parseValues("the function's configuration", []byte(o.valuesText))
+	case o.values != "":
+		options.Values, err = readValues(cmd, o.values)
 	}
-	values, err := readValues(cmd, o.values)
-	options.Values = values
 	return options, err
 }
 
@@ -214,6 +232,11 @@ func readValues(cmd *cobra.Command, name string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseValues(name, data)
+}
+
+// parseValues reads one YAML object. Name says where it is from.
+func parseValues(name string, data []byte) (map[string]any, error) {
 	documents, err := workload.Parse(data)
 	if errors.Is(err, workload.ErrEmpty) {
 		return nil, nil
@@ -283,10 +306,35 @@ func readManifests(path string) ([]manifest, error) {
 	return manifests, nil
 }
 
-// namespaces reads those of --namespace-file, with what limits their pods.
+// manifestsOf returns the SidecarTemplates among objects.
+func manifestsOf(objects []map[string]any) ([]manifest, error) {
+	var manifests []manifest
+	for _, object := range objects {
+		if object["kind"] != v1alpha1.Kind {
+			continue
+		}
+		text, err := workload.YAML(object)
+		if err != nil {
+			return nil, fmt.Errorf("reading templates: %s: %w", workload.NameOf(object), err)
+		}
+		for _, d := range templates.ParseFile([]byte(text)) {
+			manifests = append(manifests, manifest{source: workload.NameOf(object), Document: d})
+		}
+	}
+	return manifests, nil
+}
+
+// namespaces reads those of --namespace-file, and those beside the pods, with what limits their
+// pods.
 func (o *offline) namespaces(cmd *cobra.Command) (inspect.Namespaces, error) {
+	var beside []map[string]any
+	for _, object := range o.beside {
+		if kind, _ := object["kind"].(string); slices.Contains([]string{"Namespace", "LimitRange", "ResourceQuota"}, kind) {
+			beside = append(beside, object)
+		}
+	}
 	if o.namespaceFile == "" {
-		return inspect.FileNamespaces(nil, o.namespace)
+		return inspect.FileNamespaces(beside, o.namespace)
 	}
 	data, err := readFile(cmd, o.namespaceFile)
 	if err != nil {
@@ -299,7 +347,7 @@ func (o *offline) namespaces(cmd *cobra.Command) (inspect.Namespaces, error) {
 	}
 	var found inspect.Namespaces
 	if err == nil {
-		found, err = inspect.FileNamespaces(objects, o.namespace)
+		found, err = inspect.FileNamespaces(append(objects, beside...), o.namespace)
 	}
 	if err != nil {
 		return found, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
@@ -333,6 +381,8 @@ type session struct {
 	// file holds the documents.
 	file      string
 	documents []workload.Document
+	// notes are what was told of the pods.
+	notes []note
 }
 
 func (o *offline) open(cmd *cobra.Command) (*session, error) {
@@ -343,6 +393,11 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 	if o.inCluster {
 		return o.openCluster(cmd, documents)
 	}
+	return o.openFiles(cmd, documents)
+}
+
+// openFiles returns a session for documents of the file, by the flags alone.
+func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (*session, error) {
 	options, err := o.compileOptions(cmd)
 	if err != nil {
 		return nil, err

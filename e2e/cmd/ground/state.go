@@ -42,7 +42,10 @@ func (s state) remove() error {
 
 // publish makes known what the ground is, its kubeconfig, its tools and Pillion's own.
 func (s state) publish(g ground.Ground, checkout ground.Checkout, asked ground.Options) error {
-	tools := map[string]string{"pillion": checkout.Pillion()}
+	tools := map[string]string{}
+	for _, name := range []string{"pillion", "kubectl-pillion", "kubectl_complete-pillion"} {
+		tools[name] = checkout.Pillion()
+	}
 	for _, tool := range []string{"kubectl", "helm"} {
 		tools[tool] = g.Tool(tool)
 	}

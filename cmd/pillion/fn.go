@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pillion-dev/pillion/offline/krm"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/nearest"
+)
+
+func newFnCommand() *cobra.Command {
+	var o offline
+	cmd := &cobra.Command{
+		Use:   "fn",
+		Short: "Inject sidecars as a KRM function of kustomize and kpt",
+		Long: `Fn is a function of the KRM Functions Specification. It reads a ResourceList on
+standard input, injects into its pods as 'pillion inject' does, and writes it to
+standard output. The SidecarTemplates, Namespaces, LimitRanges and ResourceQuotas
+among the items count as those of --templates and --namespace-file.
+
+The functionConfig is a ConfigMap. Its data has the flags below without their
+dashes, and goes before them; 'values' is the YAML itself there, and no file.
+Files are relative to the folder of the kustomization.
+
+Warnings and refusals are results of the list, and go to standard error as well.
+If a pod is refused, no item changes, and the exit code is 1.`,
+		Example: `  kustomize build --enable-alpha-plugins --enable-exec examples/kustomize
+  kpt fn eval manifests --exec "pillion fn" -- library=fluent-bit namespace=shop`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			data, err := readFile(cmd, "-")
+			if err != nil {
+				return err
+			}
+			list, err := krm.Read(data)
+			if err != nil {
+				return err
+			}
+			if err := o.configure(cmd.Flags(), list.Config); err != nil {
+				return err
+			}
+			return o.function(cmd, list)
+		},
+	}
+	o.settingFlags(cmd)
+	return cmd
+}
+
+// configure sets the flags that a functionConfig has.
+func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
+	data, ok := config["data"].(map[string]any)
+	if !ok && config["data"] != nil {
+		return errors.New("reading functionConfig: data is no object; want a ConfigMap, with the flags of pillion fn")
+	}
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		text, ok := data[name].(string)
+		if !ok {
+			return fmt.Errorf("reading functionConfig: data[%q] is no text: put it in quotes", name)
+		}
+		if name == "values" {
+			o.valuesText = text
+			continue
+		}
+		if flags.Lookup(name) == nil {
+			var known []string
+			flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+			return fmt.Errorf("reading functionConfig: data has the unknown key %q%s", name, nearest.Hint(name, known))
+		}
+		if err := flags.Set(name, text); err != nil {
+			return fmt.Errorf("reading functionConfig: data[%q]: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// function injects into the items of a list, and writes it with the results.
+func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) error {
+	o.file, o.beside = "FILE", list.Items
+	documents := make([]workload.Document, len(list.Items))
+	for i, item := range list.Items {
+		documents[i] = workload.Document{Number: i + 1, Object: item}
+	}
+	s, err := o.openFiles(cmd, documents)
+	if err != nil {
+		return err
+	}
+	s.file = "the ResourceList"
+	results, err := s.inject(cmd)
+	if err != nil && !errors.Is(err, errRefused) {
+		return err
+	}
+	for i, r := range results {
+		list.Items[i] = r.after
+	}
+	severities := map[severity]krm.Severity{refusal: krm.Error, warning: krm.Warning, remark: krm.Info}
+	var told []krm.Result
+	for _, n := range s.notes {
+		told = append(told, krm.Result{Message: n.text, Severity: severities[n.severity], Object: n.holder})
+	}
+	return errors.Join(list.Write(cmd.OutOrStdout(), told), err)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// resourceList is what an orchestrator gives a function: a namespace that asks for a template, the
+// template, and two objects from a file, of which one has a pod.
+const resourceList = `apiVersion: config.kubernetes.io/v1
+kind: ResourceList
+functionConfig:
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: pillion}
+  data:
+    library: fluent-bit
+    values: |
+      region: eu-1
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {pillion.dev/inject: region}}}
+- apiVersion: pillion.dev/v1alpha1
+  kind: SidecarTemplate
+  metadata: {name: region}
+  spec:
+    parameters: [{name: zone, type: string, enum: [a, b], default: a}]
+    inject: {spec: {containers: [{$each: App, env: [{name: REGION, value: "${values.region}-${params.zone}"}]}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {ports: [{port: 12345678901234567890}]}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata:
+    name: web
+    namespace: shop
+    annotations: {internal.config.kubernetes.io/path: web.yaml, internal.config.kubernetes.io/index: "1"}
+  spec: {template: {metadata: {annotations: {region.pillion.dev/zone: ZONE}}, spec: {containers: [{name: web, image: nginx}]}}}
+`
+
+// listed is a ResourceList that a function wrote.
+type listed struct {
+	Items   []map[string]any `json:"items"`
+	Results []struct {
+		Message, Severity string
+		ResourceRef       map[string]string
+		File              struct {
+			Path  string
+			Index int
+		}
+	} `json:"results"`
+}
+
+func function(t *testing.T, in string, want int) (out string, list listed, errs string) {
+	t.Helper()
+	code, out, errs := call(t, in, nil, "fn")
+	if err := yaml.Unmarshal([]byte(out), &list); err != nil || code != want {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, errs)
+	}
+	return out, list, errs
+}
+
+func TestAsAFunctionItInjectsIntoTheItemsOfAResourceList(t *testing.T) {
+	in := strings.ReplaceAll(resourceList, "ZONE", "b")
+	out, list, errs := function(t, in, exitDone)
+	if !strings.Contains(out, "value: eu-1-b") || !strings.Contains(out, "port: 12345678901234567890") || len(list.Items) != 4 || list.Items[1]["kind"] != v1alpha1.Kind || len(list.Results) > 0 || errs != "" {
+		t.Errorf("%d items, %v, %q\n%s", len(list.Items), list.Results, errs, out)
+	}
+	if again, _, _ := function(t, out, exitDone); again != out {
+		t.Errorf("a second time it gives\n%s", again)
+	}
+}
+
+func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.T) {
+	_, list, errs := function(t, strings.ReplaceAll(resourceList, "ZONE", "c"), exitError)
+	if len(list.Results) != 1 || len(list.Items) != 4 {
+		t.Fatalf("%d items, %v", len(list.Items), list.Results)
+	}
+	r := list.Results[0]
+	if r.Severity != "error" || r.ResourceRef["kind"] != "Deployment" || r.ResourceRef["name"] != "web" || r.ResourceRef["namespace"] != "shop" || r.ResourceRef["apiVersion"] != "apps/v1" ||
+		r.File.Path != "web.yaml" || r.File.Index != 1 || !strings.Contains(r.Message, "BadParameter") || !strings.Contains(errs, r.Message) {
+		t.Errorf("%+v\n%s", r, errs)
+	}
+	for name, c := range map[string]struct{ old, now, says string }{
+		"an unknown flag": {"library: fluent-bit", "libary: fluent-bit", `unknown key "libary"; did you mean library?`},
+		"no text":         {"library: fluent-bit", "library: [fluent-bit]", `data["library"] is no text`},
+		"another list":    {"kind: ResourceList", "kind: List", "want config.kubernetes.io/v1 and ResourceList"},
+		"a bad value":     {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
+	} {
+		if _, _, errs := function(t, strings.Replace(resourceList, c.old, c.now, 1), exitError); !strings.Contains(errs, c.says) {
+			t.Errorf("%s: %q lacks %q", name, errs, c.says)
+		}
+	}
+}

@@ -35,6 +35,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"offline/predict":         append(clients, module+"injector", module+"certs"),
 		"offline/samples":         append(clients, module+"injector", module+"certs"),
 		"offline/krm":             append(clients, module+"injector", module+"templates", module+"certs"),
+		"offline/schema":          append(clients, module),
 		"offline/lint":            append(clients, module+"injector/policy", module+"certs"),
 		"offline/cases":           append(clients, module+"certs"),
 		"controller/events":       {module + "certs", module + "templates"},

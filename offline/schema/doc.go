@@ -1,0 +1,9 @@
+// Package schema has the JSON Schema of SidecarTemplates, for editors: draft-07, which they all
+// read. It follows the Go types of templates/v1alpha1, the pod's schema and the directives; the
+// test of this package makes it anew and compares.
+//
+// A manifest that compiles is valid. The reverse does not hold: expressions, and what depends on
+// the place of an object in the pod, only the compiler judges.
+//
+// May import: nothing of this module.
+package schema

@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
+	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -604,17 +604,9 @@ func shortest(a, b time.Duration) time.Duration {
 // measure returns the processors' time, which others on the machine change less than the
 // clock's.
 func measure(f func(), runs int) time.Duration {
-	began := processors()
+	began := cputime.Used()
 	for range runs {
 		f()
 	}
-	return processors() - began
-}
-
-func processors() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return cputime.Used() - began
 }

@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 )
@@ -314,19 +314,11 @@ func median(of []time.Duration) time.Duration {
 // processorTime returns the processors' time, which others on the machine change less than the
 // clock's.
 func processorTime(f func(), runs int) time.Duration {
-	began := processors()
+	began := cputime.Used()
 	for range runs {
 		f()
 	}
-	return processors() - began
-}
-
-func processors() time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		panic(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return cputime.Used() - began
 }
 
 // BenchmarkReview is for profiles. It runs the cases of BenchmarkCost one by one.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
 
@@ -18,13 +17,6 @@ func BenchmarkPreview(b *testing.B) {
 	to := newPreview(b, map[string]string{"pillion.dev/inject": "shipper,proxy"}, predict.Namespace{})
 	const rounds = 1000
 	// The time is the processor's: that of the clock depends on who else works here.
-	processor := func() time.Duration {
-		var usage syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	}
 	cost := func(review []byte) (us, kib float64) {
 		post := func() {
 			r := httptest.NewRequest("POST", "/preview?timeout=1h", bytes.NewReader(review))
@@ -36,11 +28,11 @@ func BenchmarkPreview(b *testing.B) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		began := processor()
+		began := cputime.Used()
 		for range rounds {
 			post()
 		}
-		took := processor() - began
+		took := cputime.Used() - began
 		runtime.ReadMemStats(&after)
 		return float64(took.Microseconds()) / rounds, float64(after.TotalAlloc-before.TotalAlloc) / rounds / 1024
 	}

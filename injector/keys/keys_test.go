@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -221,9 +221,9 @@ func TestAnObjectFullOfKeysTakesNoLongerThanItsSize(t *testing.T) {
 		}
 		for _, level := range []Level{Namespace, Workload, Pod} {
 			for field, o := range map[Field]Object{Label: {Level: level, Labels: all}, Annotation: {Level: level, Annotations: all}} {
-				began := processors(t)
+				began := cputime.Used()
 				found := Check(rules, o)
-				if took := processors(t) - began; took > time.Second {
+				if took := cputime.Used() - began; took > time.Second {
 					t.Errorf("%s as %ss of a %s: it took %s", what, field, level, took)
 				}
 				if len(found) > MaxFindings+1 {
@@ -232,17 +232,6 @@ func TestAnObjectFullOfKeysTakesNoLongerThanItsSize(t *testing.T) {
 			}
 		}
 	}
-}
-
-// processors returns the processors' time so far, which others on the machine change less than
-// the clock's.
-func processors(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // A finding proposes nothing that would be found fault with in its turn.

@@ -3,7 +3,6 @@ package predict_test
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -76,20 +76,9 @@ func TestAPodWhoseContainersAllBreakALimitIsJudgedSoon(t *testing.T) {
 		LimitRanges: []corev1.LimitRange{{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: one}}}}},
 		Quotas:      []corev1.ResourceQuota{{Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")}}}},
 	}
-	began := processors(t)
+	began := cputime.Used()
 	predict.Troubles(predict.Input{Before: before, After: after, Namespace: limits, Injected: []*templates.Template{tmpl}})
-	if took := processors(t) - began; took > 3*time.Second {
+	if took := cputime.Used() - began; took > 3*time.Second {
 		t.Errorf("it took %s", took)
 	}
-}
-
-// processors returns the processors' time so far, which others on the machine change less than
-// the clock's.
-func processors(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

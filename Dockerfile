@@ -18,5 +18,5 @@ COPY bin/pillion /pillion
 
 # By number: there is no /etc/passwd, and runAsNonRoot cannot check a name.
 USER 65532:65532
-EXPOSE 8443 8080
+EXPOSE 10250 8080
 ENTRYPOINT ["/pillion"]

@@ -41,15 +41,21 @@ func render(t *testing.T, sets ...string) rendered {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return objectsIn(t, out)
+}
+
+// objectsIn are the objects of manifests.
+func objectsIn(t *testing.T, manifests string) rendered {
+	t.Helper()
 	var objects rendered
-	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(out), 4096); ; {
+	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), 4096); ; {
 		var object unstructured.Unstructured
 		err := decoder.Decode(&object.Object)
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
 		if err != nil {
-			t.Fatalf("the rendered chart: %v\n%s", err, out)
+			t.Fatalf("the rendered chart: %v\n%s", err, manifests)
 		}
 		if len(object.Object) > 0 {
 			objects = append(objects, object)

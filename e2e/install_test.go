@@ -27,7 +27,7 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := newNamespace(t, nil, nil).name
-	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set-file", "templates.own="+file,
+	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set", "nameOverride=cars", "--set", "fullnameOverride=motorbike", "--set", "commonLabels.team=platform", "--set-file", "templates.own="+file,
 		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
 	t.Cleanup(func() {
 		ctx := context.Background()

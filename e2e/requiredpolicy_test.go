@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,9 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -40,20 +37,12 @@ func inFile(t *testing.T, name, text string) string {
 func objectsOf(t *testing.T, text string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
-		var object unstructured.Unstructured
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return found
+	for _, object := range objectsIn(t, text) {
+		if strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && strings.HasPrefix(object.GetName(), "required-") {
+			found[object.GetKind()+" "+object.GetName()] = pretty(object.Object["spec"])
 		}
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if !strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") || !strings.HasPrefix(object.GetName(), "required-") {
-			continue
-		}
-		found[object.GetKind()+" "+object.GetName()] = pretty(object.Object["spec"])
 	}
+	return found
 }
 
 // chartPolicies renders the chart with values, and returns its policies of required templates.

@@ -110,8 +110,15 @@ func (r *release) account() string {
 // facts is the Deployment for checks. Given: other replicas are asked.
 func (r *release) facts(given bool) check.Deployment {
 	d := r.deployment
+	var port int32
+	for _, p := range r.container.Ports {
+		if p.Name == check.WebhookPort {
+			port = p.ContainerPort
+		}
+	}
 	return check.Deployment{
-		Name: d.Name, PodLabels: d.Spec.Template.Labels, Wanted: *cmp.Or(d.Spec.Replicas, new(int32(1))), Available: d.Status.AvailableReplicas, Updated: d.Status.UpdatedReplicas, Given: given,
+		WebhookPort: port,
+		Name:        d.Name, PodLabels: d.Spec.Template.Labels, Wanted: *cmp.Or(d.Spec.Replicas, new(int32(1))), Available: d.Status.AvailableReplicas, Updated: d.Status.UpdatedReplicas, Given: given,
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	}
 	var sources []store.Source
 	if len(r.Library) > 0 {
-		source, err := store.Library(r.Library...)
+		source, err := store.Library(s.Compile.Values, r.Library...)
 		if err != nil {
 			return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.deployment.Name, err)
 		}

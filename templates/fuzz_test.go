@@ -28,7 +28,7 @@ func subjects(f testing.TB) []subject {
 	f.Helper()
 	var all []subject
 	for _, name := range library.Names() {
-		manifest, err := library.Get(name)
+		manifest, err := library.Get(name, nil)
 		if err != nil {
 			f.Fatal(err)
 		}

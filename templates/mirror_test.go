@@ -42,7 +42,7 @@ func TestWhatIsShownHasTheInstallersDefaultsAndWhatTheCRDFillsIn(t *testing.T) {
 // Who copies what is shown has a template that does the same, without the installer's values.
 func TestWhatIsShownOfTheLibraryIsAnEqualTemplate(t *testing.T) {
 	for _, name := range library.Names() {
-		text, err := library.Get(name)
+		text, err := library.Get(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -144,7 +144,7 @@ func libraryAnd(tb testing.TB, others int) *templates.Set {
 		entries = append(entries, templates.Entry{Name: t.Name(), Template: t})
 	}
 	for _, name := range library.Names() {
-		manifest, err := library.Get(name)
+		manifest, err := library.Get(name, nil)
 		if err != nil {
 			tb.Fatal(err)
 		}

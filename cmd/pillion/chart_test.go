@@ -2,13 +2,19 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
 )
 
 //go:generate go test . -run TestTheChartHasItsDefaultsAtHand -update
@@ -52,6 +58,55 @@ func TestTheChartHasItsDefaultsAtHand(t *testing.T) {
 			}
 		}
 	}
+}
+
+//go:generate go test . -run TestTheChartsREADMEHasTheValuesOfItsSchema -update
+
+// Each value has a description in the schema, and the chart's README lists them with their defaults.
+func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
+	read := func(file string) (parsed map[string]any) {
+		t.Helper()
+		text, err := os.ReadFile(chart + file)
+		if err == nil {
+			err = yaml.Unmarshal(text, &parsed)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		return parsed
+	}
+	var table strings.Builder
+	table.WriteString("| value | default | |\n| --- | --- | --- |\n")
+	var list func(prefix string, schema, values map[string]any)
+	list = func(prefix string, schema, values map[string]any) {
+		properties, _ := schema["properties"].(map[string]any)
+		for key := range values {
+			if properties[key] == nil {
+				t.Errorf("values.schema.json has nothing about %s%s", prefix, key)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
+			below := properties[key].(map[string]any)
+			if below["description"] == nil {
+				t.Errorf("values.schema.json: %s%s has no description", prefix, key)
+			}
+			value, isMap := values[key].(map[string]any)
+			if isMap && below["properties"] != nil {
+				list(prefix+key+".", below, value)
+				continue
+			}
+			shown, err := json.Marshal(values[key])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(shown) > 100 {
+				shown = []byte("see values.yaml")
+			}
+			fmt.Fprintf(&table, "| `%s%s` | `%s` | %s |\n", prefix, key, shown, below["description"])
+		}
+	}
+	list("", read("values.schema.json"), read("values.yaml"))
+	transcript.Recorded(t, chart+"README.md", "values", *update, func(string) string { return table.String() })
 }
 
 // A value that the chart before did not have is not there with --reuse-values, before any template

@@ -264,7 +264,7 @@ func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name s
 			return manifest
 		}
 	}
-	manifest, _ := library.Get(name) // none of another name
+	manifest, _ := library.Get(name, nil) // none of another name
 	return manifest
 }
 

@@ -64,7 +64,7 @@ with only the required parameters set.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			manifest, err := library.Get(args[0])
+			manifest, err := library.Get(args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ with only the required parameters set.`,
 }
 
 func libraryTemplate(name string, o templates.Options) (*templates.Template, error) {
-	manifest, err := library.Get(name)
+	manifest, err := library.Get(name, o.Values)
 	if err != nil {
 		return nil, err
 	}

@@ -394,7 +394,7 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, name
 		}
 	}
 	if len(c.Library) > 0 {
-		source, err := store.Library(c.Library...)
+		source, err := store.Library(compile.Values, c.Library...)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -556,7 +556,7 @@ func TestTemplatesOfFilesAreMirroredInTheCluster(t *testing.T) {
 		}
 		write("several.yaml", manifest("one", "1")+"---\n"+badManifest("two"))
 		write("named.yaml", manifest("named", "1"))
-		library, err := store.Library("fluent-bit")
+		library, err := store.Library(nil, "fluent-bit")
 		if err != nil {
 			t.Fatal(err)
 		}

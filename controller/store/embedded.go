@@ -6,12 +6,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-// Library returns a source of the embedded templates of those names. An unknown
-// name is an error that lists what there is.
-func Library(names ...string) (Source, error) {
+// Library returns a source of the embedded templates of those names, with the registry of the
+// installer's values. An unknown name is an error that lists what there is.
+func Library(values map[string]any, names ...string) (Source, error) {
 	s := &embedded{name: "library"}
 	for _, name := range names {
-		data, err := library.Get(name)
+		data, err := library.Get(name, values)
 		if err != nil {
 			return nil, err
 		}

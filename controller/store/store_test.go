@@ -388,7 +388,7 @@ func TestSnapshotsCanBeReadWhileTheSetChanges(t *testing.T) {
 
 func TestLibraryIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Library("environment", "fluent-bit")
+		s, err := store.Library(nil, "environment", "fluent-bit")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -407,7 +407,7 @@ func TestLibraryIsReadAtOnce(t *testing.T) {
 }
 
 func TestUnknownLibraryTemplateIsAnErrorThatListsWhatThereIs(t *testing.T) {
-	_, err := store.Library("fluent-bit", "fluentd")
+	_, err := store.Library(nil, "fluent-bit", "fluentd")
 	if err == nil || !strings.Contains(err.Error(), `"fluentd"`) || !strings.Contains(err.Error(), "cloud-sql-proxy, daprd, debug-toolbox, environment, fluent-bit") {
 		t.Errorf("Library() error = %v", err)
 	}

@@ -132,7 +132,7 @@ func sound(t *testing.T) *Facts {
 		Now: now, Version: "1",
 		Kubernetes: Known[templates.KubernetesVersion]{Value: templates.NewestKubernetes()},
 		Settings:   Known[Settings]{Value: needs.Settings},
-		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: podLabels, Wanted: 2, Available: 2, Updated: 2}},
+		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: podLabels, WebhookPort: 10250, Wanted: 2, Available: 2, Updated: 2}},
 		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: podLabels, Ports: []corev1.ServicePort{{Port: 443}}}}},
 		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]state.Replica]{Value: []state.Replica{replica("a"), replica("b")}},
@@ -248,7 +248,7 @@ var faults = []struct {
 	}, OK, "", ""},
 	{"network", "opens another port", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8080))}}}}}}}
-	}, Failed, "8443", "kubectl"},
+	}, Failed, "10250", "kubectl"},
 	{"account", "deleted", func(_ *testing.T, f *Facts) { f.Account.Err = fmt.Errorf("reading it: %w", notFound) }, Failed, "pillion-system:pillion is missing", "helm -n pillion-system rollback"},
 	{"account", "deleted, and the replicas need new tokens", func(_ *testing.T, f *Facts) { f.Account.Err = notFound }, Failed, "(401)", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"account", "made again", func(_ *testing.T, f *Facts) { f.Account.Value = now.Add(-time.Minute) }, Failed, "made again at 2026-06-01T11:59:00Z. The replicas a, b are older", "kubectl -n pillion-system rollout restart deployment/pillion"},

@@ -199,6 +199,8 @@ type Deployment struct {
 	Name                       string
 	PodLabels                  map[string]string
 	Wanted, Available, Updated int32
+	// WebhookPort is the port of the container that API servers reach by the Service.
+	WebhookPort int32
 	// Given: other replicas were given to ask, so those of the Deployment do not count.
 	Given bool
 }

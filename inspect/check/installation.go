@@ -242,8 +242,8 @@ func disruptionBudget(f *Facts, s Settings) ([]Finding, error) {
 // webhookServicePort is the port of Pillion's Service that API servers call.
 const webhookServicePort int32 = 443
 
-// webhookPort is the port of Pillion's container that API servers reach by its Service.
-var webhookPort = []intstr.IntOrString{intstr.FromString("webhook"), intstr.FromInt32(8443)}
+// WebhookPort is the name of the port of Pillion's container that API servers reach by its Service.
+const WebhookPort = "webhook"
 
 func networkOpen(f *Facts, s Settings) ([]Finding, error) {
 	d, err := f.Deployment.get()
@@ -261,7 +261,7 @@ func networkOpen(f *Facts, s Settings) ([]Finding, error) {
 			continue
 		}
 		selecting = append(selecting, p.Name)
-		if slices.ContainsFunc(p.Spec.Ingress, opensWebhook) {
+		if slices.ContainsFunc(p.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool { return opens(rule, d.WebhookPort) }) {
 			return nil, nil // policies add up
 		}
 	}
@@ -272,15 +272,15 @@ func networkOpen(f *Facts, s Settings) ([]Finding, error) {
 	if s.Release != "" {
 		remedy = append([]string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set networkPolicy.enabled=true", s.Namespace, s.Release)}, remedy...)
 	}
-	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port 8443, which API servers call; networkPolicy.enabled=true adds one that does", show.Some(selecting, mostNamed)), remedy...)}, nil
+	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port %d, which API servers call; networkPolicy.enabled=true adds one that does", show.Some(selecting, mostNamed), d.WebhookPort), remedy...)}, nil
 }
 
-// opensWebhook reports whether a rule opens the webhook's port to somebody.
-func opensWebhook(rule networkingv1.NetworkPolicyIngressRule) bool {
+// opens reports whether a rule opens the webhook's port, which has this number, to somebody.
+func opens(rule networkingv1.NetworkPolicyIngressRule, number int32) bool {
 	return len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
-		if p.Port == nil || slices.Contains(webhookPort, *p.Port) {
+		if p.Port == nil || *p.Port == intstr.FromString(WebhookPort) || *p.Port == intstr.FromInt32(number) {
 			return true
 		}
-		return p.EndPort != nil && p.Port.IntVal <= 8443 && 8443 <= *p.EndPort
+		return p.EndPort != nil && p.Port.IntVal <= number && number <= *p.EndPort
 	})
 }

@@ -22,7 +22,7 @@ import (
 // required is a template of the library, made required everywhere. Mine, if set, changes its spec.
 func required(t testing.TB, name string, mine func(spec map[string]any)) (*templates.Template, error) {
 	t.Helper()
-	manifest, err := library.Get(name)
+	manifest, err := library.Get(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func TestTheSameFoldersFindingsAreTheSameEachTime(t *testing.T) {
 func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	var documents []lint.Document
 	for _, name := range library.Names() {
-		data, err := library.Get(name)
+		data, err := library.Get(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func TestTheGuardRefusesOnlyWhatNoPodIsAcceptedWith(t *testing.T) {
 
 func TestTheGuardHasNothingAgainstTheLibrary(t *testing.T) {
 	for _, name := range library.Names() {
-		text, err := library.Get(name)
+		text, err := library.Get(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

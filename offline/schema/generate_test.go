@@ -189,7 +189,7 @@ var expression = object{"type": "string", "pattern": `^\$\{[\s\S]*\}$`}
 // condition is CEL that stands without ${}.
 var condition = object{"type": []string{"string", "boolean"}, "not": object{"pattern": `^\s*\$\{`}}
 
-// directives are the schemas of directives, with what they do. docs/templates.md says all of it.
+// directives are the schemas of directives, with what they do. docs/reference/sidecartemplate.md says all of it.
 var directives = map[string]object{
 	directive.If:         with(condition, "CEL without ${}. Where it is false, the object is left out."),
 	directive.For:        {"type": "string", "pattern": `^\s*[a-zA-Z_][a-zA-Z0-9_]*\s+in\s+[\s\S]*\S\s*$`, "description": "\"NAME in EXPRESSION\": repeats the item, with NAME bound."},

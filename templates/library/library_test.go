@@ -19,7 +19,7 @@ import (
 
 func compile(t *testing.T, name string, values map[string]any) *templates.Template {
 	t.Helper()
-	manifest, err := library.Get(name)
+	manifest, err := library.Get(name, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestNamesAreSortedAndThoseOfTheManifests(t *testing.T) {
 
 func TestUnknownNameIsAnErrorThatListsWhatThereIs(t *testing.T) {
 	for _, name := range []string{"fluentd", "", "../library.go", "fluent-bit.yaml", "testdata"} {
-		_, err := library.Get(name)
+		_, err := library.Get(name, nil)
 		if err == nil || !strings.HasSuffix(err.Error(), "it has "+strings.Join(library.Names(), ", ")) {
 			t.Errorf("Get(%q) error = %v", name, err)
 		}
@@ -130,12 +130,12 @@ func TestUnknownNameIsAnErrorThatListsWhatThereIs(t *testing.T) {
 }
 
 func TestGetGivesEachCallerItsOwnBytes(t *testing.T) {
-	first, err := library.Get("environment")
+	first, err := library.Get("environment", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(first)
-	second, err := library.Get("environment")
+	second, err := library.Get("environment", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestEveryTemplateAndParameterIsDescribedAndBounded(t *testing.T) {
 func TestTheTemplatesCasesPass(t *testing.T) {
 	list := make([]cases.Template, 0, len(library.Names()))
 	for _, name := range library.Names() {
-		manifest, err := library.Get(name)
+		manifest, err := library.Get(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -251,6 +251,44 @@ func TestSidecarsAreNativeBoundedProbedAndUnprivileged(t *testing.T) {
 			}
 			if c["livenessProbe"] == nil && c["readinessProbe"] == nil && !slices.Contains(withoutProbe, name) {
 				t.Errorf("%s: %s has no probe", name, c["name"])
+			}
+		}
+	}
+}
+
+// One setting moves all images, but for those that the installer names; and who may pull them is
+// said in each pod that has one.
+func TestARegistryTakesThePlaceOfThatOfEachImage(t *testing.T) {
+	const mirror = "mirror.example.com:5000/all"
+	for _, name := range library.Names() {
+		own := added(t, compile(t, name, nil))
+		values := map[string]any{"global": map[string]any{"imageRegistry": mirror + "/", "imagePullSecrets": []any{"mirror", "other"}}}
+		tmpl := compile(t, name, values)
+		for i, c := range added(t, tmpl) {
+			image := own[i]["image"].(string)
+			if host, rest, _ := strings.Cut(image, "/"); strings.Contains(host, ".") {
+				image = rest
+			}
+			if want := mirror + "/" + image; c["image"] != want {
+				t.Errorf("%s: the image of %s is %v, want %s", name, c["name"], c["image"], want)
+			}
+		}
+		r, err := tmpl.Render(t.Context(), templates.Input{Pod: decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want any
+		spec, _ := r.Fragment["spec"].(map[string]any)
+		if len(own) > 0 {
+			want = []any{map[string]any{"name": "mirror"}, map[string]any{"name": "other"}}
+		}
+		if diff := cmp.Diff(want, spec["imagePullSecrets"]); diff != "" {
+			t.Errorf("%s: the Secrets to pull with (-want +got):\n%s", name, diff)
+		}
+		values["defaults"] = map[string]any{name: map[string]any{"image": "localhost/mine:1"}}
+		if len(own) > 0 {
+			if c := added(t, compile(t, name, values))[0]; c["image"] != "localhost/mine:1" {
+				t.Errorf("%s: the image of %s is %v, whatever values.defaults says", name, c["name"], c["image"])
 			}
 		}
 	}

@@ -141,6 +141,9 @@ one: the text is read by the same Go function as in Pillion.
 
 {{/* The annotations of the chart's webhook configurations; empty if there are none. */}}
 {{- define "pillion.webhookAnnotations" -}}
+{{- with .Values.webhook.annotations }}
+{{- toYaml . }}
+{{ end }}
 {{- if and (eq .Values.certs.provider "cert-manager") .Values.certs.certManager.cainjector -}}
 cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "pillion.fullname" . }}
 {{- end -}}

@@ -1,7 +1,7 @@
 {{/*
 Puts the chart's default in the place of each value that is not there. With `helm upgrade
 --reuse-values` the values are those of the chart that was installed, which knew fewer of them. Of
-resources and labels, what is not there was taken away.
+resources, labels, annotations and security contexts, what is not there was taken away.
 */}}
 {{- define "pillion.values" -}}
 {{- include "pillion.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
@@ -11,7 +11,7 @@ resources and labels, what is not there was taken away.
 {{- range $key, $default := last . -}}
 {{- if kindIs "invalid" (index $values $key) -}}
 {{- $_ := set $values $key $default -}}
-{{- else if and (kindIs "map" $default) (not (has $key (list "resources" "labels"))) -}}
+{{- else if and (kindIs "map" $default) (not (has $key (list "resources" "labels" "annotations" "podSecurityContext" "securityContext"))) -}}
 {{- include "pillion.fill" (list (index $values $key) $default) -}}
 {{- end -}}
 {{- end -}}
@@ -60,6 +60,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/*
@@ -82,6 +85,77 @@ app.kubernetes.io/component: registration
 {{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
 {{ $repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secrets to pull the image with, as JSON. A global one may be a name alone, as in other charts. */}}
+{{- define "pillion.imagePullSecrets" -}}
+{{- $secrets := default list .Values.imagePullSecrets -}}
+{{- range get (default dict .Values.global) "imagePullSecrets" -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- uniq $secrets | toJson -}}
+{{- end -}}
+
+{{/*
+What templates read as `values`, as YAML; empty if there is nothing. values.global goes before the
+chart's own globals. Secrets are names there.
+*/}}
+{{- define "pillion.installersValues" -}}
+{{- $global := dict -}}
+{{- with get (default dict .Values.global) "imageRegistry" -}}
+{{- $_ := set $global "imageRegistry" . -}}
+{{- end -}}
+{{- range get (default dict .Values.global) "imagePullSecrets" -}}
+{{- $name := kindIs "string" . | ternary . (get (kindIs "map" . | ternary . dict) "name") -}}
+{{- $_ := set $global "imagePullSecrets" (append (default list (get $global "imagePullSecrets")) $name) -}}
+{{- end -}}
+{{- $values := deepCopy (default dict .Values.values) -}}
+{{- with $global -}}
+{{- $values = merge $values (dict "global" .) -}}
+{{- end -}}
+{{- with $values -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Where Pillion's pods run, and as whom: what the pod of `helm test` shares with them. */}}
+{{- define "pillion.podSettings" -}}
+{{- with include "pillion.imagePullSecrets" . | fromJsonArray }}
+imagePullSecrets:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- if or .Values.dnsPolicy .Values.hostNetwork }}
+dnsPolicy: {{ default "ClusterFirstWithHostNet" .Values.dnsPolicy }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}
+
+{{/* Fails where two listeners would have one port. */}}
+{{- define "pillion.checkPorts" -}}
+{{- if eq (int .Values.webhook.port) (int .Values.adminPort) -}}
+{{- fail (printf "webhook.port and adminPort are both %d: set one of them to another port" (int .Values.adminPort)) -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (has 10250 (list (int .Values.webhook.port) (int .Values.adminPort))) -}}
+{{- fail "hostNetwork=true: port 10250 of a node is its kubelet's: set webhook.port and adminPort to ports that are free on every node, such as 10260 and 10261" -}}
 {{- end -}}
 {{- end -}}
 
@@ -117,7 +191,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 
 {{/* Another text for each set of templates that a version of the release shows. */}}
 {{- define "pillion.mirrorRevision" -}}
-{{- list (include "pillion.image" .) (default list .Values.library) (default dict .Values.templates) (default dict .Values.values) | toJson | sha256sum | trunc 16 -}}
+{{- list (include "pillion.image" .) (default list .Values.library) (default dict .Values.templates) (include "pillion.installersValues" . | fromYaml) | toJson | sha256sum | trunc 16 -}}
 {{- end -}}
 
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
@@ -165,7 +239,8 @@ yes
 
 {{/* The arguments of `pillion serve`. */}}
 {{- define "pillion.args" -}}
-- --listen=:8443
+{{- include "pillion.checkPorts" . -}}
+- --listen=:{{ .Values.webhook.port }}
 - --admin-listen=:{{ .Values.adminPort }}
 - --service={{ include "pillion.fullname" . }}
 {{ include "pillion.certificateArgs" . | trim }}
@@ -210,7 +285,7 @@ yes
 {{- if .Values.templates }}
 - --templates=/etc/pillion/templates
 {{- end }}
-{{- if .Values.values }}
+{{- if include "pillion.installersValues" . }}
 - --values=/etc/pillion/values/values.yaml
 {{- end }}
 - --preview={{ .Values.preview.enabled }}

@@ -114,7 +114,7 @@ type kinds []string
 func readLibrary() (kinds, error) {
 	var all kinds
 	for _, name := range library.Names() {
-		text, err := library.Get(name)
+		text, err := library.Get(name, nil)
 		if err != nil {
 			return nil, err
 		}

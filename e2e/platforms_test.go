@@ -1,0 +1,239 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// platforms are the blocks of values in docs/how-to/platforms.md, by the heading that they stand under.
+func platforms(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(checkout.Path("docs", "how-to", "platforms.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		heading, _, _ := strings.Cut(section, "\n")
+		for _, b := range transcript.Blocks(section) {
+			if b.Fence == "yaml" {
+				found[heading] = b.Text
+			}
+		}
+	}
+	if len(found) < 7 {
+		t.Fatalf("docs/how-to/platforms.md has values for %d platforms only", len(found))
+	}
+	return found
+}
+
+// onPlatform renders the chart with the values of a platform, and more arguments of Helm.
+func onPlatform(t *testing.T, values string, more ...string) rendered {
+	t.Helper()
+	return objectsIn(t, must(t, "", "helm", append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace, "-f", inFile(t, "platform.yaml", values)}, more...)...))
+}
+
+// chartTypes are the Go types of all that the chart renders, but for cert-manager's, whose own CRDs judge
+// it in TestCertManagerIssuesTheServingCertificate.
+var chartTypes = func() *runtime.Scheme {
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, monitoringv1.AddToScheme} {
+		if err := add(types); err != nil {
+			panic(err)
+		}
+	}
+	return types
+}()
+
+// Objects have no field that their type does not have, and an API server takes them. The proof
+// namespace is one that is there: nothing is made here.
+func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
+	t.Parallel()
+	all := platforms(t)
+	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true, interval: 30s, scrapeTimeout: 5s, metricRelabelings: [{action: drop, regex: x}]}, rules: {enabled: true}, dashboard: {enabled: true}}"
+	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
+	proof, home := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil).name
+	must(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: gvisor}, handler: runsc}", "kubectl", "create", "-f", "-")
+	t.Cleanup(func() { remove(t, "runtimeclass/gvisor") })
+	for name, values := range all {
+		var served bytes.Buffer
+		for _, object := range onPlatform(t, values, append([]string{"-n", home}, flags([]string{"annotationPrefix=" + home + ".example.com", "webhook.name=" + home, "enforcement.proofNamespace=" + proof})...)...) {
+			kind := object.GroupVersionKind()
+			typed, err := chartTypes.New(kind)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+				t.Errorf("%s: %s %s: %v", name, kind.Kind, object.GetName(), err)
+			}
+			if kind.Group == monitoringv1.SchemeGroupVersion.Group || kind.Kind == "Namespace" {
+				continue
+			}
+			if kind.Kind == "Pod" { // its account is not there yet
+				if err := unstructured.SetNestedField(object.Object, "default", "spec", "serviceAccountName"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := yaml.Marshal(object.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&served, "---\n%s", text)
+		}
+		if _, stderr, err := run(t, served.String(), "kubectl", "create", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
+			t.Errorf("%s: %v: %s", name, err, stderr)
+		}
+	}
+}
+
+func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
+	t.Parallel()
+	all := platforms(t)
+	deployed := func(platform string) (appsv1.Deployment, corev1.PodSpec) {
+		t.Helper()
+		values, ok := all[platform]
+		if !ok {
+			t.Fatalf("docs/how-to/platforms.md has no values for %s", platform)
+		}
+		d := only[appsv1.Deployment](t, onPlatform(t, values), "Deployment")
+		return d, d.Spec.Template.Spec
+	}
+	for _, object := range onPlatform(t, all["OpenShift"]) {
+		for _, field := range []string{"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"} {
+			if text := pretty(object.Object); strings.Contains(text, `"`+field+`"`) && object.GetKind() != "CustomResourceDefinition" {
+				t.Errorf("%s %s has %s, which OpenShift chooses", object.GetKind(), object.GetName(), field)
+			}
+		}
+	}
+
+	d, pod := deployed("EKS with a network of your own")
+	if ports := pod.Containers[0].Ports; !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet || ports[0].ContainerPort != 10260 || ports[1].ContainerPort != 10261 ||
+		!slices.Contains(pod.Containers[0].Args, "--listen=:10260") || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 1 || d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
+		t.Errorf("on EKS the pods are\n%s\nand are replaced by %s", pretty(pod), pretty(d.Spec.Strategy))
+	}
+	refuses(t, []string{"hostNetwork=true"}, []string{"10250", "kubelet", "webhook.port"})
+	refuses(t, []string{"webhook.port=8080"}, []string{"webhook.port and adminPort are both 8080"})
+
+	if _, pod := deployed("Private GKE clusters"); pod.Containers[0].Ports[0].ContainerPort != 10250 {
+		t.Errorf("on GKE the webhook's port is %d", pod.Containers[0].Ports[0].ContainerPort)
+	}
+	objects := onPlatform(t, all["AKS"])
+	for _, annotations := range []map[string]string{
+		only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Annotations,
+		only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Annotations,
+	} {
+		if annotations["admissions.enforcer/disabled"] != "true" {
+			t.Errorf("on AKS the annotations are %v", annotations)
+		}
+	}
+
+	objects = onPlatform(t, all["Private registries"])
+	for _, spec := range []corev1.PodSpec{only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec, only[corev1.Pod](t, objects, "Pod").Spec} {
+		if !strings.HasPrefix(spec.Containers[0].Image, "registry.example.com/pillion-dev/") || !slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "mirror"}}) {
+			t.Errorf("with a private registry the image is %s, pulled with %v", spec.Containers[0].Image, spec.ImagePullSecrets)
+		}
+	}
+
+	d, pod = deployed("Autoscaling, sandboxes, DNS and more of the pod")
+	objects = onPlatform(t, all["Autoscaling, sandboxes, DNS and more of the pod"])
+	if hpa := only[autoscalingv2.HorizontalPodAutoscaler](t, objects, "HorizontalPodAutoscaler"); d.Spec.Replicas != nil || hpa.Spec.ScaleTargetRef.Name != d.Name || *hpa.Spec.MinReplicas != 3 || hpa.Spec.MaxReplicas != 10 {
+		t.Errorf("with autoscaling there are %v replicas, and\n%s", d.Spec.Replicas, pretty(hpa))
+	}
+	if c := pod.Containers[0]; *pod.RuntimeClassName != "gvisor" || pod.DNSPolicy != corev1.DNSNone || pod.DNSConfig.Nameservers[0] != "169.254.20.10" || !slices.Contains(c.Env, corev1.EnvVar{Name: "GODEBUG", Value: "http2debug=1"}) ||
+		pod.Volumes[len(pod.Volumes)-1].Name != "scratch" || c.VolumeMounts[len(c.VolumeMounts)-1].MountPath != "/scratch" {
+		t.Errorf("the pods are\n%s", pretty(pod))
+	}
+	for _, object := range objects {
+		if object.GetLabels()["team"] != "platform" {
+			t.Errorf("%s %s lacks the common label", object.GetKind(), object.GetName())
+		}
+	}
+	if labels := d.Spec.Selector.MatchLabels; labels["team"] != "" || d.Spec.Template.Labels["team"] != "platform" || d.Name != "platform-sidecars" || labels["app.kubernetes.io/name"] != "sidecars" {
+		t.Errorf("the Deployment %s selects by %v pods with %v", d.Name, labels, d.Spec.Template.Labels)
+	}
+	refuses(t, []string{"metrics.podMonitor.enabled=true", "metrics.serviceMonitor.enabled=true"}, []string{"metrics.podMonitor.enabled", "scraped twice"})
+	refuses(t, []string{`commonLabels.app\.kubernetes\.io/name=x`}, []string{"commonLabels"})
+}
+
+// AKS' admissions enforcer adds requirements to the selectors of webhooks, and takes these fields over.
+func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
+	t.Parallel()
+	g := newCertsGround(t)
+	g.install(t, true)
+	configurations := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	ofAKS := metav1.LabelSelectorRequirement{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}}
+	enforce := func(ctx context.Context) error {
+		c, err := configurations.Get(ctx, configuration, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range c.Webhooks {
+			if s := c.Webhooks[i].NamespaceSelector; !requires(s, ofAKS) {
+				s.MatchExpressions = append(s.MatchExpressions, ofAKS)
+			}
+		}
+		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{FieldManager: "admissionsenforcer"})
+		return err
+	}
+	added := func() bool {
+		t.Helper()
+		c, err := configurations.Get(t.Context(), configuration, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return !requires(w.NamespaceSelector, ofAKS) })
+	}
+	g.under(t, func(ctx context.Context) error {
+		return enforce(ctx)
+	})
+	// Pillion writes its caBundle beside the other manager.
+	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		_, err := g.bundle(t.Context())
+		return err
+	})
+	if !added() {
+		t.Error("Pillion took the other manager's requirements away")
+	}
+	out, err := ground.Run(t.Context(), g, "pillion", "check")
+	if strings.Contains(out, ofAKS.Key) {
+		t.Errorf("pillion check (%v) takes what AKS adds for a mistake:\n%s", err, out)
+	}
+	manifests := g.run(t, "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
+	file := inFile(t, "manifests.yaml", manifests)
+	apply := []string{"apply", "--server-side", "--field-manager=gitops", "--dry-run=server", "-f", file}
+	if _, err := ground.Run(t.Context(), g, "kubectl", apply...); err == nil || !strings.Contains(err.Error(), "admissionsenforcer") || !strings.Contains(err.Error(), "namespaceSelector") {
+		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector", err)
+	}
+	g.run(t, "kubectl", append(apply, "--force-conflicts")...)
+	g.run(t, "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values", "--set", "webhook.requested.timeoutSeconds=9")
+	if _, err := g.bundle(t.Context()); err != nil {
+		t.Errorf("after the upgrade: %v", err)
+	}
+	if c, err := g.configuration(t.Context()); err != nil || *c.Webhooks[1].TimeoutSeconds != 9 {
+		t.Errorf("the upgrade changed nothing: %v", err)
+	}
+}

@@ -233,7 +233,7 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 	if _, err := g.bundle(t.Context()); err != nil {
 		t.Errorf("after the upgrade: %v", err)
 	}
-	if c, err := g.configuration(t.Context()); err != nil || *c.Webhooks[1].TimeoutSeconds != 9 {
+	if c, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{}); err != nil || *c.Webhooks[1].TimeoutSeconds != 9 {
 		t.Errorf("the upgrade changed nothing: %v", err)
 	}
 }

@@ -7,9 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+
+	"github.com/pillion-dev/pillion/injector/owner"
 )
 
 // confirmation finds the object of an event. It believes nothing that a review says.
@@ -55,28 +56,28 @@ func (c confirmation) namespace(ctx context.Context, name string) (types.UID, bo
 // ReplicaSet, the CronJob of a Job. Where that is of a kind that Pillion does not read, as
 // other projects' are, it returns the pod's owner. It returns false if the API server does not
 // confirm the pod's owner.
-func (c confirmation) topmost(ctx context.Context, owner corev1.ObjectReference) (corev1.ObjectReference, bool) {
-	controller, ok := c.read(ctx, creators, owner)
+func (c confirmation) topmost(ctx context.Context, pods corev1.ObjectReference) (corev1.ObjectReference, bool) {
+	controller, ok := c.read(ctx, pods)
 	if !ok {
 		return corev1.ObjectReference{}, false
 	}
 	if controller != nil {
-		top := corev1.ObjectReference{APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Namespace: owner.Namespace}
-		if _, ok := c.read(ctx, above, top); ok {
+		top := corev1.ObjectReference{APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Namespace: pods.Namespace}
+		if _, ok := c.read(ctx, top); ok {
 			return top, true
 		}
 	}
-	return owner, true
+	return pods, true
 }
 
-// read reports whether an object of one of the kinds exists with its UID, and returns its
-// controller. An object that cannot be read is not confirmed.
-func (c confirmation) read(ctx context.Context, kinds map[schema.GroupVersionKind]kind, ref corev1.ObjectReference) (controller *metav1.OwnerReference, ok bool) {
-	kind, known := kinds[ref.GroupVersionKind()]
+// read reports whether an object of a kind of Kubernetes' own that makes pods exists with its UID,
+// and returns its controller. An object that cannot be read is not confirmed.
+func (c confirmation) read(ctx context.Context, ref corev1.ObjectReference) (controller *metav1.OwnerReference, ok bool) {
+	kind, known := owner.Of(ref.APIVersion, ref.Kind)
 	if !c.owners || !known {
 		return nil, false
 	}
-	object, err := c.client.Resource(kind.resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	object, err := c.client.Resource(kind.GroupVersionResource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil || object.UID != ref.UID {
 		return nil, false
 	}

@@ -15,5 +15,5 @@
 // here: 1.3 MiB). It names events by the time, so each replica writes one of its own, and it
 // leaves the text out of what makes events equal: of three texts on one object, it writes one.
 //
-// May import: injector/owner, injector/reason, client-go, the metrics library. No other package of this module.
+// May import: controller/reconcile, injector/owner, injector/reason, client-go, the metrics library. No other package of this module.
 package events

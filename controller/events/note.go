@@ -1,7 +1,6 @@
 package events
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -31,29 +29,6 @@ const (
 	actionAdmit  = "Admit"
 )
 
-// kind is a kind of owners of pods.
-type kind struct {
-	resource schema.GroupVersionResource
-	// argument is how commands name the kind.
-	argument string
-}
-
-// creators are the kinds of controllers that create pods. An event about an owner of another
-// kind is on the namespace.
-var creators = map[schema.GroupVersionKind]kind{
-	{Group: "apps", Version: "v1", Kind: "ReplicaSet"}:        {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, "replicaset"},
-	{Group: "apps", Version: "v1", Kind: "StatefulSet"}:       {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}, "statefulset"},
-	{Group: "apps", Version: "v1", Kind: "DaemonSet"}:         {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, "daemonset"},
-	{Group: "batch", Version: "v1", Kind: "Job"}:              {schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, "job"},
-	{Group: "", Version: "v1", Kind: "ReplicationController"}: {schema.GroupVersionResource{Group: "", Version: "v1", Resource: "replicationcontrollers"}, "replicationcontroller"},
-}
-
-// above are the kinds that own creators.
-var above = map[schema.GroupVersionKind]kind{
-	{Group: "apps", Version: "v1", Kind: "Deployment"}: {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "deploy"},
-	{Group: "batch", Version: "v1", Kind: "CronJob"}:   {schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "cronjobs"}, "cronjob"},
-}
-
 // note is an event that is not confirmed yet. It is small: the queue holds no pods.
 type note struct {
 	namespace string
@@ -63,8 +38,8 @@ type note struct {
 	// count is how often the event came, the last time at the moment at.
 	count int
 	at    time.Time
-	// owner is the controller that the review names, of one of the kinds in creators. Its
-	// zero value means none.
+	// owner is the controller that the review names, of a kind that creates pods. Its zero
+	// value means none.
 	owner corev1.ObjectReference
 }
 
@@ -86,13 +61,13 @@ func noteOf(e Event, now time.Time) (note, bool) {
 	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner}, true
 }
 
-// controllerOf returns the controller that the pod names as its owner, if it is of one of the
-// kinds in creators, and whether the pod names any.
+// controllerOf returns the controller that the pod names as its owner, if it is of a kind of
+// Kubernetes' own that creates pods, and whether the pod names any.
 func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
 	of, controlled := owner.Controller(e.Pod)
 	ref = corev1.ObjectReference{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, UID: types.UID(of.UID), Namespace: e.Namespace}
-	_, known := creators[ref.GroupVersionKind()]
-	if !known || ref.Name == "" || len(ref.Name) > maxName || ref.UID == "" || len(ref.UID) > maxUID {
+	kind, known := owner.Of(of.APIVersion, of.Kind)
+	if !known || !kind.CreatesPods() || ref.Name == "" || len(ref.Name) > maxName || ref.UID == "" || len(ref.UID) > maxUID {
 		return corev1.ObjectReference{}, controlled
 	}
 	return ref, controlled
@@ -144,9 +119,8 @@ const maxCount = 1 << 30
 
 // explained is the command with which a team sees why, rule by rule.
 func explained(o corev1.ObjectReference, explain func(namespace, object string) string) string {
-	gvk := o.GroupVersionKind()
-	if argument := cmp.Or(creators[gvk].argument, above[gvk].argument); argument != "" {
-		return explain(o.Namespace, argument+"/"+o.Name)
+	if kind, known := owner.Of(o.APIVersion, o.Kind); known {
+		return explain(o.Namespace, kind.Short+"/"+o.Name)
 	}
 	return explain("", "ns/"+o.Name)
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -44,13 +44,11 @@ func Actions() []string { return []string{actionAdmit, actionRefuse} }
 // namespace.
 func Kinds() []string {
 	var kinds []string
-	for _, of := range []map[schema.GroupVersionKind]kind{creators, above} {
-		for gvk := range of {
-			kinds = append(kinds, gvk.Kind)
-		}
+	for _, kind := range owner.Kinds {
+		kinds = append(kinds, kind.Kind)
 	}
 	slices.Sort(kinds)
-	return slices.Compact(kinds)
+	return kinds
 }
 
 // Reasons returns all reasons that events of Pillion have, by their names.

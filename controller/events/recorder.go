@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/lru"
 
+	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -100,8 +100,8 @@ type Options struct {
 type Recorder struct {
 	options Options
 	confirm confirmation
-	// queue has the keys of series to write.
-	queue    workqueue.TypedDelayingInterface[string]
+	// loop has the keys of series to write.
+	loop     *reconcile.Loop
 	rate     *rate.Limiter
 	outcomes *prometheus.CounterVec
 
@@ -129,7 +129,7 @@ func New(o Options) *Recorder {
 	}
 	r := &Recorder{
 		options: o, confirm: confirmation{client: o.Metadata, cached: o.Namespace, owners: o.Owners},
-		queue: workqueue.NewTypedDelayingQueue[string](), rate: rate.NewLimiter(eventsQPS, eventsBurst),
+		loop: reconcile.NewLoop(nil), rate: rate.NewLimiter(eventsQPS, eventsBurst),
 		series: lru.New(remembered), rates: lru.New(namespacesCounted),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_events_total", Help: "Events about pods that were to be written, by what became of them; the log names those that failed.",
@@ -179,7 +179,7 @@ func (r *Recorder) Record(e Event) {
 	if known, ok := r.series.Get(key); ok {
 		s := known.(*series)
 		if s.pending.count == 0 {
-			r.queue.AddAfter(key, s.next.Sub(n.at))
+			r.loop.AddAfter(key, s.next.Sub(n.at))
 		}
 		n.count = min(s.pending.count+1, maxCount)
 		s.pending = n
@@ -189,12 +189,12 @@ func (r *Recorder) Record(e Event) {
 	switch {
 	case !r.allow(counted, n.at, 0):
 		r.count(outcomeWithheld)
-	case r.queue.Len() >= queueLength:
+	case r.loop.Len() >= queueLength:
 		r.count(outcomeDropped)
 		r.options.Logger.Debug("dropped an event, because too many wait", "namespace", n.namespace, "reason", n.code)
 	default:
 		r.series.Add(key, &series{pending: n, namespace: counted, wait: firstRepeat})
-		r.queue.Add(key)
+		r.loop.Add(key)
 	}
 }
 
@@ -212,55 +212,46 @@ func (r *Recorder) allow(namespace string, now time.Time, reserve float64) bool 
 
 // Run writes events until ctx ends, which is no error. Queued events may be lost then.
 func (r *Recorder) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, r.queue.ShutDown)
-	defer stop()
-	for {
-		key, ended := r.queue.Get()
-		if ended || ctx.Err() != nil {
-			return nil
-		}
-		r.sync(ctx, key)
-		r.queue.Done(key)
-	}
+	r.loop.Run(ctx, 1, r.sync)
+	return nil
 }
 
-// sync writes what is pending of a series.
-func (r *Recorder) sync(ctx context.Context, key string) {
-	n, due := r.due(key)
-	if !due || r.rate.Wait(ctx) != nil {
-		return
+// sync writes what is pending of a series, and returns when to look again.
+func (r *Recorder) sync(ctx context.Context, key string) time.Duration {
+	n, wait := r.due(key)
+	if wait != 0 || r.rate.Wait(ctx) != nil {
+		return wait
 	}
 	if err := r.write(ctx, n); err != nil && ctx.Err() == nil {
 		r.count(outcomeFailed)
 		r.series.Remove(key) // the next equal event is a new one
 		r.options.Logger.Warn("writing an event failed", "namespace", n.namespace, "reason", n.code, "error", err)
 	}
+	return reconcile.Never
 }
 
-// due takes what is pending of a series, if it may be written now. Counts leave the place to new
-// events.
-func (r *Recorder) due(key string) (note, bool) {
+// due takes what is pending of a series, or returns how long it may not be written. Counts leave
+// the place to new events.
+func (r *Recorder) due(key string) (n note, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.series.Get(key)
 	if !ok {
-		return note{}, false // it was forgotten for others
+		return note{}, reconcile.Never // it was forgotten for others
 	}
 	s, now := known.(*series), r.options.Now()
 	if !s.next.IsZero() {
 		switch {
-		case r.queue.Len() > 0:
-			r.queue.AddAfter(key, countRetry)
-			return note{}, false
+		case r.loop.Len() > 0:
+			return note{}, countRetry
 		case !r.allow(s.namespace, now, namespaceReserve):
-			r.queue.AddAfter(key, namespaceInterval)
-			return note{}, false
+			return note{}, namespaceInterval
 		}
 		s.wait = min(2*s.wait, lastRepeat)
 	}
-	n := s.pending
+	n = s.pending
 	s.pending, s.next = note{}, now.Add(s.wait)
-	return n, true
+	return n, 0
 }
 
 // write writes one event, unless its namespace does not exist.

@@ -373,8 +373,8 @@ func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
 		want  string
 	}{
 		"a refusal":       {Event{Code: reason.BadParameter, Message: "said", Refused: true, Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")}, "Warning Refuse BadParameter: said (why: kubectl pillion explain -n shop deploy/web)"},
-		"a lack":          {Event{Code: reason.Suspended, Message: "said", Pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1")}, "Warning Admit Suspended: said (why: kubectl pillion explain -n shop cronjob/night)"},
-		"a note":          {Event{Code: InjectionNote, Message: "said", Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")}, "Normal Admit InjectionNote: said (why: kubectl pillion explain -n shop replicaset/web)"},
+		"a lack":          {Event{Code: reason.Suspended, Message: "said", Pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1")}, "Warning Admit Suspended: said (why: kubectl pillion explain -n shop cj/night)"},
+		"a note":          {Event{Code: InjectionNote, Message: "said", Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")}, "Normal Admit InjectionNote: said (why: kubectl pillion explain -n shop rs/web)"},
 		"on a namespace":  {Event{Code: reason.BadAnnotation, Message: "said", Refused: true}, "Warning Refuse BadAnnotation: said (why: kubectl pillion explain ns/shop)"},
 		"a strange code":  {Event{Code: reason.PodOptedOut, Message: "said"}, "Normal Admit InjectionNote: said (why: kubectl pillion explain ns/shop)"},
 		"a long sentence": {Event{Code: reason.Conflict, Message: strings.Repeat("x", 5000), Refused: true}, "Warning Refuse Conflict: " + strings.Repeat("x", maxNote-len(" (why: kubectl pillion explain ns/shop)")) + " (why: kubectl pillion explain ns/shop)"},
@@ -474,7 +474,7 @@ func TestAnAPIServerThatHangsCostsABoundedQueue(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("recording took %s of the bubble's time: it waited", took)
 		}
-		if n := w.events.queue.Len(); n > queueLength {
+		if n := w.events.loop.Len(); n > queueLength {
 			t.Errorf("%d events are queued", n)
 		}
 		close(hang)
@@ -488,11 +488,11 @@ func TestARecorderNeverGrowsPastItsLimits(t *testing.T) {
 			for range 2 { // the second is counted
 				r.Record(Event{Namespace: fmt.Sprint("n-", i), Code: reason.Conflict, Message: fmt.Sprint(i)})
 			}
-			if series, rates, queued := r.series.Len(), r.rates.Len(), r.queue.Len(); series > remembered || rates > namespacesCounted || queued > queueLength {
+			if series, rates, queued := r.series.Len(), r.rates.Len(), r.loop.Len(); series > remembered || rates > namespacesCounted || queued > queueLength {
 				t.Fatalf("%d events and %d rates are remembered, and %d events are queued", series, rates, queued)
 			}
 		}
-		r.queue.ShutDown()
+		r.loop.End()
 	})
 }
 
@@ -522,7 +522,7 @@ func FuzzAnEventKeepsTheAPIsLimits(f *testing.F) {
 func TestAnEventAfterTheEndIsHarmless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, true)
-		w.events.queue.ShutDown()
+		w.events.loop.End()
 		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "late"})
 		if n := len(w.written(t)); n != 0 {
 			t.Errorf("%d events after the end", n)

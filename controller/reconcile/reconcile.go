@@ -16,7 +16,8 @@ import (
 // Never is what a look returns that has nothing to do until its name is added again.
 const Never time.Duration = -1
 
-// Loop looks at names. Make one with [NewLoop]. It ends with [Loop.Run].
+// Loop looks at names. Make one with [NewLoop]. It holds goroutines until [Loop.Run] or [Loop.End]
+// ends it.
 type Loop struct {
 	queue workqueue.TypedDelayingInterface[string]
 }
@@ -30,6 +31,15 @@ func NewLoop(order workqueue.Queue[string]) *Loop {
 // Add has a name looked at. It does not wait.
 func (l *Loop) Add(name string) { l.queue.Add(name) }
 
+// AddAfter has a name looked at after a time. It does not wait.
+func (l *Loop) AddAfter(name string, d time.Duration) { l.queue.AddAfter(name, d) }
+
+// Len returns how many names wait to be looked at now.
+func (l *Loop) Len() int { return l.queue.Len() }
+
+// End ends the loop. Names that are added afterwards are dropped.
+func (l *Loop) End() { l.queue.ShutDown() }
+
 // Run calls look with each name that was added, until ctx ends. look returns after how long the name
 // is to be looked at again, or [Never].
 func (l *Loop) Run(ctx context.Context, workers int, look func(ctx context.Context, name string) time.Duration) {
@@ -37,7 +47,7 @@ func (l *Loop) Run(ctx context.Context, workers int, look func(ctx context.Conte
 	defer running.Wait()
 	running.Go(func() {
 		<-ctx.Done()
-		l.queue.ShutDown()
+		l.End()
 	})
 	for range workers {
 		running.Go(func() {

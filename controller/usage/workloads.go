@@ -1,12 +1,10 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,11 +12,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/rawjson"
@@ -32,26 +32,22 @@ const (
 	mostFound = 10
 )
 
-// kind is a resource whose objects can name templates.
-type kind struct {
-	name, path string
-	// apiVersion and kind are what a list leaves out of its items.
-	apiVersion, kind string
-	// accept is the form of the answer, fields a field selector.
-	accept, fields string
-}
+// kinds are the kinds of workloads that people write, in the order in which they are read.
+var kinds = slices.DeleteFunc(slices.Clone(owner.Kinds), func(k owner.Resource) bool { return !k.Written })
 
-// kinds in the order in which they are read: those with the fewest objects first.
-var kinds = []kind{
-	{name: "daemonset", path: "/apis/apps/v1/daemonsets", apiVersion: "apps/v1", kind: "DaemonSet"},
-	{name: "statefulset", path: "/apis/apps/v1/statefulsets", apiVersion: "apps/v1", kind: "StatefulSet"},
-	{name: "cronjob", path: "/apis/batch/v1/cronjobs", apiVersion: "batch/v1", kind: "CronJob"},
-	{name: "deployment", path: "/apis/apps/v1/deployments", apiVersion: "apps/v1", kind: "Deployment"},
-	{name: "job", path: "/apis/batch/v1/jobs", apiVersion: "batch/v1", kind: "Job"},
-	{
-		name: "pod", path: "/api/v1/pods", fields: "status.phase!=Succeeded,status.phase!=Failed",
-		accept: "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-	},
+// pods are read last, and only their metadata.
+var pods = owner.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod"}
+
+// pathOf returns the path of a resource's objects in a namespace, of all for "".
+func pathOf(of schema.GroupVersionResource, namespace string) string {
+	path := "/apis/" + of.Group + "/" + of.Version
+	if of.Group == "" {
+		path = "/api/" + of.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + namespace
+	}
+	return path + "/" + of.Resource
 }
 
 // Found is what names a template.
@@ -67,8 +63,9 @@ type Found struct {
 // Workloads reads the workloads of a cluster, and pods without one. Make one with
 // [NewWorkloads].
 type Workloads struct {
-	// get reads a page. It needs the verb list on the resources of kinds.
-	get func(ctx context.Context, k kind, next string) (io.ReadCloser, error)
+	// get reads a page of objects in a namespace, of all for "". It needs the verb list on the
+	// resources of kinds, and on pods.
+	get func(ctx context.Context, k owner.Resource, namespace, next string) (io.ReadCloser, error)
 	// slot lets one reading run at a time.
 	slot  chan struct{}
 	rules Rules
@@ -87,40 +84,18 @@ func NewWorkloads(config *rest.Config, rules Rules, known func(name string) (tem
 	if err != nil {
 		return nil, fmt.Errorf("making a client for workloads: %w", err)
 	}
-	get := func(ctx context.Context, k kind, next string) (io.ReadCloser, error) {
-		r := client.Get().AbsPath(k.path).Param("limit", strconv.Itoa(page)).SetHeader("Accept", cmp.Or(k.accept, "application/json"))
+	get := func(ctx context.Context, k owner.Resource, namespace, next string) (io.ReadCloser, error) {
+		r := client.Get().AbsPath(pathOf(k.GroupVersionResource, namespace)).Param("limit", strconv.Itoa(page)).SetHeader("Accept", "application/json")
 		if next != "" {
 			r = r.Param("continue", next)
 		}
-		if k.fields != "" {
-			r = r.Param("fieldSelector", k.fields)
+		if k == pods {
+			r = r.Param("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed").
+				SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 		}
 		return r.Stream(ctx)
 	}
 	return &Workloads{get: get, slot: make(chan struct{}, 1), rules: rules, known: known}, nil
-}
-
-// object has the fields of a workload or a pod that are read.
-type object struct {
-	Metadata struct {
-		Name, Namespace string
-		Labels          map[string]string
-		Annotations     map[string]string
-		OwnerReferences []metav1.OwnerReference
-	}
-	Spec struct {
-		Template    podTemplate
-		JobTemplate struct {
-			Spec struct{ Template podTemplate }
-		}
-	}
-	Status struct {
-		Conditions []struct{ Type, Status string }
-	}
-}
-
-type podTemplate struct {
-	Metadata struct{ Annotations map[string]string }
 }
 
 // Naming returns what names a template in the annotation of its pods; with byDefault also
@@ -135,18 +110,18 @@ func (w *Workloads) Naming(ctx context.Context, template string, byDefault bool)
 		return found
 	}
 	seen := map[string]bool{}
-	for _, k := range kinds {
-		if err := w.read(ctx, k, func(text []byte) error {
-			var o object
-			if err := json.Unmarshal(text, &o); err != nil {
+	for _, k := range append(slices.Clone(kinds), pods) {
+		if err := w.read(ctx, k, "", func(text []byte) error {
+			var o unstructured.Unstructured
+			if err := json.Unmarshal(text, &o.Object); err != nil {
 				return err
 			}
-			if w.names(k, &o, template, byDefault) && !w.owned(&o, seen) {
-				name := k.name + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+			if w.names(k, &o, template, byDefault) && !seen[reference(o.GetNamespace(), owner.WorkloadOf(o.Object))] {
+				name := reference(o.GetNamespace(), owner.Workload{Kind: k.Kind, Name: o.GetName()})
 				if found.Total++; len(found.Names) < mostFound {
 					found.Names = append(found.Names, name)
 				}
-				if k.name != "pod" {
+				if k != pods {
 					seen[name] = true
 				}
 			}
@@ -158,8 +133,13 @@ func (w *Workloads) Naming(ctx context.Context, template string, byDefault bool)
 	return found
 }
 
+// reference names a workload of a namespace.
+func reference(namespace string, w owner.Workload) string {
+	return strings.ToLower(w.Kind) + " " + namespace + "/" + w.Name
+}
+
 // unread says that a kind was not read to its end.
-func unread(ctx context.Context, k kind, err error) string {
+func unread(ctx context.Context, k owner.Resource, err error) string {
 	why := err.Error()
 	switch {
 	case ctx.Err() != nil:
@@ -167,7 +147,7 @@ func unread(ctx context.Context, k kind, err error) string {
 	case apierrors.IsForbidden(err):
 		why = "missing permission: the verb list"
 	}
-	return fmt.Sprintf("%ss (%s)", k.name, why)
+	return fmt.Sprintf("%s (%s)", k.Resource, why)
 }
 
 // In calls f with each workload of a namespace that makes pods and that no other one owns, one at a
@@ -176,20 +156,15 @@ func (w *Workloads) In(ctx context.Context, namespace string, f func(apiVersion,
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, k := range kinds {
-		if k.kind == "" {
-			continue // a pod is not made again
-		}
 		all.Go(func() {
-			at := k
-			at.path = path.Dir(k.path) + "/namespaces/" + namespace + "/" + path.Base(k.path)
-			err := w.read(ctx, at, func(text []byte) error {
-				var o object
-				if json.Unmarshal(text, &o) != nil || o.finished() || slices.ContainsFunc(o.Metadata.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller }) {
+			err := w.read(ctx, k, namespace, func(text []byte) error {
+				var o unstructured.Unstructured
+				if json.Unmarshal(text, &o.Object) != nil || finished(&o) || metav1.GetControllerOfNoCopy(&o) != nil {
 					return nil
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				f(k.apiVersion, k.kind, slices.Clone(text))
+				f(k.GroupVersion().String(), k.Kind, slices.Clone(text))
 				return nil
 			})
 			if err != nil {
@@ -205,59 +180,36 @@ func (w *Workloads) In(ctx context.Context, namespace string, f func(apiVersion,
 }
 
 // finished reports whether an object is a Job that makes no more pods.
-func (o *object) finished() bool {
-	for _, c := range o.Status.Conditions {
-		if (c.Type == "Complete" || c.Type == "Failed") && c.Status == "True" {
-			return true
-		}
-	}
-	return false
+func finished(o *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(item any) bool {
+		c, _ := item.(map[string]any)
+		return (c["type"] == "Complete" || c["type"] == "Failed") && c["status"] == "True"
+	})
 }
 
 // names reports whether the annotation of an object's pods names the template.
-func (w *Workloads) names(k kind, o *object, template string, byDefault bool) bool {
-	annotations := o.Spec.Template.Metadata.Annotations
-	switch k.name {
-	case "pod":
-		annotations = o.Metadata.Annotations
-	case "cronjob":
-		annotations = o.Spec.JobTemplate.Spec.Template.Metadata.Annotations
-	case "job":
-		if o.finished() {
-			return false
-		}
+func (w *Workloads) names(k owner.Resource, o *unstructured.Unstructured, template string, byDefault bool) bool {
+	annotations := o.GetAnnotations()
+	if k != pods {
+		annotations, _, _ = unstructured.NestedStringMap(o.Object, append(owner.TemplatePath(k.Kind), "metadata", "annotations")...)
+	}
+	if k.Kind == "Job" && finished(o) {
+		return false
 	}
 	value, ok := annotations[templates.InjectKey(w.rules.Prefix)]
 	ask, err := policy.ParseAsk(value, ok, policy.Pod)
 	if err != nil || !slices.Contains(ask.Names, template) && !slices.Contains(ask.Plus, template) && !(byDefault && ask.Mode == policy.Default) {
 		return false
 	}
-	ns, known := w.known(o.Metadata.Namespace)
+	ns, known := w.known(o.GetNamespace())
 	if !known {
-		ns.Name = o.Metadata.Namespace
+		ns.Name = o.GetNamespace()
 	}
 	return w.rules.Counts(ns)
 }
 
-// owned reports whether an object is of a workload that is among the seen ones.
-func (w *Workloads) owned(o *object, seen map[string]bool) bool {
-	for _, r := range o.Metadata.OwnerReferences {
-		if r.Controller == nil || !*r.Controller {
-			continue
-		}
-		name := r.Name
-		owner := strings.ToLower(r.Kind)
-		if owner == "replicaset" {
-			owner, name = "deployment", strings.TrimSuffix(name, "-"+o.Metadata.Labels["pod-template-hash"])
-		}
-		if seen[owner+" "+o.Metadata.Namespace+"/"+name] {
-			return true
-		}
-	}
-	return false
-}
-
-// read goes over all objects of a kind, page by page.
-func (w *Workloads) read(ctx context.Context, k kind, visit func(text []byte) error) error {
-	return rawjson.Pages(func(next string) (io.ReadCloser, error) { return w.get(ctx, k, next) }, visit)
+// read goes over all objects of a kind in a namespace, of all for "", page by page.
+func (w *Workloads) read(ctx context.Context, k owner.Resource, namespace string, visit func(text []byte) error) error {
+	return rawjson.Pages(func(next string) (io.ReadCloser, error) { return w.get(ctx, k, namespace, next) }, visit)
 }

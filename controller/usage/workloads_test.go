@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +35,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.fail != nil && s.fail(w, r) {
 		return
 	}
-	path := strings.Replace(r.URL.Path, "/namespaces/shop/", "/", 1)
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.path == path })
-	all := s.objects[kinds[i].name]
+	all := s.objects[strings.TrimSuffix(path.Base(r.URL.Path), "s")]
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	to, next := min(from+2, len(all)), ""
 	if to < len(all) {
@@ -61,8 +60,8 @@ func (s *apiServer) workloads(t *testing.T, rules Rules) *Workloads {
 	return w
 }
 
-// owner is an object's controller, for workload.
-func owner(kind, name string) string {
+// ownedBy is an object's controller, for workload.
+func ownedBy(kind, name string) string {
 	return fmt.Sprintf(`metadata.ownerReferences=[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
 }
 
@@ -109,20 +108,20 @@ func TestWorkloadsAndPodsThatNameATemplateAreFound(t *testing.T) {
 		"daemonset":   {workload(t, "daemonset", "shop", "agent", "true")},
 		"cronjob":     {workload(t, "cronjob", "shop", "nightly", "vault,fluent-bit")},
 		"job": {
-			workload(t, "job", "shop", "nightly-1", "vault", owner("CronJob", "nightly")),
+			workload(t, "job", "shop", "nightly-1", "vault", ownedBy("CronJob", "nightly")),
 			workload(t, "job", "shop", "done", "vault", `status={"conditions":[{"type":"Complete","status":"True"}]}`),
 			workload(t, "job", "shop", "import", "vault", `status={"conditions":[{"type":"Complete","status":"False"}]}`),
 		},
 		"pod": {
-			workload(t, "pod", "shop", "web-7f-x", "vault", owner("ReplicaSet", "web-7f"), `metadata.labels={"pod-template-hash":"7f"}`),
-			workload(t, "pod", "shop", "db-0", "vault", owner("StatefulSet", "db")),
-			workload(t, "pod", "shop", "rollout-1-x", "vault", owner("ReplicaSet", "rollout-1"), `metadata.labels={"pod-template-hash":"1"}`),
+			workload(t, "pod", "shop", "web-7f-x", "vault", ownedBy("ReplicaSet", "web-7f"), `metadata.labels={"pod-template-hash":"7f"}`),
+			workload(t, "pod", "shop", "db-0", "vault", ownedBy("StatefulSet", "db")),
+			workload(t, "pod", "shop", "rollout-1-x", "vault", ownedBy("ReplicaSet", "rollout-1"), `metadata.labels={"pod-template-hash":"1"}`),
 			workload(t, "pod", "shop", "bare", "vault"), workload(t, "pod", "shop", "other", "fluent-bit"),
 		},
 	}}
 	w := s.workloads(t, Rules{Excluded: []string{"kube-system"}})
 	got := w.Naming(t.Context(), "vault", false)
-	want := []string{"statefulset shop/db", "cronjob shop/nightly", "deployment shop/web", "deployment cart/api", "job shop/import", "pod shop/rollout-1-x", "pod shop/bare"}
+	want := []string{"deployment shop/web", "deployment cart/api", "statefulset shop/db", "cronjob shop/nightly", "job shop/import", "pod shop/rollout-1-x", "pod shop/bare"}
 	if !slices.Equal(got.Names, want) || got.Total != len(want) || got.Unread != nil {
 		t.Errorf("found %+v, want %v", got, want)
 	}
@@ -182,10 +181,10 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 // pod, which nobody makes again.
 func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 	s := &apiServer{objects: map[string][]string{
-		"deployment":  {workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "api", ""), workload(t, "deployment", "shop", "owned", "", owner("Site", "shop"))},
+		"deployment":  {workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "api", ""), workload(t, "deployment", "shop", "owned", "", ownedBy("Site", "shop"))},
 		"statefulset": {workload(t, "statefulset", "shop", "db", "")},
 		"cronjob":     {workload(t, "cronjob", "shop", "nightly", "")},
-		"job":         {workload(t, "job", "shop", "nightly-1", "", owner("CronJob", "nightly")), workload(t, "job", "shop", "done", "", `status={"conditions":[{"type":"Complete","status":"True"}]}`), workload(t, "job", "shop", "import", "")},
+		"job":         {workload(t, "job", "shop", "nightly-1", "", ownedBy("CronJob", "nightly")), workload(t, "job", "shop", "done", "", `status={"conditions":[{"type":"Complete","status":"True"}]}`), workload(t, "job", "shop", "import", "")},
 		"pod":         {workload(t, "pod", "shop", "bare", "")},
 	}, fail: func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/daemonsets") {
@@ -198,7 +197,7 @@ func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 	}}
 	var got []string
 	unlooked := s.workloads(t, Rules{}).In(t.Context(), "shop", func(apiVersion, kind string, raw json.RawMessage) {
-		var o object
+		var o struct{ Metadata struct{ Name string } }
 		if err := json.Unmarshal(raw, &o); err != nil {
 			t.Error(err)
 		}

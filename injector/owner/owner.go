@@ -22,15 +22,15 @@ type Resource struct {
 	Restarts bool
 }
 
-// Kinds are all of them.
+// Kinds are all of them. A kind stands before the one that its controller makes.
 var Kinds = []Resource{
 	{resource("apps", "deployments"), "Deployment", "deploy", true, true},
 	{resource("apps", "statefulsets"), "StatefulSet", "sts", true, true},
 	{resource("apps", "daemonsets"), "DaemonSet", "ds", true, true},
 	{resource("apps", "replicasets"), "ReplicaSet", "rs", false, false},
 	{resource("", "replicationcontrollers"), "ReplicationController", "rc", false, false},
-	{resource("batch", "jobs"), "Job", "job", true, false},
 	{resource("batch", "cronjobs"), "CronJob", "cj", true, false},
+	{resource("batch", "jobs"), "Job", "job", true, false},
 }
 
 // CreatesPods reports whether the kind's controller makes the pods itself. Others make objects that

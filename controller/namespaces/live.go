@@ -99,10 +99,10 @@ func (b bounded) free() { <-b.slots }
 
 // reading are the reads of one namespace.
 type reading struct {
-	// running has begun, waiting begins after it. Either may be nil.
-	running, waiting *read
-	// began is when the last read began.
-	began time.Time
+	// next begins after whoever asked for it. Nil: nobody waits for one to begin.
+	next *read
+	// busy reports whether [liveReader.run] takes care of next.
+	busy bool
 	// last is the last read that succeeded.
 	last *read
 }
@@ -111,7 +111,7 @@ type reading struct {
 type read struct {
 	done  chan struct{}
 	large bool
-	// The rest is set when done is closed.
+	// The rest is set when done is closed. at is when the request began.
 	ns  templates.Namespace
 	err error
 	at  time.Time
@@ -158,98 +158,79 @@ func (l *liveReader) join(name string, large bool, agrees func(templates.Namespa
 		n = &reading{}
 		l.names[name] = n
 	}
-	switch {
-	case n.last != nil && time.Since(n.last.at) < rememberFor && agrees(n.last.ns):
+	if n.last != nil && time.Since(n.last.at) < rememberFor && agrees(n.last.ns) {
 		return n.last, nil
-	case n.waiting != nil:
-		return n.waiting, nil
 	}
-	r := &read{done: make(chan struct{}), large: large}
-	switch pause := readPause - time.Since(n.began); {
-	case n.running != nil:
-		n.waiting = r
-	case pause > 0:
-		n.waiting = r
-		time.AfterFunc(pause, func() { l.next(name, n) })
-	default:
-		l.begin(name, n, r)
+	if n.next == nil {
+		n.next = &read{done: make(chan struct{}), large: large}
 	}
-	return r, nil
+	if !n.busy {
+		n.busy = true
+		go l.run(name, n)
+	}
+	return n.next, nil
 }
 
-// next begins the read that waits.
-func (l *liveReader) next(name string, n *reading) {
+// run makes the read that somebody waits for, and comes again after a pause until nobody does.
+func (l *liveReader) run(name string, n *reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := n.waiting
-	n.waiting = nil
-	l.begin(name, n, r)
-}
-
-// begin begins a read, or ends it at once if there are too many. The caller holds the lock.
-func (l *liveReader) begin(name string, n *reading, r *read) {
-	n.began = time.Now()
-	n.running = r
-	if !r.large && !l.others.take() {
-		l.end(name, n, tooMany(name))
+	r := n.next
+	n.next = nil
+	if r == nil {
+		n.busy = false
+		time.AfterFunc(rememberFor, func() { l.forget(name, n) })
 		return
 	}
-	go func() {
-		object, at, err := l.read(name, r.large)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if err == nil {
-			r.ns = templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}
-			r.at, n.last = at, r
-			l.saw(name, object.ResourceVersion)
-		}
-		if apierrors.IsNotFound(err) {
-			l.setAbsent(name)
-		}
-		l.end(name, n, err)
-	}()
+	began := time.Now()
+	l.mu.Unlock()
+	l.read(name, r)
+	l.mu.Lock()
+	close(r.done)
+	switch {
+	case r.err == nil:
+		n.last = r
+	case apierrors.IsNotFound(r.err):
+		l.setAbsent(name)
+	}
+	if r.err != nil && n.last == nil && n.next == nil {
+		delete(l.names, name) // others may ask for many names
+		return
+	}
+	time.AfterFunc(readPause-time.Since(began), func() { l.run(name, n) })
 }
 
-// read reads a namespace, and returns when the read began. Of all but large ones the caller has
-// taken a slot. The read is not any one caller's: it goes on without them.
-func (l *liveReader) read(name string, large bool) (object *metav1.PartialObjectMetadata, at time.Time, err error) {
+// forget forgets a namespace that nobody asks for.
+func (l *liveReader) forget(name string, n *reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !n.busy && l.names[name] == n {
+		delete(l.names, name)
+	}
+}
+
+// read reads a namespace, if the bounds allow it. A large one waits for its turn. The read is not
+// any one caller's: it goes on without them.
+func (l *liveReader) read(name string, r *read) {
 	bounds, timeout := l.others, liveTimeout
-	if large {
+	if r.large {
 		bounds, timeout = l.large, largeTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if large {
-		if l.large.wait(ctx) != nil {
-			return nil, time.Time{}, tooMany(name)
-		}
+	if r.large && bounds.wait(ctx) != nil || !r.large && !bounds.take() {
+		r.err = tooMany(name)
+		return
 	}
 	defer bounds.free() // before anybody learns that the read is over
-	at = time.Now()
-	object, err = l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
-	return object, at, err
-}
-
-// end ends the read that runs. The caller holds the lock.
-func (l *liveReader) end(name string, n *reading, err error) {
-	n.running.err = err
-	close(n.running.done)
-	n.running = nil
-	if n.waiting != nil {
-		time.AfterFunc(max(0, readPause-time.Since(n.began)), func() { l.next(name, n) })
+	r.at = time.Now()
+	object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		r.err = err
 		return
 	}
-	if err != nil && n.last == nil {
-		delete(l.names, name)
-		return
-	}
-	time.AfterFunc(rememberFor, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if n.running == nil && n.waiting == nil && time.Since(n.began) >= rememberFor && l.names[name] == n {
-			delete(l.names, name)
-		}
-	})
+	r.ns = templates.Namespace{Name: object.Name, Labels: object.Labels, Annotations: annotationsOf(object)}
+	l.saw(name, object.ResourceVersion)
 }
 
 func tooMany(name string) error {

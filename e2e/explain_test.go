@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"path"
@@ -13,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/pillion-dev/pillion/e2e/measure"
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -166,41 +164,31 @@ func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
 	}))
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
-	effects, fail, ignore := registrationv1.SideEffectClassNone, registrationv1.Fail, registrationv1.Ignore
-	pods := []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}}}
 	webhook := func(name string, change func(*registrationv1.MutatingWebhook)) registrationv1.MutatingWebhook {
-		url := server.URL + "/" + name
-		w := registrationv1.MutatingWebhook{
-			Name: name + ".example.com", ClientConfig: registrationv1.WebhookClientConfig{URL: &url, CABundle: ca}, Rules: pods, NamespaceSelector: here,
-			FailurePolicy: &fail, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
-		}
+		w := measure.PodWebhook(name+".example.com", calling(server, "/"+name), n.name, registrationv1.NeverReinvocationPolicy)
 		if change != nil {
 			change(&w)
 		}
 		return w
 	}
-	condition := func(expression string, policy *registrationv1.FailurePolicyType) func(*registrationv1.MutatingWebhook) {
+	condition := func(expression string, policy registrationv1.FailurePolicyType) func(*registrationv1.MutatingWebhook) {
 		return func(w *registrationv1.MutatingWebhook) {
-			w.MatchConditions, w.FailurePolicy = []registrationv1.MatchCondition{{Name: "c", Expression: expression}}, policy
+			w.MatchConditions, w.FailurePolicy = []registrationv1.MatchCondition{{Name: "c", Expression: expression}}, &policy
 		}
 	}
 	before, after := unique("aa-chain"), unique("zz-chain")
-	api := client.AdmissionregistrationV1()
 	for name, webhooks := range map[string][]registrationv1.MutatingWebhook{
 		before: {
 			webhook("second", nil), webhook("first", nil),
 			webhook("other-label", func(w *registrationv1.MutatingWebhook) {
 				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
 			}),
-			webhook("no-sidecar-yet", condition("!has(object.spec.initContainers)", &fail)),
-			webhook("condition-fails", condition("object.spec.hostname == 'x'", &ignore)),
+			webhook("no-sidecar-yet", condition("!has(object.spec.initContainers)", registrationv1.Fail)),
+			webhook("condition-fails", condition("object.spec.hostname == 'x'", registrationv1.Ignore)),
 		},
 		after: {
-			webhook("sees-sidecar", condition("object.spec.initContainers.exists(c, c.name == '"+template+"')", &fail)),
+			webhook("sees-sidecar", condition("object.spec.initContainers.exists(c, c.name == '"+template+"')", registrationv1.Fail)),
 			webhook("updates", func(w *registrationv1.MutatingWebhook) {
-				w.Rules = slices.Clone(pods)
 				w.Rules[0].Operations = []registrationv1.OperationType{registrationv1.Update}
 			}),
 			webhook("everything", func(w *registrationv1.MutatingWebhook) {
@@ -209,38 +197,31 @@ func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
 			}),
 		},
 	} {
-		if _, err := api.MutatingWebhookConfigurations().Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = api.MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{})
-		})
+		registers(t, name, webhooks...)
 	}
 	policies := map[string]bool{} // by name: whether the pod meets it
-	for kind, constraints := range map[string]registrationv1.MatchResources{
-		"meets":     {NamespaceSelector: here},
-		"elsewhere": {NamespaceSelector: here, ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
-		"excluded":  {NamespaceSelector: here, ExcludeResourceRules: []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}},
+	for kind, more := range map[string]string{
+		"meets": "", "elsewhere": "objectSelector: {matchLabels: {app: other}}", "excluded": "excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]",
 	} {
 		name := unique("chain-" + kind)
 		policies[name] = kind == "meets"
-		constraints.ResourceRules = []registrationv1.NamedRuleWithOperations{{RuleWithOperations: pods[0]}}
-		_, err := api.ValidatingAdmissionPolicies().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       registrationv1.ValidatingAdmissionPolicySpec{FailurePolicy: &fail, MatchConstraints: &constraints, Validations: []registrationv1.Validation{{Expression: "false", Message: "met " + name}}},
-		}, metav1.CreateOptions{})
-		if err == nil {
-			_, err = api.ValidatingAdmissionPolicyBindings().Create(t.Context(), &registrationv1.ValidatingAdmissionPolicyBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []registrationv1.ValidationAction{registrationv1.Warn}},
-			}, metav1.CreateOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
-			_ = api.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
-		})
+		must(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+    %[3]s
+  validations: [{expression: "false", message: met %[1]s}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Warn]}
+`, name, n.name, more), "kubectl", "apply", "-f", "-")
+		t.Cleanup(func() { remove(t, "validatingadmissionpolicy/"+name, "validatingadmissionpolicybinding/"+name) })
 	}
 
 	// What the API server does, once it knows all of them.
@@ -294,19 +275,14 @@ func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
 	t.Parallel()
 	template := newTemplate(t)
 	n := newNamespace(t, asking(template), open())
-	here := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}}
-	rules := []registrationv1.NamedRuleWithOperations{{RuleWithOperations: registrationv1.RuleWithOperations{
-		Operations: []registrationv1.OperationType{registrationv1.Create}, Rule: registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-	}}}
 	const mark = "chain.example.com/"
-	api := client.AdmissionregistrationV1()
 	type policy struct {
 		meets     string // what the chain is to say
 		saw       string // what the policy is to write; "" for nothing
 		again     registrationv1.ReinvocationPolicyType
 		condition string
-		objects   *metav1.LabelSelector
-		params    *registrationv1.ParamKind
+		objects   string // a selector
+		params    bool
 		unbound   bool
 	}
 	policies := map[string]policy{}
@@ -315,37 +291,40 @@ func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
 		"again":     {meets: "yes", saw: "sidecar", again: registrationv1.IfNeededReinvocationPolicy},
 		"defaults":  {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy, condition: "object.spec.restartPolicy == 'Always' && object.spec.serviceAccountName == 'default' && object.spec.containers[0].imagePullPolicy == 'IfNotPresent'"},
 		"too-early": {meets: "no", again: registrationv1.IfNeededReinvocationPolicy, condition: "has(object.spec.initContainers)"},
-		"elsewhere": {meets: "no", again: registrationv1.NeverReinvocationPolicy, objects: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}},
+		"elsewhere": {meets: "no", again: registrationv1.NeverReinvocationPolicy, objects: "matchLabels: {app: other}"},
 		"unbound":   {meets: "no", again: registrationv1.NeverReinvocationPolicy, unbound: true},
-		"params":    {meets: "depends", again: registrationv1.NeverReinvocationPolicy, params: &registrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}},
+		"params":    {meets: "depends", again: registrationv1.NeverReinvocationPolicy, params: true},
 	} {
 		name := unique("chain-" + kind)
 		policies[name] = p
-		fail, allow := registrationv1.Fail, registrationv1.AllowAction
-		object := &registrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicySpec{
-			FailurePolicy: &fail, ReinvocationPolicy: p.again, ParamKind: p.params, MatchConstraints: &registrationv1.MatchResources{NamespaceSelector: here, ObjectSelector: p.objects, ResourceRules: rules},
-			Mutations: []registrationv1.Mutation{{PatchType: registrationv1.PatchTypeApplyConfiguration, ApplyConfiguration: &registrationv1.ApplyConfiguration{
-				Expression: `Object{metadata: Object.metadata{annotations: {"` + mark + name + `": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`,
-			}}},
-		}}
+		conditions, kinds, refs := "", "", ""
 		if p.condition != "" {
-			object.Spec.MatchConditions = []registrationv1.MatchCondition{{Name: "c", Expression: p.condition}}
+			conditions = fmt.Sprintf("matchConditions: [{name: c, expression: %q}]", p.condition)
 		}
-		_, err := api.MutatingAdmissionPolicies().Create(t.Context(), object, metav1.CreateOptions{})
-		if err == nil && !p.unbound {
-			binding := &registrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: registrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
-			if p.params != nil {
-				binding.Spec.ParamRef = &registrationv1.ParamRef{Name: "none-such", Namespace: n.name, ParameterNotFoundAction: &allow}
-			}
-			_, err = api.MutatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+		if p.params {
+			kinds, refs = "paramKind: {apiVersion: v1, kind: ConfigMap}", ", paramRef: {name: none-such, namespace: "+n.name+", parameterNotFoundAction: Allow}"
 		}
-		if err != nil {
-			t.Fatal(err)
+		manifests := fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  reinvocationPolicy: %[2]s
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[3]s}}
+    objectSelector: {%[4]s}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: %[5]q}}]
+  %[6]s
+  %[7]s
+`, name, p.again, n.name, p.objects, `Object{metadata: Object.metadata{annotations: {"`+mark+name+`": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`, conditions, kinds)
+		objects := []string{"mutatingadmissionpolicy/" + name}
+		if !p.unbound {
+			manifests += "---\n{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: " + name + "}, spec: {policyName: " + name + refs + "}}\n"
+			objects = append(objects, "mutatingadmissionpolicybinding/"+name)
 		}
-		t.Cleanup(func() {
-			_ = api.MutatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
-			_ = api.MutatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
-		})
+		must(t, manifests, "kubectl", "apply", "-f", "-")
+		t.Cleanup(func() { remove(t, objects...) })
 	}
 
 	// What the API server does, once it knows all of them.

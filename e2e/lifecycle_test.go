@@ -1,18 +1,14 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -56,71 +52,6 @@ func injects(t *testing.T, n *namespace, name string) {
 		}
 		return err
 	})
-}
-
-func TestAReviewInFlightIsAnsweredWhileAReplicaStops(t *testing.T) {
-	backToOne(t)
-	scale(t, 2)
-	replica := shared.Replicas(ground.Namespace)[1]
-	body, writer := io.Pipe()
-	r := newReviewer(t, replica)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	// Beyond what a client buffers, so that the review is on its way, and of an ordinary size.
-	begin := goodReview[:1] + strings.Repeat(" ", 8<<10)
-	request.ContentLength = int64(len(begin) + len(goodReview[1:]))
-	answered := make(chan error, 1)
-	go func() {
-		response, err := r.client.Do(request)
-		if err == nil {
-			defer response.Body.Close()
-			answer, _ := io.ReadAll(response.Body)
-			if response.StatusCode != http.StatusOK || !bytes.Contains(answer, []byte(`"allowed":true`)) {
-				err = fmt.Errorf("%s: %s", response.Status, answer)
-			}
-		}
-		answered <- err
-	}()
-	if _, err := io.WriteString(writer, begin); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(replica.PID, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, soon, func() error {
-		status, _, err := asked(replica, "/readyz")
-		if err == nil && status != http.StatusServiceUnavailable {
-			err = fmt.Errorf("it still says that it is ready: HTTP %d", status)
-		}
-		return err
-	})
-	newReviewer(t, replica).works(t) // API servers that have not noticed yet
-	eventually(t, soon, func() error {
-		if handshake(t, replica) == nil {
-			return errors.New("it still takes new connections")
-		}
-		return nil
-	})
-	if _, err := io.WriteString(writer, goodReview[1:]); err != nil {
-		t.Fatal(err)
-	}
-	writer.Close()
-	if err := <-answered; err != nil {
-		t.Errorf("the review in flight: %v", err)
-	}
-	eventually(t, 30*time.Second, func() error {
-		if n := len(shared.Replicas(ground.Namespace)); n != 1 {
-			return fmt.Errorf("%d replicas run, want that one has ended", n)
-		}
-		return nil
-	})
-	log, err := os.ReadFile(replica.Log)
-	if err != nil || bytes.Contains(log, []byte("panic")) {
-		t.Errorf("its log (%v):\n%s", err, log)
-	}
 }
 
 func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {

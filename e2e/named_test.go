@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,9 +14,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -159,41 +155,6 @@ func nonEmpty(who, said string) error {
 		return nil
 	}
 	return fmt.Errorf("%s says %q", who, said)
-}
-
-func TestATemplateThatWorkloadsOrPodsNameIsNotDeleted(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
-	n := newNamespace(t, nil, nil)
-	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}, Annotations: asking(m.name)}, Spec: newPod("web", nil).Spec}
-	none, meta := int32(0), metav1.ObjectMeta{Name: "web"}
-	selector := &metav1.LabelSelector{MatchLabels: pod.Labels}
-	job := pod
-	job.Annotations, job.Spec.RestartPolicy = asking("+"+m.name), corev1.RestartPolicyNever
-	suspended := true
-	_, err1 := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &none, Selector: selector, Template: pod}}, metav1.CreateOptions{})
-	_, err2 := client.AppsV1().StatefulSets(n.name).Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &none, Selector: selector, Template: pod}}, metav1.CreateOptions{})
-	_, err3 := client.BatchV1().CronJobs(n.name).Create(t.Context(), &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "0 0 1 1 *", Suspend: &suspended, JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: job}}}}, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
-	n.mustCreate(t, newPod("bare", asking(m.name)))
-	_, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name)
-	if err == nil || !strings.Contains(stderr, "(TemplateInUse)") || !strings.Contains(stderr, `"suspend":true`) {
-		t.Fatalf("the deletion: %v\n%s", err, stderr)
-	}
-	for _, kind := range []string{"deployment", "statefulset", "cronjob"} {
-		if !strings.Contains(stderr, kind+" "+n.name+"/web") {
-			t.Errorf("the refusal does not name the %s:\n%s", kind, stderr)
-		}
-	}
-	if !strings.Contains(stderr, "pod "+n.name+"/bare") {
-		t.Errorf("the refusal does not name the pod:\n%s", stderr)
-	}
-	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
-	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
 }
 
 func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -63,38 +64,27 @@ func otherWebhookCalledAgain(t *testing.T, n *namespace, prefix string, again ad
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
 	}))
-	name := unique(prefix)
-	policy := admissionregistrationv1.Fail
-	effects, all := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
-	url := server.URL
-	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "other.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL:      &url,
-				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &all},
-			}},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.name}},
-			FailurePolicy:           &policy,
-			SideEffects:             &effects,
-			ReinvocationPolicy:      &again,
-			AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
+	registers(t, unique(prefix), measure.PodWebhook("other.example.com", calling(server, ""), n.name, again))
+	return calls
+}
+
+// calling is how API servers call a path of the server.
+func calling(server *httptest.Server, path string) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + path), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+}
+
+// registers makes a configuration of webhooks, which goes with the test.
+func registers(t *testing.T, name string, webhooks ...admissionregistrationv1.MutatingWebhook) {
+	t.Helper()
+	api := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	if _, err := api.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		if err := api.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	return calls
 }
 
 // newServer serves handler by TLS where the API server reaches it.

@@ -293,41 +293,6 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	}
 }
 
-// A user without the right to evict is told which right is missing, and how to get it.
-func TestARolloutNamesTheRightThatIsMissing(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, nil, map[string]string{calledFor: "enabled"})
-	spec := newPod("", nil).Spec
-	spec.SchedulerName = "nobody"
-	n.deploy(t, "web", 1, spec)
-	eventually(t, soon, func() error {
-		if _, uids := n.images(t, name); len(uids) != 1 {
-			return fmt.Errorf("%d pods", len(uids))
-		}
-		return nil
-	})
-	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"="+name)
-	kubeconfig := n.kubeconfig(t, "viewer")
-	must(t, "", "kubectl", "create", "clusterrole", n.name, "--verb=get,list,watch",
-		"--resource=namespaces,pods,configmaps,replicasets.apps,deployments.apps,sidecartemplates.pillion.dev,mutatingwebhookconfigurations.admissionregistration.k8s.io")
-	must(t, "", "kubectl", "create", "clusterrolebinding", n.name, "--clusterrole="+n.name, "--serviceaccount="+n.name+":viewer")
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_ = client.RbacV1().ClusterRoleBindings().Delete(ctx, n.name, metav1.DeleteOptions{})
-		_ = client.RbacV1().ClusterRoles().Delete(ctx, n.name, metav1.DeleteOptions{})
-	})
-	for mode, want := range map[string]string{
-		"--evict":   "you lack the right to create pods/eviction in namespace " + n.name + ". Who may grant it: kubectl -n " + n.name + " create role pillion-create-pods-eviction --verb=create --resource=pods/eviction",
-		"--restart": "you lack the right to patch deployments.apps in namespace " + n.name,
-	} {
-		out, stderr, err := run(t, "", "pillion", "rollout", n.name, mode, "--kubeconfig", kubeconfig)
-		if err == nil || !strings.Contains(stderr, want) || !strings.Contains(out, "missing: "+name) {
-			t.Errorf("%s (%v) says\n%s%s\nwant %q", mode, err, out, stderr, want)
-		}
-	}
-}
-
 // kubeconfig returns a file for a new service account of the namespace.
 func (n *namespace) kubeconfig(t *testing.T, account string) string {
 	t.Helper()

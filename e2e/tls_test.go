@@ -65,17 +65,6 @@ func serverTLS(t *testing.T) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: service.Name + "." + service.Namespace + ".svc"}
 }
 
-// handshake connects to the replica as an API server would.
-func handshake(t *testing.T, r ground.Replica) error {
-	t.Helper()
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: serverTLS(t)}
-	conn, err := dialer.DialContext(t.Context(), "tcp", r.Serve.String())
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.Name, err)
-	}
-	return conn.Close()
-}
-
 // reviewer posts to one replica as an API server would.
 type reviewer struct {
 	client *http.Client

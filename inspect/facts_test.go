@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
@@ -30,72 +31,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-const checkedCluster = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: pillion, namespace: own, labels: {app.kubernetes.io/managed-by: Helm, app.kubernetes.io/instance: release}, annotations: {pillion.dev/admission-policies: wanted}}
-spec:
-  replicas: 2
-  template:
-    metadata: {labels: {app: pillion}}
-    spec:
-      serviceAccountName: account
-      containers: [{name: pillion, args: [serve]}]
-status: {availableReplicas: 1, updatedReplicas: 2}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: one, namespace: own, creationTimestamp: "2026-06-01T11:00:00Z"}
-spec: {containers: [{name: pillion}]}
-status: {phase: Running}
----
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: shop
-  labels: {pillion.dev/injection: enabled}
-  annotations: {pillion.dev/inject: fluent-bit}
-  managedFields: [{manager: kubectl, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:labels": {"f:pillion.dev/injection": {}}}}}]
----
-apiVersion: v1
-kind: Secret
-metadata: {name: sh.helm.release.v1.release.v3, namespace: own, labels: {owner: helm, name: release, status: pending-upgrade, version: "3"}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: pillion}
-webhooks: [{name: requested.pillion.dev, clientConfig: {service: {namespace: own, name: pillion}, caBundle: BUNDLE}}]
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: b, namespace: own}
-spec: {selector: {matchLabels: {app: pillion}}}
-status: {disruptionsAllowed: 0}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: pillion-own-labels}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: x}
-spec: {policyName: pillion-own-labels, validationActions: [Deny]}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: account, namespace: own, creationTimestamp: "2026-06-01T12:00:00Z"}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: pillion-webhooks, namespace: own}
-data:
-  mutating.yaml: |
-    metadata: {name: pillion}
-    webhooks: [{name: namespaces.pillion.dev}, {name: requested.pillion.dev, failurePolicy: Ignore, clientConfig: {service: {namespace: own, name: pillion}}}]
-  validating.yaml: |
-    metadata: {name: pillion}
-    webhooks: [{name: required.pillion.dev}]
-`
+//go:embed testdata/checked.yaml
+var checkedCluster string
 
 // bundle is a CA certificate, as JSON has a caBundle.
 func bundle() string {

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"slices"
 	"strings"
@@ -12,37 +13,8 @@ import (
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
-const ownPods = `
-apiVersion: v1
-kind: Pod
-metadata: {name: running, namespace: own, labels: {app.kubernetes.io/instance: running}}
-spec: {containers: [{name: pillion}]}
-status: {phase: Running}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: ending, namespace: own, deletionTimestamp: "2026-06-01T11:00:00Z"}
-spec: {containers: [{name: pillion}]}
-status: {phase: Running}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: evicted, namespace: own}
-spec: {containers: [{name: pillion}]}
-status: {phase: Failed, reason: Evicted}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: pending, namespace: own}
-spec: {containers: [{name: pillion}]}
-status: {phase: Pending, containerStatuses: [{state: {waiting: {reason: ImagePullBackOff, message: no such image}}}]}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: other, namespace: own, labels: {app.kubernetes.io/instance: other}}
-spec: {containers: [{name: database}]}
-status: {phase: Running}
-`
+//go:embed testdata/pods.yaml
+var ownPods string
 
 func TestReplicasAreRunningPodsThatAreNotBeingDeleted(t *testing.T) {
 	for selector, want := range map[string]string{"": "running", "app.kubernetes.io/instance=running": "running", "app.kubernetes.io/instance=other": ""} {

@@ -24,11 +24,11 @@ func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, po
 			return err
 		}
 		g.more = append(g.more, server)
-		etcd, err := NewCable(g.life, g.at(0), func() (string, bool) { return g.at(etcdPort), true })
+		etcd, err := newCable(g.life, g.at(0), func() (string, bool) { return g.at(etcdPort), true })
 		if err != nil {
 			return err
 		}
-		process, err := startProcess(g.fork, name, g.Tool("kube-apiserver"), append(g.apiServerFlags(etcd.Addr().Port, port), flags...), g.Env(), g.Log(name))
+		process, err := startProcess(g.fork, name, g.Tool("kube-apiserver"), append(g.apiServerFlags(etcd.port(), port), flags...), g.Env(), g.Log(name))
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, po
 		if err != nil {
 			return err
 		}
-		etcd.SetLate(late) // a start that is late is only slow
+		etcd.late.Store(int64(late)) // a start that is late is only slow
 	}
 	return nil
 }

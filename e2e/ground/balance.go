@@ -57,7 +57,7 @@ func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv
 func newBalancer(ctx context.Context, address netip.AddrPort, path string) (*balancer, error) {
 	ctx, stop := context.WithCancel(ctx)
 	b := &balancer{address: address.String(), stop: stop}
-	if _, err := NewCable(ctx, b.address, b.pick); err != nil {
+	if _, err := newCable(ctx, b.address, b.pick); err != nil {
 		stop()
 		return nil, fmt.Errorf("listening on the ClusterIP: %w", err)
 	}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -294,79 +295,5 @@ func TestEveryListOfTheSchemaHasItsRule(t *testing.T) {
 	}
 }
 
-const listRules = `
-by containerPort+protocol: spec.containers[].ports
-by containerPort+protocol: spec.ephemeralContainers[].ports
-by devicePath: spec.containers[].volumeDevices
-by devicePath: spec.ephemeralContainers[].volumeDevices
-by ip: spec.hostAliases
-by mountPath: spec.containers[].volumeMounts
-by mountPath: spec.ephemeralContainers[].volumeMounts
-by name: spec.containers
-by name: spec.containers[].env
-by name: spec.containers[].resources.claims
-by name: spec.dnsConfig.options
-by name: spec.ephemeralContainers
-by name: spec.ephemeralContainers[].env
-by name: spec.evictionResponders
-by name: spec.imagePullSecrets
-by name: spec.initContainers
-by name: spec.resourceClaims
-by name: spec.schedulingGates
-by name: spec.securityContext.sysctls
-by name: spec.volumes
-by topologyKey+whenUnsatisfiable: spec.topologySpreadConstraints
-by uid: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.ownerReferences
-one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution
-one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions
-one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[].values
-one value: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchFields
-one value: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.labelSelector.matchExpressions
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.labelSelector.matchExpressions[].values
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.matchLabelKeys
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.mismatchLabelKeys
-one value: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.namespaces
-one value: spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution
-one value: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution
-one value: spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution
-one value: spec.containers[].args
-one value: spec.containers[].command
-one value: spec.containers[].lifecycle.postStart.exec.command
-one value: spec.containers[].lifecycle.postStart.httpGet.httpHeaders
-one value: spec.containers[].resizePolicy
-one value: spec.containers[].restartPolicyRules
-one value: spec.ephemeralContainers[].args
-one value: spec.ephemeralContainers[].command
-one value: spec.ephemeralContainers[].envFrom
-one value: spec.ephemeralContainers[].resizePolicy
-one value: spec.ephemeralContainers[].restartPolicyRules
-one value: spec.hostAliases[].hostnames
-one value: spec.topologySpreadConstraints[].matchLabelKeys
-one value: spec.volumes[].cephfs.monitors
-one value: spec.volumes[].configMap.items
-one value: spec.volumes[].downwardAPI.items
-one value: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.managedFields
-one value: spec.volumes[].ephemeral.volumeClaimTemplate.spec.accessModes
-one value: spec.volumes[].fc.targetWWNs
-one value: spec.volumes[].fc.wwids
-one value: spec.volumes[].iscsi.portals
-one value: spec.volumes[].projected.sources[].configMap.items
-one value: spec.volumes[].projected.sources[].downwardAPI.items
-one value: spec.volumes[].projected.sources[].secret.items
-one value: spec.volumes[].rbd.monitors
-one value: spec.volumes[].secret.items
-set: spec.containers[].envFrom
-set: spec.containers[].restartPolicyRules[].exitCodes.values
-set: spec.containers[].securityContext.capabilities.add
-set: spec.containers[].securityContext.capabilities.drop
-set: spec.containers[].volumeMounts[].bindMountOptions
-set: spec.dnsConfig.nameservers
-set: spec.dnsConfig.searches
-set: spec.readinessGates
-set: spec.securityContext.supplementalGroups
-set: spec.tolerations
-set: spec.volumes[].ephemeral.volumeClaimTemplate.metadata.finalizers
-set: spec.volumes[].projected.sources
-`
+//go:embed testdata/lists.txt
+var listRules string

@@ -1,6 +1,7 @@
 package state
 
 import (
+	_ "embed"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -28,48 +29,8 @@ func gathered(t *testing.T, text string) []*dto.MetricFamily {
 	return all
 }
 
-const metrics = `# TYPE pillion_unknown_template_namespaces gauge
-pillion_unknown_template_namespaces{template="fluent-bit"} 5
-pillion_unknown_template_namespaces{template="(others)"} 0
-# TYPE pillion_template_info gauge
-pillion_template_info{template="good",hash="1",good="true"} 1
-pillion_template_info{template="lost",hash="2",good="false"} 1
-# TYPE pillion_in_use_record_failing gauge
-pillion_in_use_record_failing 1
-# TYPE pillion_namespaces_failing_label gauge
-pillion_namespaces_failing_label{label="pillion.dev/required"} 3
-pillion_namespaces_failing_label{label="pillion.dev/injection"} 0
-# TYPE pillion_cache_age_seconds gauge
-pillion_cache_age_seconds{cache="namespaces"} 0.25
-pillion_cache_age_seconds{cache="templates"} 1e300
-# TYPE pillion_enforcement_proven gauge
-pillion_enforcement_proven 0
-# TYPE pillion_proof_failing gauge
-pillion_proof_failing{outcome="NotInjected"} 1
-# TYPE pillion_unauthorized gauge
-pillion_unauthorized 1
-# TYPE pillion_survey_last_success_timestamp_seconds gauge
-pillion_survey_last_success_timestamp_seconds 1.8e9
-# TYPE pillion_certificate_provider_info gauge
-pillion_certificate_provider_info{provider="self-signed",secret="pillion-ca",publishes="true"} 1
-# TYPE pillion_certificate_expiry_timestamp_seconds gauge
-pillion_certificate_expiry_timestamp_seconds 1.9e9
-# TYPE pillion_certificate_authority_expiry_timestamp_seconds gauge
-pillion_certificate_authority_expiry_timestamp_seconds 0
-# TYPE pillion_certificate_rotations_total counter
-pillion_certificate_rotations_total 3
-# TYPE pillion_certificate_handovers_total counter
-pillion_certificate_handovers_total 1
-# TYPE pillion_certificate_failures_total counter
-pillion_certificate_failures_total{operation="publish"} 1
-pillion_certificate_failures_total{operation="secret"} 1
-# TYPE pillion_certificate_problem gauge
-pillion_certificate_problem{object="secret own/pillion-ca",operation="secret"} 1
-# TYPE pillion_certificate_published gauge
-pillion_certificate_published{configuration="pillion",kind="MutatingWebhookConfiguration"} 1
-# TYPE pillion_certificate_authority_until_timestamp_seconds gauge
-pillion_certificate_authority_until_timestamp_seconds{fingerprint="ab",state="signing"} 1.9e9
-`
+//go:embed testdata/metrics.txt
+var metrics string
 
 func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 	ends := new(time.Unix(1_900_000_000, 0).UTC())

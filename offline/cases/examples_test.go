@@ -13,9 +13,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/offline/cases"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -106,32 +103,6 @@ var features = []struct {
 	{"$position", regexp.MustCompile(`\$position`)},
 	{"$append", regexp.MustCompile(`\$append`)},
 	{"$onConflict", regexp.MustCompile(`\$onConflict`)},
-}
-
-// The API takes the pods that the examples make of others.
-func TestTheAPITakesThePodsOfTheExamples(t *testing.T) {
-	files, err := filepath.Glob("../../examples/*/testdata/*/*/want.yaml")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d pods, %v", len(files), err)
-	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var raw map[string]any
-		if err := yaml.Unmarshal(data, &raw); err != nil {
-			t.Fatal(err)
-		}
-		pod, unknown := apirules.Decode(raw, false)
-		if pod == nil {
-			t.Errorf("%s: %q", file, unknown)
-			continue
-		}
-		for _, p := range apirules.Problems(pod) {
-			t.Errorf("%s: %v", file, p)
-		}
-	}
 }
 
 func (e *example) uses() string {

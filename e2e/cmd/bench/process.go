@@ -81,27 +81,13 @@ func (p *process) stop() {
 
 // register has API servers call the yardstick for the pods of the case's namespace.
 func (p *process) register(ctx context.Context, cluster *measure.Cluster, c benchCase) error {
-	fail, again, none := admissionregistrationv1.Fail, admissionregistrationv1.IfNeededReinvocationPolicy, admissionregistrationv1.SideEffectClassNone
-	namespaced, path, timeout := admissionregistrationv1.NamespacedScope, c.path, int32(10)
+	to := admissionregistrationv1.WebhookClientConfig{
+		Service:  &admissionregistrationv1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: yardstickName, Path: &c.path},
+		CABundle: p.bundle,
+	}
 	_, err := cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: c.namespace()},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: c.name + ".example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				Service:  &admissionregistrationv1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: yardstickName, Path: &path},
-				CABundle: p.bundle,
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: &namespaced},
-			}},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: c.namespace()}},
-			FailurePolicy:           &fail,
-			SideEffects:             &none,
-			ReinvocationPolicy:      &again,
-			TimeoutSeconds:          &timeout,
-			AdmissionReviewVersions: []string{"v1"},
-		}},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{measure.PodWebhook(c.name+".example.com", to, c.namespace(), admissionregistrationv1.IfNeededReinvocationPolicy)},
 	}, metav1.CreateOptions{})
 	return err
 }

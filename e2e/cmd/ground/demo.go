@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,13 +33,15 @@ func demo(ctx context.Context, checkout ground.Checkout) (err error) {
 		return err
 	}
 	fmt.Printf("Pillion ready, %.1f s after the start of helm\n", time.Since(up).Seconds())
-	acts := []func() error{s.annotate, s.override, s.optOut, s.explain}
-	if g.Kind() == ground.KindNode {
-		acts = []func() error{s.annotate, s.running, s.job, s.override, s.optOut, s.explain, s.restart}
-	}
-	for _, act := range acts {
-		if err := act(); err != nil {
-			return err
+	for _, a := range acts {
+		if a.onNode && g.Kind() != ground.KindNode {
+			continue
+		}
+		heading(a.heading)
+		for _, step := range a.steps {
+			if err := s.expect(step); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Printf("\nfrom the running control plane to here: %.1f s\n", time.Since(up).Seconds())
@@ -57,6 +60,62 @@ type stage struct {
 // table shows of each pod what the demo is about.
 const table = `kubectl -n shop get pods -o custom-columns='POD:.metadata.name,CONTAINERS:.spec.containers[*].name,SIDECARS:.spec.initContainers[*].name,LOG LEVEL:.spec.initContainers[*].env[?(@.name=="FLB_LOG_LEVEL")].value'`
 
+// An act is a part of the demo. Some need a node, whose images are stand-ins: see e2e/registry.
+type act struct {
+	heading string
+	onNode  bool
+	steps   []step
+}
+
+// A step is a command for a shell. A line of its output has all the words of want; alone, it is
+// the only one.
+type step struct {
+	command, want string
+	alone         bool
+}
+
+var acts = []act{
+	{"A team annotates its namespace, and creates a pod: it gets the sidecar", false, []step{
+		{command: makeShop},
+		{command: "kubectl annotate namespace shop pillion.dev/inject=fluent-bit"},
+		{command: "kubectl -n shop run web --image=nginx"},
+		{command: table, want: "web fluent-bit"},
+	}},
+	{"It runs: the sidecar was up before the app, the app reaches it, its logs are there", true, []step{
+		{command: "kubectl -n shop wait --for=condition=Ready pod/web --timeout=60s"},
+		{command: "kubectl -n shop get pod web", want: "web 2/2 Running"},
+		{command: "kubectl -n shop exec web -c web -- /standin get http://127.0.0.1:2020/api/v1/health", want: "fluent-bit answers"},
+		{command: "kubectl -n shop logs web -c fluent-bit", want: "standing in for fluent-bit"},
+	}},
+	{"A Job with a sidecar completes", true, []step{
+		{command: "kubectl -n shop create job report --image=report -- /standin get http://127.0.0.1:2020/"},
+		{command: "kubectl -n shop wait --for=condition=Complete job/report --timeout=60s"},
+		{command: "kubectl -n shop get pods -l job-name=report", want: "Completed"},
+	}},
+	{"Another pod overrides a parameter", false, []step{
+		{command: "kubectl -n shop run verbose --image=nginx --annotations=fluent-bit.pillion.dev/log-level=debug"},
+		{command: table, want: "verbose fluent-bit debug"},
+	}},
+	{"A third one opts out", false, []step{
+		{command: "kubectl -n shop run alone --image=nginx --annotations=pillion.dev/inject=false"},
+		{command: table, want: "alone <none>"},
+	}},
+	{"Why: the same functions, with the reader's own rights", false, []step{
+		{command: "pillion explain -n shop pod/web", want: "Injected"},
+		{command: "pillion explain -n shop pod/verbose", want: "debug"},
+		{command: "pillion explain -n shop pod/alone", want: "PodOptedOut"},
+	}},
+	{"Pillion is updated while pods are created (by dry run): none is refused, none lacks its sidecar", true, []step{
+		{command: "kubectl label namespace shop pillion.dev/injection=enforced --overwrite"},
+		{command: "kubectl -n pillion-system rollout restart deployment/pillion"},
+		{command: `kubectl -n pillion-system rollout status deployment/pillion --timeout=2m >/dev/null &
+  while kill -0 $! 2>/dev/null; do
+    kubectl -n shop run during --image=nginx --dry-run=server -o jsonpath='{.spec.initContainers[*].name}{"\n"}' >> $TMPDIR/during || exit 1
+  done`},
+		{command: "sort $TMPDIR/during | uniq -c", want: "fluent-bit", alone: true},
+	}},
+}
+
 func (s stage) install() error {
 	heading("The cluster admin installs Pillion")
 	// As in ground.InstallArgs, written as a person would.
@@ -64,152 +123,47 @@ func (s stage) install() error {
 	if s.g.Kind() == ground.KindNode {
 		command += " --wait"
 	}
-	if _, err := s.do(command); err != nil {
+	if _, err := s.do(command); err != nil || s.g.Kind() != ground.KindNode {
 		return err
 	}
-	if err := s.g.Rollout(s.ctx, ground.Namespace); err != nil || s.g.Kind() != ground.KindNode {
-		return err
-	}
-	return s.expect("kubectl -n pillion-system get pods", "pillion 1/1 Running")
+	return s.expect(step{command: "kubectl -n pillion-system get pods", want: "pillion 1/1 Running"})
 }
 
-func (s stage) annotate() error {
-	heading("A team annotates its namespace, and creates a pod: it gets the sidecar")
-	for _, command := range []string{
-		"kubectl create namespace shop",
-		"kubectl annotate namespace shop pillion.dev/inject=fluent-bit",
-	} {
-		if _, err := s.do(command); err != nil {
-			return err
-		}
-	}
-	if err := s.serviceAccount(); err != nil {
-		return err
-	}
-	if _, err := s.do("kubectl -n shop run web --image=nginx"); err != nil {
-		return err
-	}
-	return s.expect(table, "web fluent-bit")
-}
-
-// running needs a node, as job and restart do. Its images are stand-ins: see e2e/registry.
-func (s stage) running() error {
-	heading("It runs: the sidecar was up before the app, the app reaches it, its logs are there")
-	if _, err := s.do("kubectl -n shop wait --for=condition=Ready pod/web --timeout=60s"); err != nil {
-		return err
-	}
-	if err := s.expect("kubectl -n shop get pod web", "web 2/2 Running"); err != nil {
-		return err
-	}
-	if err := s.expect("kubectl -n shop exec web -c web -- /standin get http://127.0.0.1:2020/api/v1/health", "fluent-bit answers"); err != nil {
-		return err
-	}
-	return s.expect("kubectl -n shop logs web -c fluent-bit", "standing in for fluent-bit")
-}
-
-func (s stage) job() error {
-	heading("A Job with a sidecar completes")
-	for _, command := range []string{
-		"kubectl -n shop create job report --image=report -- /standin get http://127.0.0.1:2020/",
-		"kubectl -n shop wait --for=condition=Complete job/report --timeout=60s",
-	} {
-		if _, err := s.do(command); err != nil {
-			return err
-		}
-	}
-	return s.expect("kubectl -n shop get pods -l job-name=report", "Completed")
-}
-
-func (s stage) override() error {
-	heading("Another pod overrides a parameter")
-	if _, err := s.do("kubectl -n shop run verbose --image=nginx --annotations=fluent-bit.pillion.dev/log-level=debug"); err != nil {
-		return err
-	}
-	return s.expect(table, "verbose fluent-bit debug")
-}
-
-func (s stage) optOut() error {
-	heading("A third one opts out")
-	if _, err := s.do("kubectl -n shop run alone --image=nginx --annotations=pillion.dev/inject=false"); err != nil {
-		return err
-	}
-	return s.expect(table, "alone <none>")
-}
-
-func (s stage) explain() error {
-	heading("Why: the same functions, with the reader's own rights")
-	for _, pod := range []struct{ name, why string }{{"web", "Injected"}, {"verbose", "debug"}, {"alone", "PodOptedOut"}} {
-		if err := s.expect("pillion explain -n shop pod/"+pod.name, pod.why); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s stage) restart() error {
-	heading("Pillion is updated while pods are created (by dry run): none is refused, none lacks its sidecar")
-	for _, command := range []string{
-		"kubectl label namespace shop pillion.dev/injection=enforced --overwrite",
-		"kubectl -n pillion-system rollout restart deployment/pillion",
-		`kubectl -n pillion-system rollout status deployment/pillion --timeout=2m >/dev/null &
-  while kill -0 $! 2>/dev/null; do
-    kubectl -n shop run during --image=nginx --dry-run=server -o jsonpath='{.spec.initContainers[*].name}{"\n"}' >> $TMPDIR/during || exit 1
-  done`,
-	} {
-		if _, err := s.do(command); err != nil {
-			return err
-		}
-	}
-	out, err := s.do("sort $TMPDIR/during | uniq -c")
-	if err != nil {
-		return err
-	}
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 1 || !strings.HasSuffix(lines[0], " fluent-bit") {
-		return fmt.Errorf("not every pod that was created during the update has the sidecar: %q", lines)
-	}
-	return nil
-}
-
-// serviceAccount waits for what the controller manager puts into a new namespace.
-func (s stage) serviceAccount() error {
-	_, err := ground.Run(s.ctx, s.g, "kubectl", "-n", "shop", "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-	return err
-}
+// makeShop makes the namespace of the demo and of the README.
+const makeShop = "kubectl create namespace shop"
 
 // do prints a command and runs it in a shell, as somebody with the ground's KUBECONFIG
-// and PATH would.
+// and PATH would. It waits for what is installed, and for what the controller manager puts into a
+// new namespace.
 func (s stage) do(command string) (string, error) {
 	fmt.Printf("$ %s\n", command)
-	cmd := exec.CommandContext(s.ctx, "sh", "-c", command)
-	cmd.Dir = s.dir
-	cmd.Env = s.g.Env()
+	cmd := exec.CommandContext(s.ctx, "bash", "-c", command)
+	cmd.Dir, cmd.Env = s.dir, s.g.Env()
 	out, err := cmd.CombinedOutput()
 	os.Stdout.Write(out)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%s: %w", command, err)
+	case strings.HasPrefix(command, "helm install"):
+		err = s.g.Rollout(s.ctx, ground.Namespace)
+	case command == makeShop:
+		_, err = ground.Run(s.ctx, s.g, "kubectl", "-n", "shop", "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
 	}
-	return string(out), nil
+	return string(out), err
 }
 
-// expect is do, and an error if not all the words of want stand on one line of the output.
-func (s stage) expect(command, want string) error {
-	out, err := s.do(command)
+// expect is do, and an error if the output is not as the step wants it.
+func (s stage) expect(step step) error {
+	out, err := s.do(step.command)
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(out) {
-		if containsAll(line, strings.Fields(want)) {
-			return nil
-		}
+	lines := slices.Collect(strings.Lines(out))
+	has := func(line string) bool {
+		return !slices.ContainsFunc(strings.Fields(step.want), func(word string) bool { return !strings.Contains(line, word) })
 	}
-	return fmt.Errorf("%s: no line of the output has all of: %s", command, want)
-}
-
-func containsAll(text string, words []string) bool {
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			return false
-		}
+	if step.want != "" && !slices.ContainsFunc(lines, has) || step.alone && len(lines) != 1 {
+		return fmt.Errorf("%s: no line of the output, or not the only one, has all of: %s", step.command, step.want)
 	}
-	return true
+	return nil
 }

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build format static workflows vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -56,8 +56,9 @@ HELM4 := GROUND=controlplane K8S=1.37 HELM=4
 OLDER := GROUND=controlplane K8S=1.36 HELM=3
 NODE := GROUND=node K8S=1.37 HELM=4
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
-# On other versions: a pod gets its sidecar, and what is about the version itself.
-SMOKE := ^(TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar|TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
+# On other versions: what is about the version itself, and, besides the installation that all tests
+# share, a pod that gets its sidecar, and an upgrade.
+SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar|TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
 HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt)$$
 NODE_TESTS := ^TestOnANode
 settings = $(subst $(subst ,, ),$(comma),$(1))
@@ -71,7 +72,7 @@ test: modules format ground tally ## unit and property tests, and fifteen storie
 	@.cache/tally 'unit and property tests' . ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
-verify: ground tally static vulnerabilities ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
+verify: ground tally static vulnerabilities workflows ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
@@ -96,6 +97,10 @@ newer: ground tally ## a Pillion that does not know CUT, fields of a pod, on a K
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar
+
+workflows:
+	cd .ci/tools/workflows && go build -o ../../../.cache/tools/ tool
+	.cache/tools/actionlint -shellcheck= -pyflakes=
 
 ground: build
 	@$(E2E) ../.ci/compile 'the ground of the tests' -o ../$(GROUND_COMMAND) ./cmd/ground

@@ -13,6 +13,9 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 // NewestKubernetes returns the newest version that the libraries of this build know.
 func NewestKubernetes() KubernetesVersion { return expression.NewestKubernetes() }
 
+// OldestKubernetes returns the oldest version that Pillion is tested on, and that its chart installs on.
+func OldestKubernetes() KubernetesVersion { return KubernetesVersion{Major: 1, Minor: 36} }
+
 // oldKubernetes is a version before what templates ask for. A template that asks for the
 // version is tried with it as well, so that both sides of the question are.
 var oldKubernetes = KubernetesVersion{Major: 1, Minor: 30}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 //go:generate go test . -run TestTheChartHasItsDefaultsAtHand -update
@@ -133,4 +136,32 @@ func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
 		}
 	}
 	look([]string{"values"}, schema)
+}
+
+// A release has one version: the chart's, its image's tag, and, with a v before it, that of the
+// program and the tag in git.
+func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {
+	text, err := os.ReadFile(chart + "Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct{ Version, AppVersion, KubeVersion string }
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`).MatchString(c.Version) || c.AppVersion != c.Version {
+		t.Errorf("the chart's version is %q and its appVersion %q, want the same SemVer", c.Version, c.AppVersion)
+	}
+	if want := ">=" + templates.OldestKubernetes().String() + ".0-0"; c.KubeVersion != want {
+		t.Errorf("the chart's kubeVersion is %q, want %q: the oldest that is tested", c.KubeVersion, want)
+	}
+	tags, err := exec.Command("git", "tag", "--points-at", "HEAD", "v*").Output()
+	if err != nil {
+		t.Skipf("not a Git checkout: %v", err)
+	}
+	for _, tag := range strings.Fields(string(tags)) {
+		if tag != "v"+c.Version {
+			t.Errorf("the commit has the tag %s, and the chart the version %s", tag, c.Version)
+		}
+	}
 }

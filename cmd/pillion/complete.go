@@ -151,14 +151,11 @@ func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 // kubeVersions are the versions that the chart installs on, the newest first.
 func kubeVersions() []string {
 	var all []string
-	for v := templates.NewestKubernetes(); v.Minor >= oldestMinor; v.Minor-- {
+	for v := templates.NewestKubernetes(); v.Minor >= templates.OldestKubernetes().Minor; v.Minor-- {
 		all = append(all, v.String())
 	}
 	return all
 }
-
-// oldestMinor is that of the oldest Kubernetes that the chart installs on.
-const oldestMinor = 31
 
 func completeLibrary(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return library.Names(), noFiles

@@ -17,11 +17,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// The oldest Kubernetes that the chart installs on, and the oldest with native sidecars.
-var (
-	oldestKubernetes = templates.KubernetesVersion{Major: 1, Minor: 31}
-	nativeSidecars   = templates.KubernetesVersion{Major: 1, Minor: 29}
-)
+// nativeSidecars is the oldest Kubernetes that has them.
+var nativeSidecars = templates.KubernetesVersion{Major: 1, Minor: 29}
 
 func apiServer(f *Facts) ([]Finding, error) {
 	switch err := f.Kubernetes.Err; {
@@ -37,12 +34,12 @@ func apiServer(f *Facts) ([]Finding, error) {
 	older := func(than templates.KubernetesVersion) bool {
 		return v.Major < than.Major || v.Major == than.Major && v.Minor < than.Minor
 	}
-	newest := templates.NewestKubernetes()
+	oldest, newest := templates.OldestKubernetes(), templates.NewestKubernetes()
 	switch {
 	case older(nativeSidecars):
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, oldestKubernetes), "kubectl version")}, nil
-	case older(oldestKubernetes):
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, oldestKubernetes), "kubectl version")}, nil
+		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, oldest), "kubectl version")}, nil
+	case older(oldest):
+		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, oldest), "kubectl version")}, nil
 	case v.Major > newest.Major || v.Major == newest.Major && v.Minor > newest.Minor:
 		return []Finding{fine(fmt.Sprintf("the API server is of version %s; this pillion knows the fields of pods up to %s, and leaves newer ones as they are", v, newest))}, nil
 	}

@@ -150,10 +150,10 @@ func (g *certsGround) during(t *testing.T, clients []kubernetes.Interface, do fu
 func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	t.Parallel()
 	g := newCertsGround(t)
-	before, ok := checkout.Before()
+	before, ok := checkout.PillionBefore()
 	if !ok {
-		t.Log("the version before is not built here (make verify builds it): this one stands in for it, so that only settings change paths")
-		before = checkout
+		t.Log("the program of the version before is not built here (make verify builds it): this one runs with the chart of before")
+		before = checkout.Pillion()
 	}
 	var clients []kubernetes.Interface
 	for _, path := range g.Kubeconfigs() {
@@ -168,21 +168,22 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 		}
 		clients = append(clients, client)
 	}
-	values := []string{"-n", ground.Namespace, "--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=3"}
+	// Values are given once: an upgrade keeps those that are stored.
+	upgrade := []string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values"}
 	helm := func(args ...string) { t.Helper(); g.run(t, "helm", args...) }
 	// Helm changes the registration at once. The replicas of before go on, until the new ones are ready.
-	replace := func(c ground.Checkout) {
+	replace := func(program string) {
 		t.Helper()
 		time.Sleep(2 * time.Second)
-		g.UsePillion(c.Pillion())
+		g.UsePillion(program)
 		if err := g.Replace(t.Context(), ground.Namespace); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 	}
 
-	g.UsePillion(before.Path("bin", "pillion"))
-	helm(slices.Concat([]string{"install", ground.Release, before.Chart(), "--create-namespace"}, values, ofChart(1))...)
+	g.UsePillion(before)
+	helm(slices.Concat([]string{"install", ground.Release, checkout.ChartBefore(), "-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=3"}, ofChart(1))...)
 	g.scale(t)
 	sct := g.dynamic.Resource(schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"})
 	apply := func(version int) error {
@@ -215,8 +216,8 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 
 	t.Run("an upgrade", func(t *testing.T) {
 		g.during(t, clients, func() {
-			helm(slices.Concat([]string{"upgrade", ground.Release, checkout.Chart()}, values, ofChart(1))...)
-			replace(checkout)
+			helm(upgrade...)
+			replace(checkout.Pillion())
 		})
 	})
 	// Replicas of both versions of the chart's own template run, and neither has the other's.
@@ -240,8 +241,8 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 				}
 			}()
 			defer func() { stop(); <-changed }()
-			helm(slices.Concat([]string{"upgrade", ground.Release, checkout.Chart(), "--set", "webhook.scope=All"}, values, ofChart(2))...)
-			replace(checkout)
+			helm(slices.Concat(upgrade, []string{"--set", "webhook.scope=All"}, ofChart(2))...)
+			replace(checkout.Pillion())
 		})
 	})
 	t.Run("a rollback", func(t *testing.T) {
@@ -258,7 +259,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 			time.Sleep(2 * time.Second) // the API server that is late
 		}, "stream-pods")
 		without := []string{}
-		if before != checkout { // which refuses pods of a version that it does not know
+		if ok { // which refuses pods of a version that it does not know
 			without = append(without, "stream-of-chart")
 		}
 		g.during(t, clients, func() { replace(before) }, without...)

@@ -10,29 +10,33 @@ import (
 )
 
 // versionBefore is the version that upgrades come from, and that rollbacks go back to: the last
-// one that landed.
+// one that landed. Its chart is kept, since nothing is released yet; in a folder with that version:
+//
+//	helm package charts/pillion && mv pillion-0.1.0.tgz …/e2e/testdata/pillion-before.tgz
 const versionBefore = "8d621d8d4e36125c2fe58eb4ce86c1bd3b2d4a0b"
 
-// Before is this repository as it was at the version before, if [Checkout.BuildBefore] has built it
-// here.
-func (c Checkout) Before() (before Checkout, ok bool) {
-	before = Checkout(c.cache("at", versionBefore))
-	return before, present(before.Path("bin", "pillion"))
+// ChartBefore is the package of the chart of the version before.
+func (c Checkout) ChartBefore() string { return c.Path("e2e", "testdata", "pillion-before.tgz") }
+
+// PillionBefore is the program of the version before, if [Checkout.BuildBefore] has built it here.
+func (c Checkout) PillionBefore() (path string, ok bool) {
+	path = filepath.Join(c.cache("at", versionBefore), "bin", "pillion")
+	return path, present(path)
 }
 
-// BuildBefore builds the version before, and keeps it in the cache. A clone without its commit goes
+// BuildBefore builds the program of the version before, and keeps it in the cache. A clone without its commit goes
 // without it, which out tells.
 func (c Checkout) BuildBefore(ctx context.Context, out io.Writer) error {
-	at, ok := c.Before()
-	if ok {
+	if _, ok := c.PillionBefore(); ok {
 		return nil
 	}
+	at := c.cache("at", versionBefore)
 	if exec.CommandContext(ctx, "git", "-C", string(c), "cat-file", "-e", versionBefore+"^{commit}").Run() != nil {
-		fmt.Fprintf(out, "this clone does not have the version before, %.7s (git fetch --unshallow brings it): upgrades are tried from this version to itself\n", versionBefore)
+		fmt.Fprintf(out, "this clone does not have the version before, %.7s (git fetch --unshallow brings it): upgrades from its chart are tried with this program\n", versionBefore)
 		return nil
 	}
 	fmt.Fprintf(out, "building the version before, %.7s\n", versionBefore)
-	scratch := string(at) + ".new"
+	scratch := at + ".new"
 	if err := os.RemoveAll(scratch); err != nil {
 		return err
 	}
@@ -51,5 +55,5 @@ func (c Checkout) BuildBefore(ctx context.Context, out io.Writer) error {
 			return fmt.Errorf("building the version before: %s: %w\n%s", step[0], err, said)
 		}
 	}
-	return os.Rename(scratch, string(at))
+	return os.Rename(scratch, at)
 }

@@ -454,7 +454,8 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	load.stop(t)
 
 	load = underLoadBy(t, n, "fluent-bit", 4)
-	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "restart", "deployment/pillion")
+	// As the users that OpenShift gives to a namespace: the old pods run as the image's own.
+	must(t, "", "kubectl", "-n", ground.Namespace, "patch", "deployment", "pillion", "-p", `{"spec":{"template":{"spec":{"securityContext":{"runAsUser":1000660000,"runAsGroup":0,"fsGroup":1000660000}}}}}`)
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "status", "deployment/pillion", "--timeout=120s")
 	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)

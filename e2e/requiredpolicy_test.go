@@ -481,7 +481,7 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 			})
 		}, func() {
 			both[1].keepsItsImage(t)
-			// The command of docs/concepts/enforcement.md against a policy that hurts.
+			// The command of docs/concepts/when-pillion-fails.md against a policy that hurts.
 			must(t, "", "kubectl", "delete", "validatingadmissionpolicybinding", "required-"+both[1].name+".pillion.dev")
 			eventually(t, soon, func() error {
 				_, err := both[1].n.preview(t, newPod("free", nil))
@@ -505,5 +505,5 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 		}
 		state.end()
 	}
-	recorded(t, "concepts/enforcement.md", "table", func(string) string { return table })
+	recorded(t, "concepts/when-pillion-fails.md", "table", func(string) string { return table })
 }

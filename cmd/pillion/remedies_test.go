@@ -105,13 +105,13 @@ func remediesOfPage(t *testing.T, page string, line func(string) bool) map[strin
 	return found
 }
 
-// Every remedy that check, the runbook or the page about enforcement names is in the table, with the
+// Every remedy that check, the runbook or the page about failures names is in the table, with the
 // damage and with the test that runs it against the damage; and the table has no other.
 func TestEveryRemedyHasATest(t *testing.T) {
 	remedies := map[string]map[string]bool{
-		"check":          remediesOfCheck(t),
-		"runbook.md":     remediesOfPage(t, runbook, func(l string) bool { return strings.HasPrefix(l, "- **Remedy:**") }),
-		"enforcement.md": remediesOfPage(t, "../../docs/concepts/enforcement.md", func(string) bool { return true }),
+		"check":                 remediesOfCheck(t),
+		"runbook.md":            remediesOfPage(t, runbook, func(l string) bool { return strings.HasPrefix(l, "- **Remedy:**") }),
+		"when-pillion-fails.md": remediesOfPage(t, "../../docs/concepts/when-pillion-fails.md", func(string) bool { return true }),
 	}
 	tests := map[string]bool{}
 	for _, pattern := range []string{"../../e2e/*_test.go", "*_test.go"} {

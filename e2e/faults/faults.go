@@ -55,7 +55,7 @@ const hung = 20 * time.Second
 // reuse has helm upgrade keep the values of the release.
 const reuse = "--reset-then-reuse-values"
 
-// faults are done in this order. docs/concepts/faults.md has a row for each.
+// faults are done in this order. docs/concepts/when-pillion-fails.md has a row for each.
 var faults = []fault{
 	{name: "burst", harm: burst},
 	{name: "burst-after-none", before: scaledFromNone, harm: burst},

@@ -50,10 +50,10 @@ type run struct {
 }
 
 // Run does the faults and measures the changes whose names match, and writes their lines to
-// out. Wrong is what is not as docs/concepts/faults.md states; the error is about the run itself.
+// out. Wrong is what is not as docs/concepts/when-pillion-fails.md states; the error is about the run itself.
 func Run(ctx context.Context, g *ground.Node, checkout ground.Checkout, only *regexp.Regexp, out io.Writer) (wrong []string, err error) {
 	r := &run{g: g, checkout: checkout, out: out, state: newState(), starts: map[string]time.Duration{}}
-	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "faults.md")); err != nil {
+	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md")); err != nil {
 		return nil, err
 	}
 	config, client, err := measure.Connect(g.Kubeconfig())
@@ -122,7 +122,7 @@ func (r *run) prepare(ctx context.Context) error {
 func (r *run) do(ctx context.Context, f fault) (Result, error) {
 	window, ok := r.windows[f.name]
 	if !ok {
-		return Result{}, errors.New("docs/concepts/faults.md states no windows of it")
+		return Result{}, errors.New("docs/concepts/when-pillion-fails.md states no windows of it")
 	}
 	if f.fresh {
 		if err := r.fresh(ctx); err != nil {

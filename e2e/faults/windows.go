@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// The columns of the table in docs/concepts/faults.md that this package reads.
+// The columns of the table in docs/concepts/when-pillion-fails.md that this package reads.
 const (
 	nameColumn    = "fault"
 	refusedColumn = "refused for"
 	bareColumn    = "bare for"
 )
 
-// ReadWindows reads docs/concepts/faults.md: the rows of every table that has the three columns. A
+// ReadWindows reads docs/concepts/when-pillion-fails.md: the rows of every table that has the three columns. A
 // cell is "never", or seconds such as "15 s", with or without words after it.
 func ReadWindows(path string) (map[string]Window, error) {
 	text, err := os.ReadFile(path)

@@ -12,7 +12,7 @@ E2E := cd e2e &&
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GROUND_COMMAND := .cache/ground-command
-# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37 or 1.36,
+# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37 or 1.35,
 # HELM=3 or 4. The first is the default.
 export GROUND K8S HELM
 
@@ -53,7 +53,7 @@ STORIES := inject reinvocation required forged guard label install upgrade unins
 STORY_TESTS = ^($(shell cd e2e && awk -F '[ [:punct:]]' '/^func Test/ && !/^func TestOnANode/ {print $$2}' $(STORIES:%=%_test.go) | sort | paste -sd '|'))$$
 CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3
 HELM4 := GROUND=controlplane K8S=1.37 HELM=4
-OLDER := GROUND=controlplane K8S=1.36 HELM=3
+OLDER := GROUND=controlplane K8S=1.35 HELM=3
 NODE := GROUND=node K8S=1.37 HELM=4
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 # On other versions: what is about the version itself, and, besides the installation that all tests
@@ -78,15 +78,15 @@ verify: ground tally static vulnerabilities workflows ## the rest: race detector
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
 	  -- 'with Helm 4' $(HELM4) e2e $(E2E_TESTS) -run='$(HELM4_TESTS)' \
-	  -- 'on Kubernetes 1.36' $(OLDER) e2e $(E2E_TESTS) -run='$(SMOKE)' \
+	  -- 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS) -run='$(SMOKE)' \
 	  $(if $(HAS_NODE),-- 'on a node' $(NODE) e2e $(E2E_TESTS) -run='$(NODE_TESTS)')
 
 check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 	go test ./...
 
-older: ground tally ## all end-to-end tests on the oldest Kubernetes that is tested, 1.36
+older: ground tally ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
-	.cache/tally 'on Kubernetes 1.36' $(OLDER) e2e $(E2E_TESTS)
+	.cache/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
 
 # Fields that API servers serve by themselves, and that no default of the API stands in.
 CUT ?= clusterTrustBundle podCertificate restartPolicyRules hostnameOverride

@@ -12,7 +12,7 @@ import (
 // This test holds what is recorded against the code of each supported Kubernetes.
 func TestTheRecordedDefaultsAreThoseOfEachKubernetes(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"v1.37", "v1.36"} {
+	for _, version := range []string{"v1.37", "v1.35"} {
 		t.Run(version, func(t *testing.T) {
 			recorded := checkout.Path("templates", "podschema", "testdata", "defaults", version+".json")
 			want, err := os.ReadFile(recorded)

@@ -14,7 +14,7 @@ func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 func NewestKubernetes() KubernetesVersion { return expression.NewestKubernetes() }
 
 // OldestKubernetes returns the oldest version that Pillion is tested on, and that its chart installs on.
-func OldestKubernetes() KubernetesVersion { return KubernetesVersion{Major: 1, Minor: 36} }
+func OldestKubernetes() KubernetesVersion { return KubernetesVersion{Major: 1, Minor: 35} }
 
 // oldKubernetes is a version before what templates ask for. A template that asks for the
 // version is tried with it as well, so that both sides of the question are.

@@ -20,7 +20,7 @@ func TestARunningGroundWillDoUnlessAnotherOneIsAskedFor(t *testing.T) {
 		{Options{}, nil},
 		{Options{Kind: KindNode, Kubernetes: "1.37", Helm: "4"}, nil},
 		{Options{Kind: KindControlPlane}, []string{"GROUND=controlplane"}},
-		{Options{Kind: KindNode, Kubernetes: "1.36", Helm: "3"}, []string{"K8S=1.36", "HELM=3"}},
+		{Options{Kind: KindNode, Kubernetes: "1.35", Helm: "3"}, []string{"K8S=1.35", "HELM=3"}},
 		{Options{Kind: "nowhere"}, []string{"GROUND=nowhere"}},
 	} {
 		if got := c.asked.Differ(chosen); !slices.Equal(got, c.want) {

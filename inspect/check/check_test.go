@@ -194,7 +194,7 @@ var faults = []struct {
 }{
 	{"api-server", "away", func(_ *testing.T, f *Facts) { f.Kubernetes.Err = errors.New("connection refused") }, Failed, "does not answer: connection refused", "kubectl cluster-info"},
 	{"api-server", "without native sidecars", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 28} }, Failed, "no native sidecars", "kubectl version"},
-	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 35} }, Failed, "Pillion supports 1.36 and later", "kubectl version"},
+	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 34} }, Failed, "Pillion supports 1.35 and later", "kubectl version"},
 	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value.Minor++ }, OK, "leaves newer ones as they are", ""},
 	{"deployment", "not found", func(_ *testing.T, f *Facts) {
 		f.Settings.Err = AbsentError{errors.New("0 in namespace pillion-system")}

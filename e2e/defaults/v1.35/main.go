@@ -1,4 +1,4 @@
-// Command v1.36 prints what Kubernetes 1.36's own code makes of pods: its defaults, and
+// Command v1.35 prints what Kubernetes 1.35's own code makes of pods: its defaults, and
 // what it leaves out when it writes a pod. See the package scheme beside it.
 package main
 
@@ -13,7 +13,7 @@ import (
 
 func main() {
 	if err := scheme.Write(os.Stdout, legacyscheme.Scheme); err != nil {
-		fmt.Fprintln(os.Stderr, "v1.36:", err)
+		fmt.Fprintln(os.Stderr, "v1.35:", err)
 		os.Exit(1)
 	}
 }

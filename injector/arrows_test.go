@@ -20,6 +20,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector/reason":         {module},
 		"injector/mark":           append(clients, module),
 		"injector/owner":          append(clients, "k8s.io/client-go", module),
+		"injector/entries":        append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
 		"injector/policy":         append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
 		"injector/patch":          append(clients, module+"injector"),
 		"templates":               append(clients, module+"certs"),

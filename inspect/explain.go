@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -448,17 +449,17 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	call := l.Compare.Registration.Call(ns.Namespace.Namespace, annotations)
 	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
-	case call == drift.CalledNowhere:
+	case call == entries.CalledNowhere:
 		called.Why = fmt.Sprintf("no: Pillion keeps out of the namespace %s", ns.Name)
 	case ns.Unread != nil:
 		called.Known, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
-	case call == drift.CalledByLabel:
+	case call == entries.CalledByLabel:
 		called.Why = fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
-	case call == drift.NotCalledByLabel:
+	case call == entries.NotCalledByLabel:
 		called.Why = fmt.Sprintf("no: the namespace has the label %s=%s", key, label)
-	case call == drift.CalledByPod:
+	case call == entries.CalledByPod:
 		called.Why = fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
-	case call == drift.CalledForAll:
+	case call == entries.CalledForAll:
 		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
 		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)

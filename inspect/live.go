@@ -15,6 +15,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -49,7 +50,7 @@ func (c *Cluster) By(s Settings, kubernetes templates.KubernetesVersion) *Live {
 		Pipeline: injector.NewPipeline(injector.Config{
 			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
 		}),
-		Registration: drift.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
+		Registration: entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
 	}}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -115,7 +116,7 @@ func running(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]
 
 // compared says how a running pod stands.
 func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) drift.Comparison {
-	now, err := drift.Comparer{Pipeline: p, Registration: drift.Registration{All: true}}.Compare(context.Background(), pod, request(pod, set).Namespace, set)
+	now, err := drift.Comparer{Pipeline: p, Registration: entries.Registration{All: true}}.Compare(context.Background(), pod, request(pod, set).Namespace, set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -29,18 +30,18 @@ func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
 		"not required, enforced": shopWith("required=false", "injection=enforced"),
 	}
 	for name, c := range map[string]struct {
-		entries []Entry
+		entries []entries.Entry
 		selects map[string]string // the names of entries, by namespace; others get none
 	}{
-		"mutating": {MutatingEntries("", false), map[string]string{
+		"mutating": {entries.Registration{}.Mutating(), map[string]string{
 			"absent": "pods", "other": "pods", "empty": "pods", "required": "pods", "enabled": "requested", "required, enabled": "requested",
 			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
 		}},
-		"mutating, all": {MutatingEntries("pillion.dev", true), map[string]string{
+		"mutating, all": {entries.Registration{Prefix: "pillion.dev", All: true}.Mutating(), map[string]string{
 			"absent": "requested and pods", "other": "requested and pods", "empty": "requested and pods", "required": "requested and pods", "enabled": "requested", "required, enabled": "requested",
 			"enforced": "enforced", "required, enforced": "enforced", "not required, enforced": "enforced",
 		}},
-		"verifying": {VerifyingEntries("pillion.dev"), map[string]string{
+		"verifying": {entries.Registration{Prefix: "pillion.dev"}.Verifying(), map[string]string{
 			"required": "requested", "required, enabled": "requested", "required, enforced": "enforced",
 		}},
 	} {
@@ -56,7 +57,7 @@ func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
 			}
 		}
 	}
-	if others := MutatingEntries("example.com", false); others[0].Selects(labels["enabled"]) || !others[1].Selects(labels["enabled"]) {
+	if others := (entries.Registration{Prefix: "example.com"}).Mutating(); others[0].Selects(labels["enabled"]) || !others[1].Selects(labels["enabled"]) {
 		t.Error("another prefix has labels of its own")
 	}
 }
@@ -82,7 +83,7 @@ func (s *stale) Get(_ context.Context, _ string, _ *templates.NamespaceReads, ag
 func TestAReviewThatProvesTheCachedNamespaceStaleIsAnsweredByALiveRead(t *testing.T) {
 	never, asked := shopWith(), shopWith("injection=enforced")
 	never.Annotations = nil
-	for _, through := range MutatingEntries("", false) {
+	for _, through := range (entries.Registration{}).Mutating() {
 		for name, c := range map[string]struct {
 			namespaces *stale
 			want       string // the reason
@@ -129,7 +130,7 @@ func TestATemplateDecidesByANamespaceThatWasReadForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := pods.request(t.Context(), r, MutatingEntries("", false)[0])
+	request, err := pods.request(t.Context(), r, entries.Registration{}.Mutating()[0])
 	if err != nil || len(namespaces.reads) != 1 || namespaces.reads[0] == nil || namespaces.reads[0] != request.Templates.NamespaceReads() {
 		t.Errorf("%v: read for %v, decided by %v", err, namespaces.reads, request.Templates.NamespaceReads())
 	}
@@ -138,14 +139,14 @@ func TestATemplateDecidesByANamespaceThatWasReadForIt(t *testing.T) {
 func TestAReviewThatProvesTheCacheStaleIsNotAnsweredFromIt(t *testing.T) {
 	away := &stale{cached: shopWith(), err: errors.New("connection refused")}
 	f := newFixture(t, func(p *parts) { p.Namespaces = away })
-	entry := func(name string) Entry {
-		for _, e := range MutatingEntries("", false) {
+	entry := func(name string) entries.Entry {
+		for _, e := range (entries.Registration{}).Mutating() {
 			if e.Name == name {
 				return e
 			}
 		}
 		t.Fatal(name)
-		return Entry{}
+		return entries.Entry{}
 	}
 	w := postTo(t, f.Handler(NewMutate(f.Pods, entry("enforced"))), reviewOf(v1Version, "", false))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "connection refused") || !strings.Contains(w.Body.String(), `"enforced"`) {
@@ -161,7 +162,7 @@ func TestAReviewThatProvesTheCacheStaleIsNotAnsweredFromIt(t *testing.T) {
 // API server has it as enabled, and this replica cannot read which is true.
 func TestWhereNothingCanBeReadAnEnforcedNamespaceIsNotOpened(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		for _, through := range MutatingEntries("", all) {
+		for _, through := range (entries.Registration{All: all}).Mutating() {
 			for value, want := range map[string]int{"enforced": http.StatusOK, "disabled": http.StatusServiceUnavailable, "other": http.StatusServiceUnavailable} {
 				cached := shopWith("injection=" + value)
 				if through.Selects(cached) {
@@ -183,7 +184,7 @@ func TestWhereNothingCanBeReadAnEnforcedNamespaceIsNotOpened(t *testing.T) {
 }
 
 func TestAFinalPodIsVerifiedInTheNamespaceThatItsEntryProves(t *testing.T) {
-	for _, through := range VerifyingEntries("") {
+	for _, through := range (entries.Registration{}).Verifying() {
 		labels := []string{"required=true"}
 		if through.Name == "enforced" {
 			labels = append(labels, "injection=enforced")

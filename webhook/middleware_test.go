@@ -24,6 +24,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -53,7 +54,7 @@ func (o oneNamespace) Get(context.Context, string, *templates.NamespaceReads, fu
 }
 
 // anywhere is an entry that selects every namespace.
-var anywhere = Entry{Name: "any", selects: func(map[string]string) bool { return true }}
+var anywhere = entries.Entry{Name: "any"}
 
 type recorded struct {
 	mu       sync.Mutex

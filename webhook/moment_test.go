@@ -13,6 +13,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -192,7 +193,7 @@ func TestAVersionThatOnlyAnotherReplicaKnowsIsJudgedByThatOne(t *testing.T) {
 	closed := anywhere
 	closed.Closed = true
 	for name, c := range map[string]struct {
-		through Entry
+		through entries.Entry
 		pod     string
 		set     *templates.Set
 		want    int // the HTTP status, or that of a refusal

@@ -7,17 +7,18 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
 type mutate struct {
 	pods    Pods
-	through Entry
+	through entries.Entry
 }
 
 // NewMutate returns the webhook that injects sidecars into the new pods that come through an
 // entry.
-func NewMutate(p Pods, through Entry) Webhook { return mutate{p, through} }
+func NewMutate(p Pods, through entries.Entry) Webhook { return mutate{p, through} }
 
 func (mutate) Name() string { return "mutate" }
 

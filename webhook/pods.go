@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -44,8 +45,8 @@ type Pods struct {
 // The review itself proves that the namespace exists, and that it has the labels by which the
 // entry selects it. Where that cannot be found out, this replica knows too little: the API
 // server is asked to try again, at another one. At an entry for which the cached namespace will
-// do ([Entry.SettlesFor]), that answers.
-func (p Pods) request(ctx context.Context, r *Review, through Entry) (injector.Request, error) {
+// do ([entries.Entry.SettlesFor]), that answers.
+func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (injector.Request, error) {
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -68,14 +69,14 @@ const (
 
 type preview struct {
 	options PreviewOptions
-	through Entry
+	through entries.Entry
 	looked  looked
 }
 
 // NewPreview returns the webhooks that say, to whoever writes a workload, a pod or a namespace,
 // what its pods will meet: one for each entry. Nobody sees the warnings that controllers get.
 // They refuse nothing, share their bounds, and answer what is beyond these without a word.
-func NewPreview(o PreviewOptions, entries []Entry) []Webhook {
+func NewPreview(o PreviewOptions, entries []entries.Entry) []Webhook {
 	if o.Rate == nil {
 		o.Rate = rate.NewLimiter(previewsPerSecond, previewBurst)
 	}

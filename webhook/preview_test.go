@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -29,7 +30,7 @@ func previewFixture(t *testing.T, change func(*parts, *PreviewOptions)) http.Han
 		}
 		options.Pods = p.Pods
 	})
-	return f.Handler(NewPreview(options, []Entry{anywhere})[0])
+	return f.Handler(NewPreview(options, []entries.Entry{anywhere})[0])
 }
 
 // deploymentReview is a review of a Deployment with metadata and containers.
@@ -151,12 +152,12 @@ func TestPreviewsGoByTheEntriesOfPods(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		for _, value := range []string{"", "enabled", "enforced", "disabled", "other"} {
 			var previews, pods int
-			for _, e := range PreviewEntries(templates.DefaultPrefix, all) {
+			for _, e := range (entries.Registration{Prefix: templates.DefaultPrefix, All: all}).Preview() {
 				if e.Selects(labelled(value)) {
 					previews++
 				}
 			}
-			for _, e := range MutatingEntries(templates.DefaultPrefix, all) {
+			for _, e := range (entries.Registration{Prefix: templates.DefaultPrefix, All: all}).Mutating() {
 				if e.Selects(labelled(value)) {
 					pods++
 				}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -32,13 +33,13 @@ const (
 
 type verify struct {
 	pods    Pods
-	through Entry
+	through entries.Entry
 	behind  *rate.Limiter
 }
 
 // NewVerify returns the webhook that sees the pods of an entry when every mutating webhook is
 // done, and refuses pods that are not what the required templates make of them.
-func NewVerify(p Pods, through Entry) Webhook {
+func NewVerify(p Pods, through entries.Entry) Webhook {
 	return verify{p, through, rate.NewLimiter(behindPerSecond, mostBehind)}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -45,6 +46,6 @@ func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *name
 }
 
 // registration is what API servers ask before they call this Pillion.
-func (c serveConfig) registration() drift.Registration {
-	return drift.Registration{Prefix: c.AnnotationPrefix, All: c.WebhookScope == scopeAll, Excluded: c.ExcludedNamespaces}
+func (c serveConfig) registration() entries.Registration {
+	return entries.Registration{Prefix: c.AnnotationPrefix, All: c.WebhookScope == scopeAll, Excluded: c.ExcludedNamespaces}
 }

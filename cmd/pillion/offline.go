@@ -15,6 +15,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -412,7 +413,7 @@ func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (
 	}
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"})
 	return &session{file: o.file, documents: documents, Session: &inspect.Session{
-		Pipeline: pipeline, Compare: drift.Comparer{Pipeline: pipeline, Registration: drift.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
+		Pipeline: pipeline, Compare: drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
 		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,
 	}}, nil
 }

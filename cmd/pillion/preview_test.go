@@ -24,6 +24,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -59,16 +60,16 @@ var previewTemplates = map[string]string{
 // limits its pods.
 func newPreview(t testing.TB, annotations map[string]string, limits predict.Namespace, change ...func(*webhook.PreviewOptions)) http.Handler {
 	t.Helper()
-	var entries []templates.Entry
+	var all []templates.Entry
 	for name, spec := range previewTemplates {
 		manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec: " + spec
 		template, _, err := templates.Compile([]byte(manifest), templates.Options{})
 		if (err != nil) != (name == "bad") {
 			t.Fatal(err)
 		}
-		entries = append(entries, templates.Entry{Name: name, Template: template, Err: err})
+		all = append(all, templates.Entry{Name: name, Template: template, Err: err})
 	}
-	set := templates.NewSet(entries)
+	set := templates.NewSet(all)
 	ns := templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled", "pod-security.kubernetes.io/enforce": limits.Labels["enforce"]}, Annotations: annotations}
 	pods := webhook.Pods{
 		Pipeline:   injector.NewPipeline(injector.Config{Prefix: templates.DefaultPrefix}),
@@ -81,7 +82,7 @@ func newPreview(t testing.TB, annotations map[string]string, limits predict.Name
 	for _, c := range change {
 		c(&options)
 	}
-	handlers := webhook.NewPreview(options, webhook.PreviewEntries(templates.DefaultPrefix, false))
+	handlers := webhook.NewPreview(options, entries.Registration{Prefix: templates.DefaultPrefix}.Preview())
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
 		Timeout: time.Hour, Memory: webhook.AdviceMemoryFor(256 << 20), Advice: true,

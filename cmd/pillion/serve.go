@@ -285,10 +285,10 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(leaving),
 	}
-	for _, entry := range webhook.MutatingEntries(c.AnnotationPrefix, c.WebhookScope == scopeAll) {
+	for _, entry := range c.registration().Mutating() {
 		handlers["/mutate/"+entry.Name] = middleware.Handler(webhook.NewMutate(pods, entry))
 	}
-	for _, entry := range webhook.VerifyingEntries(c.AnnotationPrefix) {
+	for _, entry := range c.registration().Verifying() {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
 	}
 	addPreview(handlers, c, limits, previews, reviews)

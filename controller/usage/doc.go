@@ -5,6 +5,6 @@
 // there are not ([Rules.Count]), and the workloads and pods that name a template
 // ([Workloads.Naming]). A [Counter] counts again after changes.
 //
-// Imports: policy for the annotation, templates, and client-go's REST client. It knows
+// Imports: injector/policy for the annotation, injector/entries and injector/owner for their tables, templates, and client-go's REST client. It knows
 // nothing of reviews.
 package usage

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -37,7 +38,7 @@ type Usage struct {
 
 // Counts reports whether Pillion has to do with a namespace at all.
 func (r Rules) Counts(ns templates.Namespace) bool {
-	return !slices.Contains(r.Excluded, ns.Name) && ns.Labels[templates.InjectionLabel(r.Prefix)] != templates.InjectionDisabled
+	return !entries.Registration{Prefix: r.Prefix, Excluded: r.Excluded}.KeepsOut(ns)
 }
 
 // Asks returns what a namespace asks for. It is nothing where the annotation cannot be read,

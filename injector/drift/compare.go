@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
@@ -16,70 +17,11 @@ import (
 // mirrorAnnotation is on pods that mirror a static pod of a node.
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// Registration is what an API server asks about a pod before it calls Pillion.
-type Registration struct {
-	// Prefix is the annotation prefix. Default: pillion.dev.
-	Prefix string
-	// All: Pillion is called for the pods of all namespaces that do not opt out
-	// (webhook.scope of the chart).
-	All bool
-	// Excluded are the namespaces that Pillion keeps out of.
-	Excluded []string
-}
-
-// Call is the rule by which API servers call Pillion for a pod, or do not.
-type Call string
-
-// The rules, in the order in which they count.
-const (
-	// CalledNowhere: Pillion keeps out of the namespace.
-	CalledNowhere Call = "excluded"
-	// CalledByLabel: the namespace's label says enabled or enforced.
-	CalledByLabel Call = "label"
-	// NotCalledByLabel: the namespace's label says disabled.
-	NotCalledByLabel Call = "disabled"
-	// CalledByPod: the pod has the annotation itself.
-	CalledByPod Call = "pod"
-	// CalledForAll: Pillion is registered for the pods of all namespaces.
-	CalledForAll Call = "all"
-	// NotCalled: nothing asks.
-	NotCalled Call = "none"
-)
-
-// Called reports whether API servers call Pillion.
-func (c Call) Called() bool { return c == CalledByLabel || c == CalledByPod || c == CalledForAll }
-
-// Call returns the rule for pods of the namespace with these annotations. It is the table of the
-// chart's entries for pods (webhook.yaml).
-func (r Registration) Call(ns templates.Namespace, annotations map[string]any) Call {
-	_, asks := annotations[templates.InjectKey(r.Prefix)]
-	label := ns.Labels[templates.InjectionLabel(r.Prefix)]
-	switch {
-	case slices.Contains(r.Excluded, ns.Name):
-		return CalledNowhere
-	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
-		return CalledByLabel
-	case label == templates.InjectionDisabled:
-		return NotCalledByLabel
-	case asks:
-		return CalledByPod
-	case r.All:
-		return CalledForAll
-	}
-	return NotCalled
-}
-
-// Calls reports whether API servers call Pillion for pods of the namespace with these
-// annotations.
-func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) bool {
-	return r.Call(ns, annotations).Called()
-}
-
 // Comparer compares pods with the pods that would be created now.
 type Comparer struct {
 	// Pipeline must have the prefix of Registration.
 	Pipeline     *injector.Pipeline
-	Registration Registration
+	Registration entries.Registration
 }
 
 // Compare compares a pod, which it does not change, with the pod that would be created in
@@ -98,9 +40,9 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	s := Comparison{Counts: true, Called: call.Called(), Base: base, New: base}
 	if !s.Called {
 		switch call {
-		case CalledNowhere:
+		case entries.CalledNowhere:
 			s.Code = reason.NamespaceExcluded
-		case NotCalledByLabel:
+		case entries.NotCalledByLabel:
 			s.Code = reason.NamespaceDisabled
 		default:
 			s.Code = reason.NotRequested

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -413,7 +414,7 @@ func TestWhoIsCalledDependsOnTheLabel(t *testing.T) {
 		{"enabled", nil, false, true}, {"enforced", nil, false, true}, {"enforced", asks, true, true},
 		{"disabled", asks, false, false}, {"disabled", asks, true, false}, {"Enabled", nil, false, false}, {"Enabled", asks, false, true},
 	} {
-		r := drift.Registration{All: c.all}
+		r := entries.Registration{All: c.all}
 		if got := r.Calls(asking(c.label, ""), c.annotations); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -88,7 +88,7 @@ func namespace(name, injection, inject string) labels.Namespace {
 }
 
 // entries are those of the chart.
-func entries() []Webhook {
+func charted() []Webhook {
 	required := func(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		s := injectionIn(operator, values...)
 		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: "pillion.dev/required", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}})
@@ -137,7 +137,7 @@ func sound(t *testing.T) *Facts {
 		Revisions:  Known[[]Revision]{Value: []Revision{{7, "superseded", now.Add(-2 * time.Hour)}, {8, "deployed", now.Add(-time.Hour)}, {9, "failed", now.Add(-time.Minute)}}},
 		Replicas:   Known[[]state.Replica]{Value: []state.Replica{replica("a"), replica("b")}},
 		Account:    Known[time.Time]{Value: now.Add(-time.Hour)},
-		Webhooks:   Known[[]Webhook]{Value: entries()}, Rendered: Known[[]Webhook]{Value: entries()},
+		Webhooks:   Known[[]Webhook]{Value: charted()}, Rendered: Known[[]Webhook]{Value: charted()},
 		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
 		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: podLabels}, 1}}},
 		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
@@ -307,7 +307,7 @@ var faults = []struct {
 		f.Rendered.Value[0].MatchConditions[0].Expression, f.Webhooks.Value[0].MatchConditions[0].Expression = long+"true", long+"false"
 	}, Failed, `.metadata.name != 'x' && false", and the chart renders …`, "kubectl replace -f -"},
 	{"entries", "one more in the configuration", func(_ *testing.T, f *Facts) {
-		copied := entries()[3]
+		copied := charted()[3]
 		copied.Name = "copy.pillion.dev"
 		f.Webhooks.Value = append(f.Webhooks.Value, copied)
 	}, Failed, "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's: API servers call {", "kubectl replace -f -"},
@@ -317,18 +317,18 @@ var faults = []struct {
 		f.Webhooks.Value = append(f.Webhooks.Value, other)
 	}, Failed, `is none of the chart's: API servers call {"url":"https://example.com/"} by it`, "kubectl replace -f -"},
 	{"entries", "a copy of the configuration", func(_ *testing.T, f *Facts) {
-		for _, w := range entries() {
+		for _, w := range charted() {
 			w.Configuration = "pillion-copy"
 			f.Webhooks.Value = append(f.Webhooks.Value, w)
 		}
 	}, Failed, "mutatingwebhookconfiguration/pillion-copy is none of the chart's and calls Pillion, by the entry namespaces.pillion.dev", "kubectl delete mutatingwebhookconfiguration pillion-copy"},
 	{"entries", "a copy beside others' entries", func(_ *testing.T, f *Facts) {
-		copied := entries()[3]
+		copied := charted()[3]
 		copied.Configuration = "others"
 		f.Webhooks.Value = append(f.Webhooks.Value, copied, foreign("others", admissionv1.Ignore))
 	}, Failed, "mutatingwebhookconfiguration/others is none of the chart's and calls Pillion", "kubectl edit mutatingwebhookconfiguration others"},
 	{"entries", "another configuration of the installer's", func(_ *testing.T, f *Facts) {
-		copied := entries()[3]
+		copied := charted()[3]
 		copied.Configuration = "more"
 		f.Settings.Value.Mutating = []string{"pillion", "more"}
 		f.Webhooks.Value = append(f.Webhooks.Value, copied)

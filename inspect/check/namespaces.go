@@ -7,7 +7,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
-	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect/state"
@@ -109,11 +109,11 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 
 // Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
 func (s Settings) Depends(ns labels.Namespace) string {
-	call := drift.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
+	call := entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
 	switch {
 	case ns.Name == s.ProofNamespace || !call.Called():
 		return ""
-	case call == drift.CalledByLabel:
+	case call == entries.CalledByLabel:
 		return ns.Labels[templates.InjectionLabel(s.Prefix)]
 	}
 	return templates.InjectionEnabled

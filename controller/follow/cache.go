@@ -33,6 +33,9 @@ const (
 	// forbiddenPause is the pause while lists are permitted and watches are not: each try
 	// lists everything.
 	forbiddenPause = 5 * time.Second
+	// absentPause is the pause while the API server does not know the resource, such as before its
+	// CRD is installed.
+	absentPause = 1200 * time.Millisecond
 	// callTimeout bounds a page of a list, and beginTimeout the time until a watch begins.
 	callTimeout  = 10 * time.Second
 	beginTimeout = 5 * time.Second
@@ -140,7 +143,10 @@ func (c *Cache) run(ctx context.Context, pages bool) {
 		// Its error has been taken note of where the call was made.
 		_ = reflector.ListAndWatchWithContext(ctx)
 		pause := retryPause
-		if apierrors.IsForbidden(c.Failed("watch")) && c.Failed("list") == nil {
+		switch list := c.Failed("list"); {
+		case apierrors.IsNotFound(list):
+			pause = absentPause
+		case list == nil && apierrors.IsForbidden(c.Failed("watch")):
 			pause = forbiddenPause
 		}
 		if !waiting.For(ctx, wait.Jitter(pause, 1)) {
@@ -236,6 +242,9 @@ func (c *Cache) answered(ctx context.Context, verb string, err error) {
 		delete(c.failed, verb)
 	case !expired(err):
 		c.failed[verb] = err
+		if apierrors.IsNotFound(err) && c.asked.After(c.current) {
+			c.current = c.asked // there is nothing to know
+		}
 	}
 	c.mu.Unlock()
 	if c.o.Answered != nil && !expired(err) {

@@ -74,8 +74,11 @@ func (c *Cache) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := State{Age: time.Since(c.current), Wrong: c.wrong, Proofs: c.proofs}
-	if c.said {
+	switch failed := c.failed["list"]; {
+	case c.said:
 		s.Unreadable = c.unreadable
+	case !c.HasSynced() && !apierrors.IsNotFound(failed):
+		s.Unreadable = failed
 	}
 	return s
 }
@@ -197,12 +200,13 @@ func (c *Cache) checkUntil(ctx context.Context) {
 func (c *Cache) check(ctx context.Context) bool {
 	began, from := time.Now(), c.version()
 	newest, err := c.newest(ctx)
-	if err != nil {
+	absent := apierrors.IsNotFound(err) // the API server knows no such resource any more
+	if err != nil && !absent {
 		c.cannotRead(ctx, began, err)
 		return false
 	}
 	c.canRead()
-	if !atLeast(from, newest) {
+	if !absent && !atLeast(from, newest) {
 		changes, complete, err := c.changes(ctx, from, newest)
 		switch {
 		case ctx.Err() != nil:

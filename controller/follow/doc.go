@@ -5,9 +5,9 @@
 // can be asked at all.
 //
 // The cache is a store of client-go that a reflector of client-go fills. Lists and watches that
-// fail are retried within a second, and the first read is consistent. Beside the reflector, a
-// check compares the cache with the API server: every ten seconds, soon after a watch has ended,
-// and every second while something is wrong. Its cost does not grow with the number of objects.
+// fail are retried within a second, or two while the API server does not know the resource, and the
+// first read is consistent. Beside the reflector, a check compares the cache with the API server:
+// every ten seconds, soon after a watch has ended, and every second while something is wrong. Its cost does not grow with the number of objects.
 // What proves the cache wrong also has it read anew.
 //
 // [Replaced] remembers for a few seconds what is in force no longer.

@@ -30,11 +30,8 @@ import (
 const (
 	// Resource is the plural name of SidecarTemplates in the API.
 	Resource = "sidecartemplates"
-	// probeInterval is how often a cluster without the resource is asked again, and
-	// failedInterval one that does not answer. probeTimeout bounds the question.
-	probeInterval  = 2 * time.Second
-	failedInterval = 800 * time.Millisecond
-	probeTimeout   = 5 * time.Second
+	// readTimeout bounds the first read of the CRD.
+	readTimeout = 5 * time.Second
 	// reportPause is how long after a report the next one comes at the soonest. While the CRD
 	// cannot be read it becomes twice as long each time, up to unreadPause.
 	reportPause = 100 * time.Millisecond
@@ -52,178 +49,84 @@ func pauses() wait.Backoff {
 // note; it notices when the CRD comes. A CRD that goes takes no template out of force.
 // The log hears how current the source is.
 func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
-	gvr := schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}
-	c := &cluster{client: client, gvr: gvr, log: log, asked: time.Now()}
+	c := &cluster{client: client, gvr: schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}, changed: make(chan struct{}, 1)}
 	c.losses = losses{read: c.definition, known: map[string]origin{}, lost: map[string]bool{}}
+	resource := client.Resource(c.gvr)
+	said := map[string]string{} // by verb: the error that was reported
+	c.cache = follow.New(follow.Options{
+		Name: "templates", Example: &unstructured.Unstructured{}, Client: client, Checked: true, Logger: log,
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, options)
+		},
+		Watch:     resource.Watch,
+		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group, c.cache.Get) },
+		Changed:   func(string) { c.signal() },
+		Answered: func(verb string, err error) {
+			if text := errorText(err); said[verb] != text {
+				said[verb] = text
+				c.signal()
+			}
+		},
+	})
 	return c
 }
 
 type cluster struct {
 	client dynamic.Interface
 	gvr    schema.GroupVersionResource
-	log    *slog.Logger
 	losses losses
-
-	mu sync.Mutex
-	// cache is nil while there is no resource to follow. Then asked is when the API server
-	// last said so, and failed why it cannot be asked.
 	cache  *follow.Cache
-	asked  time.Time
-	failed error
-	// proofs are those of earlier caches.
-	proofs int
+	// changed has the source look at the cache.
+	changed chan struct{}
 }
 
 // State implements [Cached].
-func (c *cluster) State() follow.State {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cache == nil {
-		return follow.State{Age: time.Since(c.asked), Unreadable: c.failed, Proofs: c.proofs}
-	}
-	state := c.cache.State()
-	state.Proofs += c.proofs
-	return state
-}
-
-// use makes a cache the one that the state is about. Nil is none: what the API server said at
-// a time then counts, or why it said nothing.
-func (c *cluster) use(cache *follow.Cache, asked time.Time, failed error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cache != nil {
-		c.proofs += c.cache.State().Proofs
-	}
-	c.cache, c.failed = cache, failed
-	if failed == nil {
-		c.asked = asked
-	}
-}
+func (c *cluster) State() follow.State { return c.cache.State() }
 
 func (c *cluster) Name() string { return "cluster" }
 
-// Run probes until the resource can be listed, then follows it, until it is gone.
+func (c *cluster) signal() {
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run reports the objects at each change until ctx ends.
 func (c *cluster) Run(ctx context.Context, report func(Report)) {
-	followed := false
-	for c.probe(ctx, followed, report) {
-		followed = true
-		c.follow(ctx, report)
-	}
-}
-
-// probe lists until that succeeds. It returns false when ctx has ended.
-func (c *cluster) probe(ctx context.Context, followed bool, report func(Report)) bool {
-	for {
-		began := time.Now()
-		err := c.listOne(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case err == nil:
-			return true
-		case !apierrors.IsNotFound(err):
-			c.use(nil, began, err)
-			report(Report{Err: c.explain("list", err)})
-		case followed:
-			c.use(nil, began, nil)
-			report(Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reset-then-reuse-values, and apply the templates again", c.gvr.GroupResource())})
-		default:
-			c.use(nil, began, nil)
-			report(Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())})
-		}
-		pause := probeInterval
-		if !apierrors.IsNotFound(err) {
-			pause = failedInterval
-		}
-		if !waiting.For(ctx, pause) {
-			return false
-		}
-	}
-}
-
-func (c *cluster) listOne(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	_, err := c.client.Resource(c.gvr).List(ctx, metav1.ListOptions{Limit: 1})
-	return err
-}
-
-// explain names what a permission error is about.
-func (c *cluster) explain(verb string, err error) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("missing permission: the verb %s on the resource %s of the API group %s: %w", verb, c.gvr.Resource, c.gvr.Group, err)
-	}
-	return fmt.Errorf("calling %s on %s: %w", verb, c.gvr.GroupResource(), err)
-}
-
-// follow reports the objects at each change until ctx ends or the resource is gone.
-func (c *cluster) follow(ctx context.Context, report func(Report)) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	c.losses.begin(ctx)
-	changed := make(chan struct{}, 1)
-	signal := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	resource := c.client.Resource(c.gvr)
-	said := map[string]string{} // by verb: the error that was reported
-	var cache *follow.Cache
-	cache = follow.New(follow.Options{
-		Name: "templates", Example: &unstructured.Unstructured{}, Client: c.client, Checked: true, Logger: c.log,
-		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return resource.List(ctx, options)
-		},
-		Watch:     resource.Watch,
-		Transform: func(obj any) (any, error) { return onlyNeeded(obj, c.gvr.Group, cache.Get) },
-		Changed:   func(string) { signal() },
-		Answered: func(verb string, err error) {
-			switch text := errorText(err); {
-			case apierrors.IsNotFound(err):
-				stop()
-			case said[verb] != text:
-				said[verb] = text
-				signal()
-			}
-		},
-	})
-	c.use(cache, time.Time{}, nil)
 	var running sync.WaitGroup
-	running.Go(func() { cache.Run(ctx) })
+	defer running.Wait()
+	running.Go(func() { c.cache.Run(ctx) })
 	running.Go(func() {
 		select {
 		case <-ctx.Done():
-		case <-cache.Synced():
-			signal()
+		case <-c.cache.Synced():
+			c.signal()
 		}
 	})
-	defer running.Wait()
-	defer stop()
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	c.losses.begin(limited)
+	cancel()
 	unread := pauses()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-changed:
+		case <-c.changed:
 		}
 		pause := reportPause
-		r := Report{Err: c.failure(cache)}
-		if cache.HasSynced() {
-			var err error
-			if r, err = c.losses.judge(ctx, units(cache.List(), r.Err)); err != nil {
-				r = Report{Err: err}
-				pause = unread.Step()
-				signal()
-			} else {
-				unread = pauses()
-			}
+		r, err := c.look(ctx)
+		if err != nil {
+			r = Report{Err: err}
+			pause = unread.Step()
+			c.signal()
+		} else {
+			unread = pauses()
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if r.Err != nil || r.Units != nil {
+		if r.Err != nil || r.Units != nil || r.Note != "" {
 			report(r)
 		}
 		// The replicas write the status of each template, one after the other.
@@ -233,15 +136,27 @@ func (c *cluster) follow(ctx context.Context, report func(Report)) {
 	}
 }
 
-// failure says which of the verbs does not work. A list that succeeds says nothing of the
-// watch.
-func (c *cluster) failure(cache *follow.Cache) error {
-	for _, verb := range []string{"list", "watch"} {
-		if err := cache.Failed(verb); err != nil {
-			return c.explain(verb, err)
+// look returns what the cache has to report. The error says that it cannot be told yet.
+func (c *cluster) look(ctx context.Context) (Report, error) {
+	var failed error
+	for _, verb := range []string{"list", "watch"} { // a list that succeeds says nothing of the watch
+		err := c.cache.Failed(verb)
+		switch {
+		case err == nil:
+		case apierrors.IsNotFound(err) && c.cache.HasSynced():
+			return Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reset-then-reuse-values, and apply the templates again", c.gvr.GroupResource())}, nil
+		case apierrors.IsNotFound(err):
+			return Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())}, nil
+		case apierrors.IsForbidden(err):
+			failed = cmp.Or(failed, fmt.Errorf("missing permission: the verb %s on the resource %s of the API group %s: %w", verb, c.gvr.Resource, c.gvr.Group, err))
+		default:
+			failed = cmp.Or(failed, fmt.Errorf("calling %s on %s: %w", verb, c.gvr.GroupResource(), err))
 		}
 	}
-	return nil
+	if !c.cache.HasSynced() {
+		return Report{Err: failed}, nil
+	}
+	return c.losses.judge(ctx, units(c.cache.List(), failed))
 }
 
 // cachedObject is what the cache keeps of an object: its manifest as text, which takes

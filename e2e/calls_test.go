@@ -120,13 +120,7 @@ func newTemplateFor(t *testing.T, spec string, prepare func(t *testing.T, n *nam
 			t.Fatal(err)
 		}
 	}
-	eventually(t, soon, func() error {
-		pod, err := probed.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
+	injects(t, probed, m.name)
 	return m.name, n
 }
 

@@ -139,7 +139,7 @@ func (c cause) isMended(t *testing.T) {
 		text += at.asAdmin().seen(t, command)
 	}
 	if len(c.admin) > 0 {
-		at.waitInjected(t, c.sidecar)
+		injects(t, at.namespace, c.sidecar)
 	}
 	text += at.seen(t, append(c.remedy, restarted)...)
 	eventually(t, soon, func() error {
@@ -161,16 +161,4 @@ func ofTemplate(t *testing.T, name string) (string, error) {
 	t.Helper()
 	out, _, err := run(t, "", "kubectl", "get", "sidecartemplate", name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 	return out, err
-}
-
-// waitInjected waits until a new pod of the namespace gets the sidecar.
-func (at *team) waitInjected(t *testing.T, name string) {
-	t.Helper()
-	eventually(t, soon, func() error {
-		pod, err := at.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, name) == nil {
-			err = fmt.Errorf("a new pod has the containers %s", containerNames(pod))
-		}
-		return err
-	})
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,11 +90,7 @@ func TestThePodsOfWorkloadsAreAsTheCommandLineForetells(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"e2e": node}}, Status: ready}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.CoreV1().Nodes().Delete(context.Background(), node, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "node/"+node) })
 
 	workloads := strings.NewReplacer("CONTAINERS", `{containers: [{name: app, image: "a:1"}]}`, "NODE", node).Replace(createdWorkloads)
 	must(t, workloads, "kubectl", "-n", n.name, "apply", "-f", "-")
@@ -140,14 +135,11 @@ func TestThePodsOfWorkloadsAreAsTheCommandLineForetells(t *testing.T) {
 // controller creates, and the sidecar that inject prints for the workload.
 func foretell(t *testing.T, n *namespace, workloads string, ms ...manifest) (pods map[string]*corev1.Pod, printed map[string]string) {
 	t.Helper()
-	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "namespace.yaml")
+	dir, file := t.TempDir(), inFile(t, "namespace.yaml", must(t, "", "kubectl", "get", "namespace", n.name, "-o", "yaml"))
 	for _, m := range ms {
 		if err := os.WriteFile(filepath.Join(dir, m.name+".yaml"), []byte(m.yaml()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.WriteFile(file, []byte(must(t, "", "kubectl", "get", "namespace", n.name, "-o", "yaml")), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	inject := func(in string) string {
 		return must(t, in, "pillion", "inject", "-f", "-", "-o", "json", "--templates", dir, "--namespace-file", file)

@@ -63,13 +63,7 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, name) == nil {
-			err = fmt.Errorf("no sidecar yet")
-		}
-		return err
-	})
+	injects(t, n, name)
 	n.mustCreate(t, newPod("late", nil))
 	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	in := []string{"-n", n.name}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -203,11 +201,7 @@ func TestATemplateHasTheFieldsOfEachVersion(t *testing.T) {
 	if minor(t) >= 37 {
 		m.spec += since37
 	}
-	file := filepath.Join(t.TempDir(), "template.yaml")
-	if err := os.WriteFile(file, []byte(m.yaml()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, _, err := run(t, "", "pillion", "lint", file); err != nil {
+	if out, _, err := run(t, "", "pillion", "lint", inFile(t, "template.yaml", m.yaml())); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	m.apply(t)

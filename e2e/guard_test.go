@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,11 +30,7 @@ func (m manifest) object(t *testing.T) v1alpha1.SidecarTemplate {
 func TestABadTemplateIsRefusedAtKubectlApplyWithLintsOwnWords(t *testing.T) {
 	t.Parallel()
 	m := manifest{name: unique("bad"), spec: misspelt}
-	file := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(file, []byte(m.yaml()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	lint, _, _ := run(t, "", "pillion", "lint", file)
+	lint, _, _ := run(t, "", "pillion", "lint", inFile(t, "bad.yaml", m.yaml()))
 	i := strings.Index(lint, "template "+m.name+": spec.inject.spec.initContainers[0].restartPolice: ")
 	if i < 0 {
 		t.Fatalf("lint says\n%s", lint)

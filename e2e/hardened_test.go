@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,10 +52,7 @@ func hardenedDenies(namespace, webhooks string) []right {
 func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	const prefix, release, webhooks = "hard.example.com", "hardened", "hardened"
 	own := manifest{name: "own", spec: sidecarSpec}
-	file := filepath.Join(t.TempDir(), "own.yaml")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := inFile(t, "own.yaml", strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1"))
 	home := newNamespace(t, nil, nil).name
 	ca := newIssuer(t)
 	name := release + "-pillion." + home + ".svc"
@@ -66,19 +61,11 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	pki := shared.WebhookClient()
-	args := append([]string{"install", release, checkout.Chart(), "-n", home, "--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
+	another(t, release, home, append([]string{"--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
 		"annotationPrefix=" + prefix, "webhook.name=" + webhooks, "rbac.hardened=true", "certs.provider=files", "certs.files.secretName=" + secret.Name,
 		"webhook.clientNames={" + ground.WebhookClientName + "}", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=" + shared.Host().String() + "/32",
 		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1",
-	})...)
-	must(t, "", "helm", args...)
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", release, "-n", home)
-		if err = errors.Join(err, shared.Rollout(ctx, home)); err != nil {
-			t.Error(err)
-		}
-	})
+	})...)...)
 	if err := publish(t.Context(), client, webhooks, ca.pem()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +75,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	account := system(home, release+"-pillion")
 
 	n := newNamespace(t, map[string]string{prefix + "/inject": own.name}, map[string]string{prefix + "/injection": "enforced"})
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && sidecar(pod, own.name) == nil {
-			err = fmt.Errorf("containers %s, want the sidecar", containerNames(pod))
-		}
-		return err
-	})
+	injects(t, n, own.name)
 
 	t.Run("its token may write no webhook configuration and no Secret", func(t *testing.T) {
 		list := must(t, "", "kubectl", "auth", "can-i", "--list", "--as="+account, "--as-group=system:serviceaccounts", "--as-group=system:authenticated", "-n", home)

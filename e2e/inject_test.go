@@ -15,13 +15,7 @@ func TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, nil)
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"=fluent-bit")
-	eventually(t, soon, func() error { // the annotation has to reach Pillion
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && sidecar(pod, "fluent-bit") == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
+	injects(t, n, "fluent-bit") // the annotation has to reach Pillion
 	pod := n.mustCreate(t, newPod("web", nil))
 	if c := sidecar(pod, "fluent-bit"); c == nil || c.Image == "" {
 		t.Errorf("the pod has no sidecar with an image:\n%s", pretty(pod.Spec))

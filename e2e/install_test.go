@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,27 +15,28 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
+// another installs the chart as another release, with arguments of helm. It goes with the test.
+func another(t *testing.T, release, home string, args ...string) {
+	t.Helper()
+	must(t, "", "helm", append([]string{"install", release, checkout.Chart(), "-n", home}, args...)...)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, shared, "helm", "uninstall", release, "-n", home)
+		if err = errors.Join(err, shared.Rollout(ctx, home)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Not in parallel: it installs a second Pillion that sees every pod.
 func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 	const prefix = "side.example.com"
 	own := manifest{name: "own", spec: sidecarSpec}
-	file := filepath.Join(t.TempDir(), "own.yaml")
-	text := strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := inFile(t, "own.yaml", strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1"))
 	home := newNamespace(t, nil, nil).name
-	must(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set", "nameOverride=cars", "--set", "fullnameOverride=motorbike", "--set", "commonLabels.team=platform", "--set-file", "templates.own="+file,
+	t.Cleanup(func() { remove(t, "crd/sidecartemplates."+prefix) })
+	another(t, "second", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set", "nameOverride=cars", "--set", "fullnameOverride=motorbike", "--set", "commonLabels.team=platform", "--set-file", "templates.own="+file,
 		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", "second", "-n", home)
-		err = errors.Join(err, shared.Rollout(ctx, home))
-		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix)
-		if err = errors.Join(err, crd); err != nil {
-			t.Error(err)
-		}
-	})
 	if err := shared.Rollout(t.Context(), home); err != nil {
 		t.Fatal(err)
 	}

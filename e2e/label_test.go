@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -151,11 +150,7 @@ func asTenant(t *testing.T, n *namespace) kubernetes.Interface {
 	must(t, "", "kubectl", "create", "clusterrole", user, "--verb=get,update,patch", "--resource=namespaces,namespaces/status,namespaces/finalize", "--resource-name="+n.name)
 	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
 	must(t, "", "kubectl", "-n", n.name, "create", "rolebinding", user, "--clusterrole=admin", "--user="+user)
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrole,clusterrolebinding", user); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "clusterrole,clusterrolebinding", user) })
 	c := asUser(t, user)
 	eventually(t, soon, func() error { // rights are cached
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -100,11 +98,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		return nil
 	}
 	n := newNamespace(t, asking("extra"), enforced())
-	extra := filepath.Join(t.TempDir(), "extra.yaml")
-	template := manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}
-	if err := os.WriteFile(extra, []byte(template.yaml()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	extra := inFile(t, "extra.yaml", manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}.yaml())
 	before := arguments()
 	// One template reads a value that the upgrade sets, the other none.
 	reads := manifest{name: unique("reads"), spec: "\ninject: {metadata: {labels: {example.com/read: \"${string(values.?unrelated.orValue(0))}\"}}}"}

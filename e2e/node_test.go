@@ -192,11 +192,7 @@ func TestOnANodeRewrittenProbesAreGreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, string(template), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "sidecartemplate", "mesh-proxy"); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "sidecartemplate/mesh-proxy") })
 	manifest{name: "mesh-proxy"}.waitServed(t)
 	n := newNamespace(t, asking("mesh-proxy"), nil)
 	must(t, `

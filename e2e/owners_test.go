@@ -40,11 +40,7 @@ func asMaker(t *testing.T) kubernetes.Interface {
 	must(t, "", "kubectl", "create", "clusterrole", user, "--verb=create,delete,get,patch", "--resource=namespaces,namespaces/status")
 	must(t, "", "kubectl", "create", "clusterrolebinding", user, "--clusterrole="+user, "--user="+user)
 	must(t, "", "kubectl", "create", "clusterrolebinding", user+"-admin", "--clusterrole=admin", "--user="+user)
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrole,clusterrolebinding", user, user+"-admin", "--ignore-not-found"); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "clusterrole,clusterrolebinding", user, user+"-admin", "--ignore-not-found") })
 	c := asUser(t, user)
 	eventually(t, soon, func() error { // rights are cached
 		_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -32,13 +32,7 @@ func newRequiredBy(t *testing.T, spec string, labels map[string]string) (m manif
 	}
 	waitRequired(t, all)
 	n = newNamespace(t, nil, all)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
+	injects(t, n, m.name)
 	return m, n
 }
 

@@ -187,11 +187,7 @@ func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
 	}
 	// No right is more than that, and if somebody gave one, the policy would hold.
 	must(t, "", "kubectl", "-n", proofNamespace, "create", "rolebinding", "given", "--clusterrole=edit", "--serviceaccount="+ground.Namespace+":pillion")
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "-n", proofNamespace, "delete", "rolebinding", "given"); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "-n", proofNamespace, "rolebinding/given") })
 	own := pod()
 	own.Name, own.GenerateName = unique("own"), ""
 	if _, err := admin.Create(t.Context(), own, metav1.CreateOptions{}); err != nil {

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // rotating is a Pillion of its own whose certificates live for seconds.
@@ -63,17 +61,10 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	const prefix, release = "rotation.example.com", "rotation"
 	home := newNamespace(t, nil, nil).name
 	r := &rotating{home: home, webhooks: release, server: release + "-pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
-	must(t, "", "helm", append([]string{"install", release, checkout.Chart(), "-n", home}, flags([]string{
+	another(t, release, home, flags([]string{
 		"annotationPrefix=" + prefix, "webhook.name=" + r.webhooks, "clusterTemplates=false", "crds.install=false", "preview.enabled=false", "library={fluent-bit}",
 		"shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
-	})...)...)
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", release, "-n", home)
-		if err = errors.Join(err, shared.Rollout(ctx, home)); err != nil {
-			t.Error(err)
-		}
-	})
+	})...)
 	if err := shared.Scale(t.Context(), home, 3); err != nil {
 		t.Fatal(err)
 	}

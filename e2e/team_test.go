@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand"
 	"os"
@@ -14,8 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // A team works in its namespace with the rights of the ClusterRole edit, and may annotate its
@@ -79,11 +76,7 @@ func teamReadsTemplates(t *testing.T) {
 	name := unique("read-templates")
 	must(t, "", "kubectl", "create", "clusterrole", name, "--verb=get,list,watch", "--resource=sidecartemplates.pillion.dev")
 	must(t, "", "kubectl", "create", "clusterrolebinding", name, "--clusterrole="+name, "--user=team")
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "kubectl", "delete", "clusterrole/"+name, "clusterrolebinding/"+name); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { remove(t, "clusterrole/"+name, "clusterrolebinding/"+name) })
 }
 
 // do runs a command in a shell as the team, and returns what a terminal would show.

@@ -37,6 +37,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"offline/samples":         append(clients, module+"injector", module+"certs"),
 		"offline/krm":             append(clients, module+"injector", module+"templates", module+"certs"),
 		"offline/schema":          append(clients, module),
+		"offline/migrate":         append(clients, module+"injector", module+"certs"),
 		"offline/lint":            append(clients, module+"injector/policy", module+"certs"),
 		"offline/cases":           append(clients, module+"certs"),
 		"controller/events":       {module + "certs", module + "templates"},

@@ -52,6 +52,7 @@ func registerCompletions(root *cobra.Command) error {
 		"rollout":      first(completeTargets),
 		"explain":      completeObjects,
 		"lint":         nil, // files
+		"import":       nil,
 	}
 	var add func(cmd *cobra.Command) error
 	add = func(cmd *cobra.Command) error {

@@ -1,0 +1,77 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+var (
+	// action is one of Go's text templates, and logic one that decides what follows.
+	action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	logic  = regexp.MustCompile(`\A\{\{-?\s*(if|else|end|range|with|define|template|block|break|continue|/\*|\$)`)
+	// marked stands for an action while YAML is read.
+	marked = regexp.MustCompile("\uE000([0-9]+)\uE001")
+)
+
+// istioValues reads the custom templates in the values of an IstioOperator, or of an Istio.
+func (i *importer) istioValues(o map[string]any) {
+	i.istioTemplates(workload.NameOf(o), at(o, "spec", "values", "sidecarInjectorWebhook"))
+}
+
+// istioTemplates reads Istio's injection templates, by their names.
+func (i *importer) istioTemplates(of string, from any) {
+	all := objectAt(from, "templates")
+	if len(all) == 0 {
+		i.note(of, "", "has no injection templates (sidecarInjectorWebhook.templates)")
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text, _ := all[name].(string)
+		i.istioTemplate(of, name, text)
+	}
+	for _, field := range []string{"defaultTemplates", "aliases"} {
+		if at(from, field) != nil {
+			i.note(of, field, "which templates count by themselves is said on each: injectByDefault, or match")
+		}
+	}
+}
+
+// istioTemplate reads one template: a pod as YAML, in which actions of text/template may stand.
+func (i *importer) istioTemplate(of, name, text string) {
+	d := i.draft(of+" template "+name, name)
+	var actions, decisions []string
+	text = action.ReplaceAllStringFunc(text, func(a string) string {
+		if actions = append(actions, a); logic.MatchString(a) && !slices.Contains(decisions, a) {
+			decisions = append(decisions, a)
+		}
+		return fmt.Sprintf("\uE000%d\uE001", len(actions)-1)
+	})
+	if len(decisions) > 0 {
+		for _, a := range decisions {
+			d.leave("", fmt.Sprintf("%s decides what the template is: it is no data", show.Value(strings.Join(strings.Fields(a), " "))))
+		}
+		d.leave("", "no template is made: write its cases with $if, $for and parameters; the library has istio-proxy")
+		return
+	}
+	d.code = marked
+	d.source = func(text string) string {
+		return marked.ReplaceAllStringFunc(text, func(m string) string {
+			var n int
+			_, _ = fmt.Sscanf(marked.FindStringSubmatch(m)[1], "%d", &n)
+			return actions[n]
+		})
+	}
+	documents, err := workload.Parse([]byte(text))
+	if err != nil || len(documents) != 1 {
+		d.leave("", fmt.Sprintf("is not one YAML document (%v): no template is made", err))
+		return
+	}
+	d.pod(documents[0].Object, "")
+	d.finish()
+	d.leave("", "pods ask for it by the annotation inject.istio.io/templates; for Pillion write pillion.dev/inject with the template's name, on the pod or on its namespace")
+}

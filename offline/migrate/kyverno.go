@@ -1,0 +1,177 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// controllers are the kinds that own the pods of workloads.
+var controllers = map[string]string{
+	"Deployment": "ReplicaSet", "ReplicaSet": "ReplicaSet", "StatefulSet": "StatefulSet", "DaemonSet": "DaemonSet", "Job": "Job", "CronJob": "Job",
+}
+
+// variable is one of Kyverno's, in JMESPath.
+var variable = regexp.MustCompile(`\{\{.*?\}\}`)
+
+// kyverno reads the rules of a ClusterPolicy, or a Policy, that add something to pods.
+func (i *importer) kyverno(o map[string]any) {
+	of := workload.NameOf(o)
+	if spec := at(o, "metadata", "namespace"); spec != nil && o["kind"] == "Policy" {
+		of = "Policy/" + textAt(o, "metadata", "name")
+	}
+	var mutating []any
+	for _, r := range listAt(o, "spec", "rules") {
+		if at(r, "mutate") == nil {
+			i.note(of, "rule "+textAt(r, "name"), "changes no pod: leave it to Kyverno")
+			continue
+		}
+		mutating = append(mutating, r)
+	}
+	for _, r := range mutating {
+		d := i.draft(of, textAt(o, "metadata", "name"))
+		if len(mutating) > 1 {
+			d.name += "-" + textAt(r, "name")
+		}
+		d.anchors, d.overwrite, d.code = true, true, variable
+		if namespace := textAt(o, "metadata", "namespace"); namespace != "" && o["kind"] == "Policy" {
+			d.inNamespaces("In", []any{namespace})
+		}
+		d.kyvernoRule(objectAt(r), "rule "+textAt(r, "name")+".")
+		d.finish()
+	}
+}
+
+func (d *draft) kyvernoRule(r map[string]any, place string) {
+	d.put(map[string]any{}, "match")
+	const condition = "its conditions are not carried over: write them in matchConditions, as CEL over pod and namespaceObject"
+	inside := ""
+	d.fields(r, place, map[string]rule{
+		"name": {}, "mutate": {}, "skipBackgroundRequests": {},
+		"match":            {take: func(d *draft, at string, v any) { inside = d.kyvernoMatch(at, v) }},
+		"exclude":          {take: (*draft).kyvernoExclude},
+		"preconditions":    {held: condition},
+		"celPreconditions": {held: condition},
+		"context":          {left: "an expression sees the pod, its namespace and values, and reads nothing else: use parameters and values"},
+	})
+	d.fields(objectAt(r, "mutate"), place+"mutate.", map[string]rule{
+		"patchStrategicMerge": {take: func(d *draft, at string, v any) {
+			d.pod(d.within(v, inside, at), at+".")
+		}},
+		"patchesJson6902": {take: func(d *draft, at string, v any) {
+			text, _ := v.(string)
+			documents, err := workload.Parse([]byte("operations:\n" + text))
+			if err != nil {
+				d.leave(at, fmt.Sprintf("cannot be read: %v", err))
+				return
+			}
+			d.patch(listAt(documents[0].Object, "operations"), inside, at)
+		}},
+		"foreach":                      {held: "what is done for each item is written with $each or $for"},
+		"targets":                      {held: "only pods that are created are changed: objects that exist stay with Kyverno"},
+		"mutateExistingOnPolicyUpdate": {},
+	})
+}
+
+// resourceFilters returns the resources in the blocks of a match or an exclude. What else a block
+// looks at is held.
+func (d *draft) resourceFilters(place string, v any) []any {
+	blocks := slices.Concat(listAt(v, "any"), listAt(v, "all"))
+	if at(v, "resources") != nil {
+		blocks = []any{v}
+	}
+	var all []any
+	for _, block := range blocks {
+		for _, key := range slices.Sorted(maps.Keys(objectAt(block))) {
+			if key != "resources" {
+				d.hold(place+"."+key, "is not carried over: a template does not see who creates a pod")
+			}
+		}
+		all = append(all, at(block, "resources"))
+	}
+	return all
+}
+
+// kyvernoMatch carries over whom a rule is for. It returns the place of the pod in the objects.
+func (d *draft) kyvernoMatch(place string, v any) (inside string) {
+	blocks := d.resourceFilters(place, v)
+	if len(blocks) != 1 || objectAt(blocks[0]) == nil {
+		d.hold(place, fmt.Sprintf("has %d blocks of resources, and one is carried over: write match and matchConditions", len(blocks)))
+	}
+	if len(blocks) == 0 {
+		return ""
+	}
+	var owners []string
+	for _, k := range listAt(blocks[0], "kinds") {
+		kind, _ := k.(string)
+		kind = kind[strings.LastIndex(kind, "/")+1:]
+		switch owner := controllers[kind]; {
+		case kind == "Pod":
+		case kind == "CronJob":
+			inside = "/spec/jobTemplate/spec/template"
+			owners = append(owners, owner)
+		case owner != "":
+			inside = "/spec/template"
+			owners = append(owners, owner)
+		default:
+			d.hold(place+".kinds", fmt.Sprintf("%s is no pod and no workload of Kubernetes", show.Value(kind)))
+		}
+	}
+	d.ownedBy(owners, len(listAt(blocks[0], "kinds")))
+	ofPod := func(take rule) rule {
+		return rule{take: func(d *draft, at string, v any) {
+			if inside != "" {
+				d.hold(at, "looks at the workload, and a template sees its pods: write a podSelector or a matchCondition")
+				return
+			}
+			take.take(d, at, v)
+		}}
+	}
+	held := rule{held: "is not carried over: write it in match or matchConditions"}
+	d.fields(objectAt(blocks[0]), place+".resources.", map[string]rule{
+		"kinds": {}, "operations": {},
+		"selector":          ofPod(selects("podSelector")),
+		"namespaceSelector": selects("namespaceSelector"),
+		"namespaces": {take: func(d *draft, at string, v any) {
+			if strings.ContainsAny(fmt.Sprint(v), "*?") {
+				d.hold(at, held.held)
+				return
+			}
+			d.inNamespaces("In", listAt(v))
+		}},
+		"annotations": ofPod(rule{take: func(d *draft, at string, v any) {
+			for _, key := range slices.Sorted(maps.Keys(objectAt(v))) {
+				d.whenMarked("annotations", "", key, objectAt(v)[key], at)
+			}
+		}}),
+		"name": held, "names": held,
+	})
+	return inside
+}
+
+// ownedBy adds a condition on the owners of pods, if all kinds are workloads.
+func (d *draft) ownedBy(owners []string, kinds int) {
+	if len(owners) == 0 || len(owners) < kinds {
+		return
+	}
+	slices.Sort(owners)
+	owners = slices.Compact(owners)
+	d.when("owner", fmt.Sprintf("pod.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ['%s'])", strings.Join(owners, "', '")))
+}
+
+// kyvernoExclude carries excluded namespaces over.
+func (d *draft) kyvernoExclude(place string, v any) {
+	for _, block := range d.resourceFilters(place, v) {
+		names := listAt(block, "namespaces")
+		if len(objectAt(block)) != 1 || len(names) == 0 || strings.ContainsAny(fmt.Sprint(names), "*?") {
+			d.hold(place, "only namespaces by their names are carried over: write the rest in match or matchConditions")
+			continue
+		}
+		d.inNamespaces("NotIn", names)
+	}
+}

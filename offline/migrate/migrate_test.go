@@ -1,0 +1,112 @@
+package migrate_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/migrate"
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.want.yaml anew")
+
+func imported(t *testing.T, text string) (manifests string, notes []migrate.Note) {
+	t.Helper()
+	documents, err := workload.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, notes := migrate.Import(documents)
+	var all []string
+	for _, template := range made {
+		text, err := workload.YAML(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "---\n"), notes
+}
+
+// What the projects publish as examples becomes templates that lint passes, and what is left is
+// listed: both stand in testdata/NAME.want.yaml.
+func TestPublishedExamplesAreImported(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, ".want.yaml") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests, notes := imported(t, string(text))
+		got := ""
+		for _, n := range notes {
+			got += "# " + n.String() + "\n"
+		}
+		got += manifests
+		want := strings.TrimSuffix(file, ".yaml") + ".want.yaml"
+		if *update {
+			if err := os.WriteFile(want, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if expected, err := os.ReadFile(want); err != nil || string(expected) != got {
+			t.Errorf("%s: %v; it gives\n%s", file, err, got)
+		}
+		var documents []lint.Document
+		for _, d := range templates.ParseFile([]byte(manifests)) {
+			documents = append(documents, lint.Document{Source: file, Document: d})
+		}
+		for _, r := range lint.Run(documents, lint.Options{}) {
+			for _, f := range r.Findings {
+				if f.Severity == lint.Error {
+					t.Errorf("%v", f)
+				}
+			}
+		}
+	}
+}
+
+// Nothing that is no configuration breaks the import, and what comes out is always the same.
+func FuzzImport(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add("kind: SidecarSet\nspec: {containers: [null, 1, {}], selector: [], namespaceSelector: {namespaces: {}}, patchPodMetadata: [1]}")
+	f.Add("kind: ClusterPolicy\nspec: {rules: [{match: {any: [1]}, mutate: {patchesJson6902: '1', patchStrategicMerge: {spec: {containers: [{(name): []}]}}}}]}")
+	f.Add("kind: MutatingPolicy\nspec: {mutations: [{jsonPatch: {expression: '[1, JSONPatch{}]'}}], matchConditions: [1]}")
+	f.Add("kind: List\nitems: [{name: 1, containers: {}}, {kind: ConfigMap, data: {a: 'name: x', b: '['}}]")
+	f.Fuzz(func(t *testing.T, text string) {
+		documents, err := workload.Parse([]byte(text))
+		if err != nil {
+			return
+		}
+		made, notes := migrate.Import(documents)
+		again, notesAgain := migrate.Import(documents)
+		if !reflect.DeepEqual(made, again) || !reflect.DeepEqual(notes, notesAgain) {
+			t.Errorf("%v\n%v\nand then\n%v\n%v", made, notes, again, notesAgain)
+		}
+		if len(made) == 0 && len(notes) == 0 {
+			t.Error("it gives neither a template nor a note")
+		}
+	})
+}

@@ -1,0 +1,275 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// containerLists are the lists of a pod with containers.
+var containerLists = []string{"initContainers", "containers"}
+
+// identities are fields without which an item of a list means something else.
+var identities = []string{"name", "image", "mountPath", "value", "valueFrom"}
+
+// anchor is a key of Kyverno's patches: a mark, and the field in parentheses.
+var anchor = regexp.MustCompile(`\A([+=^<X]?)\((.*)\)\z`)
+
+// data returns a value as a template has it: without null, and with ${ as text. What is no data is
+// left out, with a note. It reports false if nothing is left.
+func (d *draft) data(v any, at string) (any, bool) {
+	switch v := v.(type) {
+	case nil:
+		return nil, false
+	case expression.Code:
+		d.workedOut(at, string(v))
+		return nil, false
+	case string:
+		if d.code != nil && d.code.MatchString(v) {
+			d.workedOut(at, d.source(v))
+			return nil, false
+		}
+		return strings.ReplaceAll(v, "${", "$${"), true
+	case []any:
+		items := make([]any, 0, len(v))
+		for i, item := range v {
+			if data, ok := d.data(item, fmt.Sprintf("%s[%d]", at, i)); ok {
+				items = append(items, data)
+			}
+		}
+		return items, len(items) > 0 || len(v) == 0
+	case map[string]any:
+		return d.objectData(v, at)
+	}
+	return v, true
+}
+
+// workedOut notes a value that is no data.
+func (d *draft) workedOut(at, source string) {
+	d.hold(at, fmt.Sprintf("is worked out by %s: write it as ${…} over pod, or as a parameter", show.Value(source)))
+}
+
+func (d *draft) objectData(v map[string]any, at string) (any, bool) {
+	object := map[string]any{}
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		name, keep := key, false
+		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
+			if name, keep = found[2], found[1] == "+"; !keep {
+				d.hold(at+"."+key, "is a condition inside the pod: write it as $if, or as a matchCondition")
+				return nil, false
+			}
+		}
+		data, ok := d.data(v[key], at+"."+name)
+		switch {
+		case !ok && v[key] != nil && slices.Contains(identities, name):
+			d.leave(at, "is left out as a whole, since it has no "+name)
+			return nil, false
+		case !ok:
+		case keep && isScalar(data):
+			object[name] = map[string]any{directive.OnConflict: directive.KeepPod, "value": data}
+		default:
+			object[strings.ReplaceAll(name, "${", "$${")] = data
+		}
+	}
+	return object, len(object) > 0 || len(v) == 0
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// within returns the pod in an object, by its place. What stands outside of it is held.
+func (d *draft) within(v any, inside, place string) map[string]any {
+	for step := range strings.SplitSeq(strings.TrimPrefix(inside, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		for _, key := range slices.Sorted(maps.Keys(objectAt(v))) {
+			if key != step && key != "apiVersion" && key != "kind" {
+				d.hold(place+"."+key, "is about the workload, and a template sees its pods: write a condition on the pod, and leave the rest where it is")
+			}
+		}
+		v, place = at(v, step), place+"."+step
+	}
+	return objectAt(v)
+}
+
+// pod carries the parts of a pod over: labels, annotations and the spec.
+func (d *draft) pod(pod map[string]any, at string) {
+	for _, name := range slices.Sorted(maps.Keys(pod)) {
+		switch name {
+		case "apiVersion", "kind":
+		case "metadata":
+			metadata := objectAt(pod, name)
+			for _, field := range slices.Sorted(maps.Keys(metadata)) {
+				if field != "labels" && field != "annotations" {
+					d.leave(at+"metadata."+field, "a template sets only metadata.labels, metadata.annotations and spec")
+					continue
+				}
+				d.marks(field, objectAt(metadata, field), at+"metadata."+field)
+			}
+		case "spec":
+			spec := objectAt(pod, name)
+			for _, field := range slices.Sorted(maps.Keys(spec)) {
+				d.podField(field, spec[field], at+"spec."+field)
+			}
+		default:
+			d.leave(at+name, "is no field of a pod; a template sets metadata.labels, metadata.annotations and spec")
+		}
+	}
+}
+
+// marks carries labels or annotations over.
+func (d *draft) marks(field string, entries map[string]any, at string) {
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		name, keep := key, false
+		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
+			if name, keep = found[2], found[1] == "+"; !keep {
+				d.whenMarked(field, found[1], name, entries[key], at)
+				continue
+			}
+		}
+		value, ok := d.data(entries[key], at+"."+name)
+		if ok && d.overwrite && !keep {
+			value = map[string]any{directive.OnConflict: directive.Overwrite, "value": value}
+		}
+		if ok {
+			d.put(value, "inject", "metadata", field, name)
+		}
+	}
+}
+
+// whenMarked is a condition on a label or an annotation.
+func (d *draft) whenMarked(field, mark, key string, value any, at string) {
+	text, ok := value.(string)
+	switch {
+	case !ok || mark != "" || strings.ContainsAny(text, "*?|&!<>{"):
+		d.hold(at+"."+key, fmt.Sprintf("the condition %s is not carried over: write it in matchConditions, as pod.metadata.%s[%s] == …", show.Value(fmt.Sprint(value)), field, show.Value(key)))
+	case field == "labels":
+		d.restrict("podSelector", map[string]any{"matchLabels": map[string]any{key: text}})
+	default:
+		d.when(conditionName(key), fmt.Sprintf("pod.metadata.?annotations[?%q].orValue('') == %q", key, text))
+	}
+}
+
+// conditionName makes a name of a condition of a key.
+func conditionName(key string) string {
+	return strings.Trim(notInName.ReplaceAllString(strings.ToLower(key), "-"), "-")
+}
+
+// podField carries a field of a pod's spec over.
+func (d *draft) podField(field string, value any, at string) {
+	if found := anchor.FindStringSubmatch(field); found != nil && d.anchors {
+		data, ok := d.data(map[string]any{field: value}, at)
+		if ok {
+			d.put(data, "inject", "spec")
+		}
+		return
+	}
+	items, isList := value.([]any)
+	if slices.Contains(containerLists, field) && isList {
+		for i, item := range items {
+			d.container(field, item, fmt.Sprintf("%s[%d]", at, i), nil)
+		}
+		return
+	}
+	if data, ok := d.data(value, at); ok {
+		d.put(data, "inject", "spec", field)
+	}
+}
+
+// container carries a container over. One without an image extends the containers of its name,
+// where the pod has one. More are fields of the template's own.
+func (d *draft) container(list string, item any, at string, more map[string]any) {
+	fields, _ := item.(map[string]any)
+	fields = maps.Clone(fields)
+	each := ""
+	if d.anchors {
+		for key, value := range fields {
+			found := anchor.FindStringSubmatch(key)
+			if found == nil || found[1] == "+" {
+				continue
+			}
+			if found[1] != "" || found[2] != "name" || strings.ContainsAny(strings.Trim(fmt.Sprint(value), "*"), "*?|&!{") {
+				d.hold(at, fmt.Sprintf("is for containers by the condition %s: write it with $each and $if", show.Value(key)))
+				return
+			}
+			delete(fields, key)
+			if each = "App"; fmt.Sprint(value) != "*" {
+				fields["name"] = value
+			}
+		}
+	}
+	data, ok := d.data(fields, at)
+	container, _ := data.(map[string]any)
+	name, _ := container["name"].(string)
+	switch {
+	case !ok || container == nil:
+		return
+	case each != "" && name == "":
+		container[directive.Each], list = each, "containers"
+	case name == "":
+		d.hold(at, "is a container without a name")
+		return
+	case container["image"] == nil:
+		delete(container, "name")
+		container[directive.Each], container[directive.If], list = "All", fmt.Sprintf("container.name == %q", name), "containers"
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(container)), func(key string) bool { return !directive.Is(key) }) {
+		return // nothing is left of what it changes
+	}
+	maps.Copy(container, more)
+	d.put([]any{container}, "inject", "spec", list)
+}
+
+// patch carries the operations of a JSON patch over that add something. Inside is the place of the
+// pod in the object: nothing, or /spec/template.
+func (d *draft) patch(operations []any, inside, at string) {
+	for i, operation := range operations {
+		at := fmt.Sprintf("%s[%d]", at, i)
+		if code, isCode := objectAt(operation)["path"].(expression.Code); isCode {
+			d.workedOut(at+".path", string(code))
+			continue
+		}
+		path, isBelow := strings.CutPrefix(textAt(operation, "path"), inside)
+		value, steps := objectAt(operation)["value"], strings.Split(strings.TrimPrefix(path, "/"), "/")
+		for i := range steps {
+			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(steps[i])
+		}
+		list, isList := value.([]any)
+		empty := isList && len(list) == 0 || value != nil && len(objectAt(value)) == 0 && !isScalar(value)
+		switch {
+		case textAt(operation, "op") != "add" || !isBelow:
+			d.hold(at, fmt.Sprintf("%s %s: only what is added to a pod is carried over; $patch and $unset take something away", show.Value(fmt.Sprint(objectAt(operation)["op"])), show.Value(fmt.Sprint(objectAt(operation)["path"]))))
+		case empty && len(steps) == 2: // makes room for the next operation
+		case len(steps) == 2 && steps[0] == "spec":
+			d.podField(steps[1], value, at)
+		case len(steps) == 3 && steps[0] == "spec" && slices.Contains(containerLists, steps[1]):
+			more := map[string]any{}
+			if steps[2] == "0" {
+				more[directive.Position] = "First"
+			}
+			d.container(steps[1], value, at, more)
+		case len(steps) == 3 && steps[0] == "spec" && steps[2] == "-":
+			d.podField(steps[1], []any{value}, at)
+		case len(steps) >= 2 && steps[0] == "metadata" && (steps[1] == "labels" || steps[1] == "annotations"):
+			entries := objectAt(value)
+			if len(steps) == 3 {
+				entries = map[string]any{steps[2]: value}
+			}
+			d.marks(steps[1], entries, at)
+		default:
+			d.hold(at, fmt.Sprintf("adds to %s, an item by its place: write an item with $each, or with the container's name", show.Value(path)))
+		}
+	}
+}

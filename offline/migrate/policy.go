@@ -1,0 +1,154 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// resources are what a policy may be for: the kind, and the place of the pod in the object.
+var resources = map[string]struct{ kind, inside string }{
+	"pods": {"Pod", ""}, "deployments": {"Deployment", "/spec/template"}, "replicasets": {"ReplicaSet", "/spec/template"},
+	"statefulsets": {"StatefulSet", "/spec/template"}, "daemonsets": {"DaemonSet", "/spec/template"},
+	"jobs": {"Job", "/spec/template"}, "cronjobs": {"CronJob", "/spec/jobTemplate/spec/template"},
+}
+
+// unseen are names that a policy's expressions see and a template's do not.
+var unseen = regexp.MustCompile(`\b(params|oldObject|request|authorizer|variables)\b`)
+
+// isAbsent finds the condition that a policy needs because it may run twice.
+var isAbsent = regexp.MustCompile(`\A(?:!\s*has\(object\.spec\.\w+\)\s*\|\|\s*)?!\s*object\.spec\.(?:initContainers|containers)\.exists\(\s*\w+,\s*\w+\.name\s*==\s*["']([^"']+)["']\s*\)\z`)
+
+// admissionPolicy reads a MutatingAdmissionPolicy (k8s.io/api/admissionregistration), or a
+// MutatingPolicy of Kyverno, which has its fields.
+func (i *importer) admissionPolicy(o map[string]any) {
+	d := i.draft(workload.NameOf(o), textAt(o, "metadata", "name"))
+	d.overwrite = true
+	d.put(map[string]any{}, "match")
+	var inside string
+	spec := objectAt(o, "spec")
+	d.fields(objectAt(spec, "matchConstraints"), "spec.matchConstraints.", map[string]rule{
+		"matchPolicy":          {},
+		"namespaceSelector":    selects("namespaceSelector"),
+		"objectSelector":       selects("podSelector"),
+		"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
+		"resourceRules":        {take: func(d *draft, at string, v any) { inside = d.resourceRules(at, listAt(v)) }},
+	})
+	d.fields(spec, "spec.", map[string]rule{
+		"matchConstraints": {}, "matchConditions": {}, "reinvocationPolicy": {}, "evaluation": {}, "autogen": {}, "webhookConfiguration": {},
+		"failurePolicy": {take: func(d *draft, _ string, v any) {
+			if v == "Ignore" {
+				d.put("Skip", "onError")
+			}
+		}},
+		"paramKind": {left: "a template reads no object: declare parameters, which teams set by annotation, or use the installer's values"},
+		"variables": {left: "what reads them is not carried over: write variables of the template, over pod"},
+		"mutations": {take: func(d *draft, at string, v any) { d.mutations(at, listAt(v), inside) }},
+	})
+	d.policyConditions(listAt(spec, "matchConditions"))
+	d.bindings(textAt(o, "metadata", "name"), o["kind"] == "MutatingAdmissionPolicy")
+	d.finish()
+}
+
+// resourceRules returns the place of the pod in the objects that a policy is for.
+func (d *draft) resourceRules(place string, rules []any) (inside string) {
+	var owners []string
+	count := 0
+	for _, r := range rules {
+		for _, name := range listAt(r, "resources") {
+			resource, known := resources[fmt.Sprint(name)]
+			if !known {
+				d.hold(place, fmt.Sprintf("%s are no pods and no workloads of Kubernetes", show.Value(fmt.Sprint(name))))
+				continue
+			}
+			if count++; resource.kind != "Pod" {
+				inside = resource.inside
+				owners = append(owners, controllers[resource.kind])
+			}
+		}
+	}
+	d.ownedBy(owners, count)
+	return inside
+}
+
+// mutations carries over what expressions write out.
+func (d *draft) mutations(place string, all []any, inside string) {
+	for i, m := range all {
+		at := fmt.Sprintf("%s[%d]", place, i)
+		for _, form := range []string{"applyConfiguration", "jsonPatch"} {
+			source := textAt(m, form, "expression")
+			if source == "" {
+				continue
+			}
+			value, err := expression.Literal(source)
+			if code, isCode := value.(expression.Code); err != nil || isCode {
+				d.hold(at, fmt.Sprintf("is no object that the expression writes out (%v): write it as inject", show.Value(string(code))))
+				continue
+			}
+			if operations, isList := value.([]any); isList {
+				d.patch(operations, inside, at)
+				continue
+			}
+			d.pod(d.within(value, inside, at), at+".")
+		}
+	}
+}
+
+// policyConditions carries matchConditions over that look at the object.
+func (d *draft) policyConditions(conditions []any) {
+	var added []string
+	for _, list := range containerLists {
+		for _, c := range listAt(d.spec, "inject", "spec", list) {
+			added = append(added, textAt(c, "name"))
+		}
+	}
+	for _, c := range conditions {
+		name, source := textAt(c, "name"), strings.TrimSpace(textAt(c, "expression"))
+		absent := isAbsent.FindStringSubmatch(source)
+		switch {
+		case absent != nil && slices.Contains(added, absent[1]): // Pillion knows what it has injected
+		case unseen.MatchString(source) || strings.Contains(source, "'object") || strings.Contains(source, `"object`):
+			d.hold("spec.matchConditions."+name, "reads what a template does not see: write it in matchConditions over pod, namespaceObject, params and values")
+		default:
+			d.when(conditionName(name), regexp.MustCompile(`\bobject\b`).ReplaceAllString(source, "pod"))
+		}
+	}
+}
+
+// bindings restricts the template by the policy's binding, if the file has it.
+func (d *draft) bindings(policy string, needed bool) {
+	var found []map[string]any
+	for _, o := range d.objects {
+		if o["kind"] == "MutatingAdmissionPolicyBinding" && textAt(o, "spec", "policyName") == policy {
+			found = append(found, objectAt(o, "spec"))
+		}
+	}
+	if len(found) == 0 && needed {
+		d.hold("", "no MutatingAdmissionPolicyBinding of it is in the file, which says where the policy counts: add it, or write match")
+	}
+	if len(found) > 1 {
+		d.hold("", fmt.Sprintf("has %d bindings, and one is carried over: write match", len(found)))
+	}
+	if len(found) != 1 {
+		return
+	}
+	d.fields(found[0], "binding.spec.", map[string]rule{
+		"policyName": {},
+		"paramRef":   {left: "a template reads no object: declare parameters, or use the installer's values"},
+		"matchResources": {take: func(d *draft, at string, v any) {
+			given := maps.Clone(objectAt(v))
+			delete(given, "matchPolicy")
+			delete(given, "resourceRules")
+			d.fields(given, at+".", map[string]rule{
+				"namespaceSelector": selects("namespaceSelector"), "objectSelector": selects("podSelector"),
+				"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
+			})
+		}},
+	})
+}

@@ -1,0 +1,77 @@
+package expression
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+)
+
+// Code is a part of an expression that only its evaluation gives a value.
+type Code string
+
+// Literal returns what an expression writes out: constants, lists, maps, and objects such as
+// Object.spec{…}, as the mutations of Kubernetes' admission policies have them. A part that has to
+// be evaluated is [Code] in its place. Numbers are json.Number.
+func Literal(source string) (any, error) {
+	parsed, issues := baseEnvironment().Parse(source)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("reading an expression: %w", issues.Err())
+	}
+	l := literal{info: parsed.NativeRep().SourceInfo()}
+	return l.value(parsed.NativeRep().Expr()), nil
+}
+
+type literal struct{ info *ast.SourceInfo }
+
+func (l literal) value(e ast.Expr) any {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		switch v := e.AsLiteral().(type) {
+		case types.String:
+			return string(v)
+		case types.Bool:
+			return bool(v)
+		case types.Int, types.Uint, types.Double:
+			return json.Number(fmt.Sprint(v.Value()))
+		case types.Null:
+			return nil
+		}
+	case ast.ListKind:
+		items := make([]any, 0, e.AsList().Size())
+		for _, item := range e.AsList().Elements() {
+			items = append(items, l.value(item))
+		}
+		return items
+	case ast.StructKind:
+		object := map[string]any{}
+		for _, field := range e.AsStruct().Fields() {
+			f := field.AsStructField()
+			if object[f.Name()] = l.value(f.Value()); f.IsOptional() {
+				object[f.Name()] = l.code(f.Value())
+			}
+		}
+		return object
+	case ast.MapKind:
+		object := map[string]any{}
+		for _, entry := range e.AsMap().Entries() {
+			key, ok := l.value(entry.AsMapEntry().Key()).(string)
+			if !ok {
+				return l.code(e)
+			}
+			object[key] = l.value(entry.AsMapEntry().Value())
+		}
+		return object
+	}
+	return l.code(e)
+}
+
+func (l literal) code(e ast.Expr) Code {
+	text, err := parser.Unparse(e, l.info)
+	if err != nil {
+		return "an expression"
+	}
+	return Code(text)
+}

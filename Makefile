@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build format static workflows release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -72,7 +72,7 @@ test: modules format ground tally ## unit and property tests, and fifteen storie
 	@.cache/tally 'unit and property tests' . ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
-verify: ground tally static vulnerabilities workflows ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
+verify: ground tally static vulnerabilities workflows same-bytes ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
@@ -84,7 +84,7 @@ verify: ground tally static vulnerabilities workflows ## the rest: race detector
 check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 	go test ./...
 
-older: ground tally ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
+older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
 	.cache/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
 
@@ -97,6 +97,28 @@ newer: ground tally ## a Pillion that does not know CUT, fields of a pod, on a K
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar
+
+# Where it runs is Linux; what it makes is for all platforms.
+DIST ?= dist
+export PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+release: ## VERSION=v0.1.0: archives, images, chart, CRDs, SBOMs and checksums in DIST (dist); the same commit gives the same bytes
+	@cd .ci/tools/release && ../../compile 'the tools of releases' -ldflags '-s -w' -o ../../../.cache/tools/ tool
+	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
+	@.ci/release $(VERSION) $(DIST)
+
+# What the tests install from.
+CHART_VERSION = v$(shell sed -n 's/^version: //p' charts/pillion/Chart.yaml)
+released: VERSION = $(CHART_VERSION)
+released: release
+
+# A copy of the sources in another folder, with other modes, gives the same bytes.
+same-bytes: COPY := .cache/copy
+same-bytes: released
+	@rm -rf $(COPY) && mkdir -p $(COPY) && cp -r .git $(COPY)
+	@umask 077; git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --no-preserve=mode -t $(COPY)
+	@chmod +x $(COPY)/.ci/*; umask 077; $(MAKE) --no-print-directory -C $(COPY) release VERSION=$(CHART_VERSION)
+	diff -r $(DIST) $(COPY)/dist
+	@rm -rf $(COPY)
 
 workflows:
 	cd .ci/tools/workflows && go build -o ../../../.cache/tools/ tool

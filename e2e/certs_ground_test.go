@@ -38,6 +38,12 @@ func newCertsGround(t *testing.T) *certsGround {
 	t.Helper()
 	options := ground.FromEnvironment()
 	options.APIServers, options.Lag, options.Balanced = 2, rotation.Lag, true
+	return newOwnGround(t, options)
+}
+
+// newOwnGround starts a control plane that the test has for itself.
+func newOwnGround(t *testing.T, options ground.Options) *certsGround {
+	t.Helper()
 	g, err := ground.StartControlPlane(t.Context(), checkout, options, os.Stderr)
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,7 @@ func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
 }
 
 // A release has one version: the chart's, its image's tag, and, with a v before it, that of the
-// program and the tag in git.
+// program and the tag in git. `make release` refuses another VERSION.
 func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {
 	text, err := os.ReadFile(chart + "Chart.yaml")
 	if err != nil {
@@ -163,5 +163,10 @@ func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {
 		if tag != "v"+c.Version {
 			t.Errorf("the commit has the tag %s, and the chart the version %s", tag, c.Version)
 		}
+	}
+	cmd := exec.Command("bash", ".ci/release", "v0.0.0-other", filepath.Join(t.TempDir(), "dist"))
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), c.Version) {
+		t.Errorf("a release of another version (%v) says %q", err, out)
 	}
 }

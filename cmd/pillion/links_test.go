@@ -36,7 +36,7 @@ func TestLinksOfTheDocsLeadSomewhere(t *testing.T) {
 		return codeBlock.ReplaceAllString(string(text), "")
 	}
 	anchors := 0
-	for _, file := range append(pagePaths(t), "../../README.md", "../../CHANGELOG.md") {
+	for _, file := range append(pagePaths(t), "../../README.md", "../../CHANGELOG.md", "../../CONTRIBUTING.md", "../../SECURITY.md") {
 		for _, link := range linkTarget.FindAllStringSubmatch(read(file), -1) {
 			page, anchor, _ := strings.Cut(link[1], "#")
 			if strings.Contains(page, ":") { // elsewhere

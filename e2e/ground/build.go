@@ -160,6 +160,20 @@ func BuildPrograms(ctx context.Context, c Checkout, grounds []Options, others []
 	return err
 }
 
+// BuildHelm builds the Helm that o chooses, unless it is built, and returns its path. What is done is
+// written to out.
+func BuildHelm(ctx context.Context, c Checkout, o Options, out io.Writer) (string, error) {
+	major, err := choose("HELM", o.Helm, helmVersions)
+	if err != nil {
+		return "", err
+	}
+	dirs, err := build(ctx, c, []programs{helmPrograms(major)}, out)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dirs[0], "helm"), nil
+}
+
 // otherPrograms are those that only some tests run.
 var otherPrograms = map[string]programs{"cert-manager": certManagerPrograms, "prometheus": prometheusPrograms}
 

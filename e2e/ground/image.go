@@ -16,6 +16,10 @@ import (
 // An ImageReference is the name of an image: REGISTRY/PATH:TAG.
 type ImageReference struct{ Name, Tag string }
 
+// Released are the repositories of the image and the chart of a release that a test installs on a
+// node: the node has the image of the checkout under the chart's own name.
+var Released = []string{"released/pillion", "released/charts/pillion"}
+
 // String implements fmt.Stringer.
 func (r ImageReference) String() string { return r.Name + ":" + r.Tag }
 

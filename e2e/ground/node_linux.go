@@ -136,6 +136,10 @@ func (g *Node) Host() netip.Addr { return g.network.host() }
 // anybody.
 func (g *Node) StaticPods() string { return g.path("staticpods") }
 
+// Registry is the address, on this machine and on the node, of the registry that the node pulls all
+// images from. The repositories of Released can be pushed to.
+func (g *Node) Registry() string { return g.registry.String() }
+
 // Close implements Ground.
 func (g *Node) Close() error { return g.close() }
 
@@ -193,7 +197,7 @@ func (g *Node) startRegistry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	images, err := registry.New(standin, reference.Repository())
+	images, err := registry.New(standin, append(Released, reference.Repository())...)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,9 @@ func StartNode(context.Context, Checkout, Options, io.Writer) (*Node, error) { r
 // StaticPods needs Linux.
 func (g *Node) StaticPods() string { return "" }
 
+// Registry needs Linux.
+func (g *Node) Registry() string { return "" }
+
 // StopAPIServer needs Linux.
 func (g *Node) StopAPIServer(context.Context, time.Duration) {}
 

@@ -6,6 +6,7 @@
 //	ground walk      start a control plane, run the README's commands on it, and remove it
 //	ground programs  build what the end-to-end tests on grounds run, unless it is built
 //	ground image     build Pillion's image into an OCI archive
+//	ground helm      build Helm, unless it is built, and print its path
 //	ground kinds     print the kinds of grounds that can run here
 //
 // GROUND, K8S and HELM choose the kind of ground and the versions (ground.Options).

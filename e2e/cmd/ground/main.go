@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… [cert-manager] [prometheus] [before] | image FILE | kinds"
+const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… [cert-manager] [prometheus] [before] | image FILE | helm | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -43,6 +43,12 @@ func run(ctx context.Context, command string, args []string) error {
 		return errors.New(usage)
 	}
 	switch command {
+	case "helm": // its path
+		path, err := ground.BuildHelm(ctx, checkout, ground.FromEnvironment(), os.Stderr)
+		if err == nil {
+			fmt.Println(path)
+		}
+		return err
 	case "kinds":
 		fmt.Println(strings.Join(ground.Kinds(), " "))
 		return nil

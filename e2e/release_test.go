@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// A release is the folder dist, as `make release` writes it.
+type release struct {
+	dir    string
+	number string // the version without its v
+}
+
+func theRelease(t *testing.T) release {
+	t.Helper()
+	image, err := checkout.Image()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := release{checkout.Path("dist"), image.Tag}
+	if _, err := os.Stat(r.path("checksums.txt")); err != nil {
+		t.Fatalf("%v; `make release VERSION=v%s` makes it", err, r.number)
+	}
+	return r
+}
+
+func (r release) path(elem ...string) string {
+	return filepath.Join(append([]string{r.dir}, elem...)...)
+}
+
+// push copies the release's image and chart to below a path of a registry, as the workflow of a
+// release does. It returns the digest of the image.
+func (r release) push(t *testing.T, path string) string {
+	t.Helper()
+	oras := checkout.Path(".cache", "tools", "oras")
+	for layout, repository := range map[string]string{"pillion-image": "/pillion:", "pillion-chart": "/charts/pillion:"} {
+		sh(t, oras, "cp", "--from-oci-layout", r.path(layout)+":"+r.number, "--to-plain-http", path+repository+r.number)
+	}
+	return strings.TrimSpace(sh(t, oras, "resolve", "--plain-http", path+"/pillion:"+r.number))
+}
+
+// sh runs a program of this machine in the release's folder, and returns what it wrote.
+func sh(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir = checkout.Path("dist")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// A team and an admin have nothing but a release: the program of its archive, its chart from a
+// registry, or its manifests.
+func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
+	r, version := theRelease(t), "pillion v"+theRelease(t).number+" "
+	sh(t, "sha256sum", "--check", "--quiet", "--strict", "checksums.txt")
+
+	// Each archive has its program, for its platform.
+	unpacked := t.TempDir()
+	own := "pillion_" + r.number + "_" + runtime.GOOS + "_" + runtime.GOARCH
+	sh(t, "tar", "-xzf", r.path(own+".tar.gz"), "-C", unpacked)
+	cli := filepath.Join(unpacked, "pillion")
+	if said := sh(t, cli, "version"); !strings.HasPrefix(said, version) {
+		t.Errorf("the program of the archive says %q, want %q", said, version)
+	}
+	sums, err := os.ReadFile(r.path("checksums.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.checkPlugin(t, string(sums))
+
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := server.Listener.Addr().String()
+	r.push(t, host+"/pillion-dev")
+	r.checkImages(t, host)
+	r.checkMaterials(t, own, unpacked)
+
+	g := newOwnGround(t, ground.FromEnvironment())
+	g.UsePillion(cli)
+	g.run(t, "helm", "install", ground.Release, "oci://"+host+"/pillion-dev/charts/pillion", "--version="+r.number, "--plain-http",
+		"-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "replicas=1")
+	g.usesRelease(t, cli, "fluent-bit")
+	g.run(t, "helm", "uninstall", ground.Release, "-n", ground.Namespace)
+	g.run(t, "kubectl", "delete", "crd,namespace", "sidecartemplates.pillion.dev", ground.Namespace, "--ignore-not-found")
+	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+
+	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-crds.yaml"))
+	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-install.yaml"))
+	template := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(template, []byte(manifest{name: "own", spec: sidecarSpec}.yaml()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Scale(t.Context(), ground.Namespace, 1); err != nil {
+		t.Fatal(err)
+	}
+	g.run(t, "kubectl", "apply", "-f", template)
+	g.usesRelease(t, cli, "own")
+}
+
+func TestOnANodeTheImageOfTheReleaseRunsFromARegistry(t *testing.T) {
+	const prefix = "released.example.com"
+	r, registry := theRelease(t), shared.(*ground.Node).Registry()
+	digest := r.push(t, registry+"/released")
+	home := newNamespace(t, nil, nil).name
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, err := ground.Run(ctx, shared, "helm", "uninstall", "released", "-n", home)
+		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix, "--ignore-not-found")
+		if err = errors.Join(err, crd); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, "", "helm", append([]string{"install", "released", "oci://" + registry + "/released/charts/pillion", "--version=" + r.number, "--plain-http", "-n", home, "--wait"}, flags([]string{
+		"image.repository=ghcr.io/released/pillion", "annotationPrefix=" + prefix, "webhook.name=released", "library={fluent-bit}", "replicas=1",
+	})...)...)
+	pods, err := client.CoreV1().Pods(home).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
+	if err != nil || len(pods.Items) != 1 || !strings.HasSuffix(pods.Items[0].Status.ContainerStatuses[0].ImageID, "@"+digest) {
+		t.Fatalf("Pillion runs in %s (%v), want the image %s", pretty(pods.Items), err, digest)
+	}
+	n := newNamespace(t, map[string]string{prefix + "/inject": "fluent-bit"}, nil)
+	n.mustCreate(t, newRunningPod("web", nil))
+	if pod := n.waitFor(t, "web", ready); sidecar(pod, "fluent-bit") == nil {
+		t.Errorf("the pod has the containers %s", containerNames(pod))
+	}
+}
+
+// usesRelease waits until Pillion runs, and has a pod get the template's sidecar and the program explain it.
+func (g *certsGround) usesRelease(t *testing.T, cli, template string) {
+	t.Helper()
+	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("shop"), Annotations: asking(template)}}
+	if _, err := g.client.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, func() error {
+		_, err := g.client.CoreV1().ServiceAccounts(n.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	g.run(t, "kubectl", "-n", n.Name, "run", "web", "--image=nginx")
+	explain := exec.CommandContext(t.Context(), cli, "explain", "-n", n.Name, "pod/web")
+	explain.Env = g.Env()
+	said, err := explain.CombinedOutput()
+	pod, getErr := g.client.CoreV1().Pods(n.Name).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || getErr != nil || sidecar(pod, template) == nil || !strings.Contains(string(said), "Injected") {
+		t.Errorf("the pod has the containers %s (%v), and explain says (%v)\n%s", containerNames(pod), getErr, err, said)
+	}
+}
+
+// checkPlugin holds the manifest for krew to the archives.
+func (r release) checkPlugin(t *testing.T, sums string) {
+	t.Helper()
+	var plugin struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			Version   string
+			Platforms []struct {
+				Selector         metav1.LabelSelector
+				URI, SHA256, Bin string
+			}
+		}
+	}
+	text, err := os.ReadFile(r.path("krew", "pillion.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &plugin); err != nil {
+		t.Fatal(err)
+	}
+	if plugin.Metadata.Name != "pillion" || plugin.Spec.Version != "v"+r.number || len(plugin.Spec.Platforms) != 6 {
+		t.Errorf("the plugin is %+v", plugin)
+	}
+	for _, p := range plugin.Spec.Platforms {
+		archive := p.URI[strings.LastIndex(p.URI, "/")+1:]
+		list := "tar -tzf"
+		if strings.HasSuffix(archive, ".zip") {
+			list = "zipinfo -1"
+		}
+		content := sh(t, "sh", "-c", list+" "+archive)
+		for _, file := range []string{p.Bin, "LICENSE", "licenses/MODULES.tsv", "completions/pillion.bash", "completions/_pillion", "completions/pillion.fish", "completions/pillion.ps1"} {
+			if !strings.Contains("\n"+strings.ReplaceAll(content, "\n./", "\n"), "\n"+file+"\n") {
+				t.Errorf("%s lacks %s:\n%s", archive, file, content)
+			}
+		}
+		name := "pillion_" + r.number + "_" + p.Selector.MatchLabels["os"] + "_" + p.Selector.MatchLabels["arch"]
+		if !strings.HasPrefix(archive, name+".") || !strings.Contains(sums, p.SHA256+"  "+archive+"\n") {
+			t.Errorf("for %v the plugin is %s with the checksum %s, and the release has\n%s", p.Selector.MatchLabels, archive, p.SHA256, sums)
+		}
+	}
+}
+
+// checkImages holds the registry's image to what it says of itself, for each platform.
+func (r release) checkImages(t *testing.T, host string) {
+	t.Helper()
+	tag, err := name.NewTag(host+"/pillion-dev/pillion:"+r.number, name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Index(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var platforms []string
+	for _, m := range manifest.Manifests {
+		platforms = append(platforms, m.Platform.String())
+		image, err := index.Image(m.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version := config.Config.Labels["org.opencontainers.image.version"]; config.Platform().String() != m.Platform.String() || version != r.number {
+			t.Errorf("the image for %s is of version %q for %s", m.Platform, version, config.Platform())
+		}
+	}
+	if strings.Join(platforms, " ") != "linux/amd64 linux/arm64" {
+		t.Errorf("the image is for %q", platforms)
+	}
+}
+
+// checkMaterials holds the bills of materials to the version, and the one of the archive to the
+// licences that are in it.
+func (r release) checkMaterials(t *testing.T, own, unpacked string) {
+	t.Helper()
+	files, err := filepath.Glob(r.path("*.cdx.json"))
+	if err != nil || len(files) != 9 { // six archives, two images, a chart
+		t.Fatalf("the bills of materials %q (%v)", files, err)
+	}
+	for _, file := range files {
+		var bill struct {
+			Metadata   struct{ Component struct{ Version string } }
+			Components []struct{ Name string }
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &bill); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if strings.TrimPrefix(bill.Metadata.Component.Version, "v") != r.number {
+			t.Errorf("%s is of version %q", file, bill.Metadata.Component.Version)
+		}
+		if filepath.Base(file) != own+".cdx.json" {
+			continue
+		}
+		modules, err := os.ReadFile(filepath.Join(unpacked, "licenses", "MODULES.tsv"))
+		if lines := bytes.Count(modules, []byte("\n")); err != nil || lines != len(bill.Components) {
+			t.Errorf("%s has %d components, and the archive has the licences of %d modules (%v)", file, len(bill.Components), lines, err)
+		}
+	}
+}

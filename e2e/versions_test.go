@@ -85,7 +85,7 @@ func (g *certsGround) serve(t *testing.T, storage string) {
 // A program of the version before does on this server what this version's does.
 func TestTheProgramOfTheVersionBeforeReadsThisServer(t *testing.T) {
 	t.Parallel()
-	before, ok := checkout.Before()
+	before, ok := checkout.PillionBefore()
 	if !ok {
 		t.Skip("the version before is not built here; make verify builds it")
 	}
@@ -93,7 +93,7 @@ func TestTheProgramOfTheVersionBeforeReadsThisServer(t *testing.T) {
 	n.mustCreate(t, newPod("web", nil))
 	for _, args := range [][]string{{"explain", "-n", n.name, "pod/web"}, {"prove"}, {"status"}, {"check"}, {"certs", "list"}} {
 		codes := map[string]int{}
-		for name, program := range map[string]string{"before": before.Pillion(), "now": checkout.Pillion()} {
+		for name, program := range map[string]string{"before": before, "now": checkout.Pillion()} {
 			cmd := exec.CommandContext(t.Context(), program, args...)
 			cmd.Env = shared.Env()
 			out, err := cmd.CombinedOutput()

@@ -137,7 +137,7 @@ down: ## remove what `make up` left running, without a trace
 demo: modules ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
 	@GROUND=$(or $(GROUND),controlplane) $(GROUND_COMMAND) demo
 
-walk: ground ## the README's commands as they stand there, on a control plane of its own; then remove it
+walk: ground ## the commands of the README and of docs/ as they stand there, on a control plane of its own; then remove it
 	@$(GROUND_COMMAND) walk
 
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts

@@ -11,10 +11,10 @@ func TestCommandsAreThoseOfBlocksInOrder(t *testing.T) {
 	got := Commands("# A\n\n## One\ntext `not this`\n\n    first --flag   # why\n    second \\\n      more 'a # b'\n\n## Two\n```console\n$ third\nprinted\n  twice\n$ fourth\n```\n```yaml\nnot: this\n```\n")
 	want := []Command{
 		{Section: "One", Text: "first --flag"}, {Section: "One", Text: "second more 'a # b'"},
-		{Section: "Two", Text: "third", Shown: "printed\n  twice\n"}, {Section: "Two", Text: "fourth"},
+		{Section: "Two", Text: "third", Shown: "printed\n  twice\n", Console: true}, {Section: "Two", Text: "fourth", Console: true},
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("commands %q, want %q", got, want)
+		t.Errorf("commands %+v, want %+v", got, want)
 	}
 }
 

@@ -27,7 +27,7 @@ func Pages(text string) []string {
 	return pages
 }
 
-var link = regexp.MustCompile(`\]\((docs/[a-z-]+\.md)[#)]`)
+var link = regexp.MustCompile(`\]\((docs/(?:[a-z-]+/)?[a-z-]+\.md)[#)]`)
 
 // Commands are the commands of a page's blocks: of those that are indented by four
 // spaces each line, of those marked `console` each line with a prompt. A line that ends in a

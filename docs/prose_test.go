@@ -18,8 +18,6 @@ const (
 // notYet are the pages that break the rules. The list may only become shorter.
 var notYet = []string{
 	"../README.md",
-	"concepts/costs.md",
-	"contributing/architecture.md",
 	"how-to/certificates.md",
 	"how-to/recipes.md",
 	"how-to/test-templates.md",

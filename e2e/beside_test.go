@@ -49,18 +49,6 @@ func afterPillion(name, applied string) string {
 const addsContainer = `Object{metadata: Object.metadata{labels: {"beside": "yes"}}, spec: Object.spec{containers: [Object.spec.containers{name: "policy", image: "policy:1", ` +
 	`readinessProbe: Object.spec.containers.readinessProbe{grpc: Object.spec.containers.readinessProbe.grpc{port: 9000}}}]}}`
 
-// waitStored waits until a pod of the namespace is as want says, by dry run.
-func (n *namespace) waitStored(t *testing.T, want func(*corev1.Pod) bool) {
-	t.Helper()
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && !want(pod) {
-			err = fmt.Errorf("the pod is %s", pretty(pod.Spec))
-		}
-		return err
-	})
-}
-
 // In both orders: a policy comes before Pillion, or acts on what Pillion has done.
 func TestAMutatingAdmissionPolicyBesidePillion(t *testing.T) {
 	t.Parallel()
@@ -70,7 +58,7 @@ func TestAMutatingAdmissionPolicyBesidePillion(t *testing.T) {
 			t.Parallel()
 			n := newNamespace(t, asking(name), nil)
 			n.policy(t, expression)
-			n.waitStored(t, func(pod *corev1.Pod) bool { return sidecar(pod, "policy") != nil })
+			n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, "policy") != nil })
 			web := newPod("web", nil)
 			web.Spec.Containers[0].ReadinessProbe = probe("/ready")
 			pod := n.mustCreate(t, web)
@@ -108,7 +96,7 @@ func TestAPolicyThatChangesASidecarIsKeptOrRefusedAsTheTemplateSays(t *testing.T
 		name := newTemplate(t)
 		n := newNamespace(t, asking(name), nil)
 		n.policy(t, resets(name))
-		n.waitStored(t, changed(name))
+		n.previews(t, soon, newPod("probe", nil), changed(name))
 	})
 	for verify, says := range map[string][]string{
 		"":                                     {`.resources is {"limits":{"memory":"32Mi"},"requests":{"memory":"32Mi"}}; want {"limits":{"memory":"64Mi"}}`, ".env[name=FROM_POLICY] is there", sinceSays},
@@ -120,7 +108,7 @@ func TestAPolicyThatChangesASidecarIsKeptOrRefusedAsTheTemplateSays(t *testing.T
 			m, n := newRequiredBy(t, verify+sidecarSpec, enforced())
 			n.policy(t, resets(m.name))
 			if len(says) == 0 {
-				n.waitStored(t, changed(m.name))
+				n.previews(t, soon, newPod("probe", nil), changed(m.name))
 				return
 			}
 			var refusal error

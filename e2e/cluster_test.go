@@ -162,6 +162,18 @@ func (n *namespace) preview(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) 
 	return n.client.CoreV1().Pods(n.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
+// previews waits until the pod, by dry run, is as want says, and returns how long that took.
+func (n *namespace) previews(t *testing.T, limit time.Duration, in *corev1.Pod, want func(*corev1.Pod) bool) time.Duration {
+	t.Helper()
+	return eventually(t, limit, func() error {
+		pod, err := n.preview(t, in)
+		if err == nil && !want(pod) {
+			err = fmt.Errorf("the pod is %s", pretty(pod))
+		}
+		return err
+	})
+}
+
 // sidecar is the container of that name, init or app, nil if the pod has none.
 func sidecar(pod *corev1.Pod, name string) *corev1.Container {
 	return measure.Container(pod, name)
@@ -251,13 +263,7 @@ func newTemplate(t *testing.T) string {
 func (m manifest) waitServed(t *testing.T) time.Duration {
 	t.Helper()
 	n := newNamespace(t, nil, nil)
-	return eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", asking(m.name)))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("a pod that asks for %s has only the containers %s", m.name, containerNames(pod))
-		}
-		return err
-	})
+	return n.previews(t, soon, newPod("probe", asking(m.name)), func(pod *corev1.Pod) bool { return sidecar(pod, m.name) != nil })
 }
 
 // metric is nil if a line of the replica's metrics has all of texts.

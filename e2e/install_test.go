@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -41,15 +42,9 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit", prefix + "/inject": own.name, own.name + "." + prefix + "/log-level": "debug"}, nil)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("web", nil))
-		if err == nil && (sidecar(pod, own.name) == nil || sidecar(pod, "fluent-bit") == nil) {
-			err = fmt.Errorf("containers %s, want a sidecar of each install", containerNames(pod))
-		}
-		if err == nil && environment(sidecar(pod, own.name), "LOG_LEVEL") != "debug" {
-			err = fmt.Errorf("a parameter under the other prefix has no effect:\n%s", pretty(sidecar(pod, own.name)))
-		}
-		return err
+	n.previews(t, soon, newPod("web", nil), func(pod *corev1.Pod) bool {
+		c := sidecar(pod, own.name) // with a parameter under the other prefix
+		return c != nil && sidecar(pod, "fluent-bit") != nil && environment(c, "LOG_LEVEL") == "debug"
 	})
 	// Each keeps its own label, and neither takes the other's off.
 	for range 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -43,13 +44,7 @@ func backToOne(t *testing.T) {
 // injects waits until a pod of the namespace gets the sidecar.
 func injects(t *testing.T, n *namespace, name string) {
 	t.Helper()
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, name) == nil {
-			err = fmt.Errorf("containers %s, want %s among them", containerNames(pod), name)
-		}
-		return err
-	})
+	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, name) != nil })
 }
 
 func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
@@ -104,13 +99,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	reads := manifest{name: unique("reads"), spec: "\ninject: {metadata: {labels: {example.com/read: \"${string(values.?unrelated.orValue(0))}\"}}}"}
 	other, values := newTemplate(t), newNamespace(t, nil, enforced())
 	reads.apply(t)
-	eventually(t, soon, func() error {
-		pod, err := values.preview(t, newPod("probe", asking(reads.name)))
-		if err == nil && pod.Labels["example.com/read"] != "0" {
-			err = errors.New("the template that reads a value is not injected")
-		}
-		return err
-	})
+	values.previews(t, soon, newPod("probe", asking(reads.name)), func(pod *corev1.Pod) bool { return pod.Labels["example.com/read"] == "0" })
 	for name, template := range map[string]string{"reads": reads.name, "other": other} {
 		values.mustCreate(t, newPod(name, asking(template)))
 	}
@@ -126,13 +115,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	}
 	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 1})
 	values.counts(t, "sct/"+other, [4]int{1, 1, 0, 0})
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && pod.Labels["example.com/extra"] != "1" {
-			err = errors.New("the template that the upgrade brought is not injected")
-		}
-		return err
-	})
+	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return pod.Labels["example.com/extra"] == "1" })
 	shown := func(want bool) {
 		t.Helper()
 		eventually(t, soon, func() error {

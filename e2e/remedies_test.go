@@ -393,13 +393,7 @@ func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 	if strings.Contains(out, "--mirror-policy") {
 		t.Error("the templates are still mirrored")
 	}
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && !strings.Contains(pretty(pod), "debug") {
-			err = fmt.Errorf("fluent-bit's level is not debug in\n%s", pretty(pod))
-		}
-		return err
-	})
+	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return strings.Contains(pretty(pod), "debug") })
 }
 
 // What docs/troubleshoot/runbook.md names for namespaces and their pods, for a namespace called shop.
@@ -707,13 +701,7 @@ spec:
 	}
 	old := pod(sidecar(probe, m.name).Image)
 	patched(t, "sidecartemplate/"+m.name, `[{"op":"replace","path":"/spec/inject/spec/initContainers/0/image","value":"registry.example.com/other:2"}]`)
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && sidecar(pod, m.name).Image != "registry.example.com/other:2" {
-			err = errors.New("the template is not in force yet")
-		}
-		return err
-	})
+	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, m.name).Image == "registry.example.com/other:2" })
 	does(t, "kubectl -n "+n.name+" delete pod "+old)
 	pod("registry.example.com/other:2", old)
 }

@@ -104,13 +104,7 @@ inject: {spec: {initContainers: [{name: NAME, image: "registry.example.com/tool:
 		}
 		return false
 	}
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err == nil && !proxied(pod, "app") {
-			err = fmt.Errorf("the app has %v", pod.Spec.Containers[0].Env)
-		}
-		return err
-	})
+	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return proxied(pod, "app") })
 	always := corev1.ContainerRestartPolicyAlways
 	evil := func(name string) corev1.Container {
 		return corev1.Container{Name: name, Image: "evil:1", RestartPolicy: &always, Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "none"}}}

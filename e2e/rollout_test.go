@@ -43,15 +43,9 @@ func (m manifest) version(t *testing.T, n *namespace, image, level string) {
 	t.Helper()
 	m.spec = strings.NewReplacer("IMAGE", image, "USUAL", level).Replace(rolledSpec)
 	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
-	eventually(t, inForce, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err != nil {
-			return err
-		}
-		if c := sidecar(pod, m.name); c == nil || c.Image != image || environment(c, "LOG_LEVEL") != level {
-			return fmt.Errorf("the sidecar is %s", pretty(c))
-		}
-		return nil
+	n.previews(t, inForce, newPod("probe", nil), func(pod *corev1.Pod) bool {
+		c := sidecar(pod, m.name)
+		return c != nil && c.Image == image && environment(c, "LOG_LEVEL") == level
 	})
 }
 

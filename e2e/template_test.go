@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // inForce is how soon a change to a template has to be in force by the promise
@@ -16,23 +18,11 @@ func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {
 	n := newNamespace(t, nil, nil)
 	m := manifest{name: unique("side"), spec: sidecarSpec}
 	m.apply(t)
-	took := eventually(t, inForce, func() error {
-		pod, err := n.preview(t, newPod("web", asking(m.name)))
-		if err == nil && sidecar(pod, m.name) == nil {
-			err = fmt.Errorf("containers %s", containerNames(pod))
-		}
-		return err
-	})
+	took := n.previews(t, inForce, newPod("web", asking(m.name)), func(pod *corev1.Pod) bool { return sidecar(pod, m.name) != nil })
 	t.Attr("kubectl-apply-of-a-template-to-injected-pod", took.Round(time.Millisecond).String())
 
 	must(t, strings.ReplaceAll(m.yaml(), m.name+":1", m.name+":2"), "kubectl", "apply", "-f", "-")
-	eventually(t, inForce, func() error {
-		pod, err := n.preview(t, newPod("web", asking(m.name)))
-		if err == nil && !strings.HasSuffix(sidecar(pod, m.name).Image, ":2") {
-			err = fmt.Errorf("the image is %s, want the changed template's", sidecar(pod, m.name).Image)
-		}
-		return err
-	})
+	n.previews(t, inForce, newPod("web", asking(m.name)), func(pod *corev1.Pod) bool { return strings.HasSuffix(sidecar(pod, m.name).Image, ":2") })
 
 	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
 	eventually(t, inForce, func() error {

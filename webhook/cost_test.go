@@ -3,6 +3,7 @@ package webhook
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -179,39 +180,18 @@ var loaded = map[int]*templates.Set{}
 // reviewOfAReplicaSetsPod is a review as kube-apiserver sends it for a pod that the ReplicaSet
 // controller creates, of 3.7 KB, with so many variables more.
 func reviewOfAReplicaSetsPod(env int) string {
+	const first = `{"name":"LOG_FORMAT","value":"json"}`
 	var more strings.Builder
 	for i := range env {
 		fmt.Fprintf(&more, `,{"name":"VARIABLE_%d","value":"the value of variable %[1]d"}`, i)
 	}
-	return fmt.Sprintf(replicaSetsReview, more.String())
+	return strings.Replace(strings.ReplaceAll(string(replicaSetsReview), "\n", ""), first, first+more.String(), 1)
 }
 
-const replicaSetsReview = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0e1d6d8c-2b6c-4a4c-9d3e-3c1f8f1f4f7a",` +
-	`"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},` +
-	`"requestKind":{"group":"","version":"v1","kind":"Pod"},"requestResource":{"group":"","version":"v1","resource":"pods"},` +
-	`"namespace":"shop","operation":"CREATE","userInfo":{"username":"system:serviceaccount:kube-system:replicaset-controller","uid":"5bb2d6c1-4c5a-4c58-8f80-1d3c5a1e9d11",` +
-	`"groups":["system:serviceaccounts","system:serviceaccounts:kube-system","system:authenticated"],"extra":{"authentication.kubernetes.io/credential-id":["JTI=6d1f2a0e-8a54-4d43-9a2f-8f4f0a4c6a0b"]}},` +
-	`"object":{"kind":"Pod","apiVersion":"v1","metadata":{"generateName":"checkout-7d9c5bd64-","namespace":"shop","creationTimestamp":null,` +
-	`"labels":{"app.kubernetes.io/name":"checkout","app.kubernetes.io/version":"2.14.0","pod-template-hash":"7d9c5bd64"},` +
-	`"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},` +
-	`"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"checkout-7d9c5bd64","uid":"c6cbb2a3-9f0e-4f4e-8a8e-0b3f0c7d7a55","controller":true,"blockOwnerDeletion":true}],` +
-	`"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-11-22T06:00:00Z","fieldsType":"FieldsV1","fieldsV1":{` +
-	`"f:metadata":{"f:annotations":{".":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},"f:generateName":{},"f:labels":{".":{},"f:app.kubernetes.io/name":{},"f:app.kubernetes.io/version":{},"f:pod-template-hash":{}},` +
-	`"f:ownerReferences":{".":{},"k:{\"uid\":\"c6cbb2a3-9f0e-4f4e-8a8e-0b3f0c7d7a55\"}":{}}},` +
-	`"f:spec":{"f:containers":{"k:{\"name\":\"checkout\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"LOG_FORMAT\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:imagePullPolicy":{},"f:name":{},` +
-	`"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{},"f:terminationMessagePath":{},"f:terminationMessagePolicy":{}}},` +
-	`"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:terminationGracePeriodSeconds":{}}}}]},` +
-	`"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},` +
-	`{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},` +
-	`{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],` +
-	`"containers":[{"name":"checkout","image":"registry.example.com/shop/checkout:2.14.0","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],` +
-	`"env":[{"name":"LOG_FORMAT","value":"json"}%s],"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"250m","memory":"512Mi"}},` +
-	`"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],` +
-	`"readinessProbe":{"httpGet":{"path":"/ready","port":8080,"scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3},` +
-	`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],` +
-	`"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","serviceAccount":"default","securityContext":{},"schedulerName":"default-scheduler",` +
-	`"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],` +
-	`"priority":0,"enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"status":{}},"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}`
+// replicaSetsReview has line breaks, which API servers do not send.
+//
+//go:embed testdata/replicaset-review.json
+var replicaSetsReview []byte
 
 // serves returns a function that has a handler answer a review, of these the next.
 func serves(tb testing.TB, h http.Handler, bodies []string) func() {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -13,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,34 +91,15 @@ func (g *certsGround) testRotation(t *testing.T) {
 }
 
 // An issuer signs for the tests of files.
-type issuer struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
+type issuer struct{ *ground.Authority }
 
 func newIssuer(t *testing.T) issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a, err := ground.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "of-the-test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return issuer{cert, key}
-}
-
-func (i issuer) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.cert.Raw})
+	return issuer{a}
 }
 
 // sign makes what a Secret of type kubernetes.io/tls holds, for Pillion's Service.
@@ -133,44 +111,25 @@ func (i issuer) sign(t *testing.T) map[string][]byte {
 // signFor is sign for another name, of a server and of a client.
 func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := i.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, i.cert, key.Public(), i.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string][]byte{
-		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
-	}
+	return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 }
 
 // keys is the issuer as the CA's Secret holds the CA that signs.
 func (i issuer) keys(t *testing.T) map[string][]byte {
 	t.Helper()
-	key, err := x509.MarshalECPrivateKey(i.key)
+	key, err := i.Key()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]byte{
-		corev1.TLSCertKey: i.pem(), "ca.crt": i.pem(),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
-	}
+	return map[string][]byte{corev1.TLSCertKey: i.PEM(), "ca.crt": i.PEM(), corev1.TLSPrivateKeyKey: key}
 }
 
 // signed is whether a certificate is one of the issuer's.
-func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatureFrom(i.cert) }
+func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatureFrom(i.Certificate) }
 
 func (g *certsGround) testFiles(t *testing.T) {
 	first, second := newIssuer(t), newIssuer(t)
@@ -195,13 +154,13 @@ func (g *certsGround) testFiles(t *testing.T) {
 			t.Errorf("with files Pillion may %+v, and has no need to", r)
 		}
 	}
-	if err := publish(t.Context(), g.client, configuration, first.pem()); err != nil {
+	if err := publish(t.Context(), g.client, configuration, first.PEM()); err != nil {
 		t.Fatal(err)
 	}
 	g.scale(t)
 	g.under(t, func(ctx context.Context) error {
 		// As values.yaml has it: the new CA beside the old one, then the files.
-		if err := publish(ctx, g.client, configuration, append(first.pem(), second.pem()...)); err != nil {
+		if err := publish(ctx, g.client, configuration, append(first.PEM(), second.PEM()...)); err != nil {
 			return err
 		}
 		for _, r := range g.Replicas(ground.Namespace) {
@@ -212,7 +171,7 @@ func (g *certsGround) testFiles(t *testing.T) {
 		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, second.signed) }); err != nil {
 			return err
 		}
-		return publish(ctx, g.client, configuration, second.pem())
+		return publish(ctx, g.client, configuration, second.PEM())
 	})
 }
 
@@ -490,7 +449,7 @@ func (g *certsGround) testRevoked(t *testing.T) {
 			return err
 		}
 		put := func(data map[string][]byte) { maps.Copy(data, foreign.keys(t)) }
-		if err := errors.Join(edit(ctx, put), waitFor(ctx, soon, func() error { return has(ctx, foreign.cert, true) })); err != nil {
+		if err := errors.Join(edit(ctx, put), waitFor(ctx, soon, func() error { return has(ctx, foreign.Certificate, true) })); err != nil {
 			return err
 		}
 		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, foreign.signed) }); err != nil {
@@ -514,7 +473,7 @@ func (g *certsGround) testRevoked(t *testing.T) {
 		}); err != nil {
 			return err
 		}
-		if err := errors.Join(has(ctx, foreign.cert, true), revoke(ctx, foreign.cert)); err != nil {
+		if err := errors.Join(has(ctx, foreign.Certificate, true), revoke(ctx, foreign.Certificate)); err != nil {
 			return err
 		}
 		// Put back, it stays away. The repair is a matter of milliseconds, so this looks often.
@@ -523,13 +482,13 @@ func (g *certsGround) testRevoked(t *testing.T) {
 		}
 		for range 40 {
 			bundle, err := g.bundle(ctx)
-			if err == nil && bytes.Contains(bundle, certificatePEM(foreign.cert)) {
+			if err == nil && bytes.Contains(bundle, certificatePEM(foreign.Certificate)) {
 				return errors.New("a caBundle has the revoked CA again")
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		signing, err := g.current(ctx, caSecret, "ca.crt")
-		if err != nil || foreign.cert.Equal(signing) {
+		if err != nil || foreign.Certificate.Equal(signing) {
 			return fmt.Errorf("the Secret is not repaired (%v)", err)
 		}
 		return revoke(ctx, signing)

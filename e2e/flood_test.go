@@ -73,12 +73,8 @@ func TestATenantDoesNotTakeAHandsLabelByTakingTheHandAway(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, enforced())
 	tenant := asTenant(t, n)
-	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	patches := []string{`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`}
-	for i := range object.ManagedFields {
+	for i := range n.object(t).ManagedFields {
 		patches = append(patches,
 			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/manager","value":"before-first-apply"}]`, i),
 			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/fieldsV1","value":{"f:metadata":{"f:labels":{".":{}}}}}]`, i))
@@ -89,12 +85,7 @@ func TestATenantDoesNotTakeAHandsLabelByTakingTheHandAway(t *testing.T) {
 		}
 	}
 	// Tools come and go all the same, and the oldest hands become one.
-	for i := range 12 {
-		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x%d":"y"}}}`, i), metav1.PatchOptions{FieldManager: fmt.Sprint("tool-", i)})
-		if err != nil {
-			t.Errorf("the tool %d of twelve writes a label: %v", i, err)
-		}
-	}
+	twelveTools(t, tenant, n)
 	time.Sleep(12 * time.Second) // Pillion takes a label off after ten seconds
 	if err := n.hasInjection(t, "enforced"); err != nil {
 		t.Error(err)

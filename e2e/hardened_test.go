@@ -66,7 +66,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 		"webhook.clientNames={" + ground.WebhookClientName + "}", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=" + shared.Host().String() + "/32",
 		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1",
 	})...)...)
-	if err := publish(t.Context(), client, webhooks, ca.pem()); err != nil {
+	if err := publish(t.Context(), client, webhooks, ca.PEM()); err != nil {
 		t.Fatal(err)
 	}
 	if err := shared.Rollout(t.Context(), home); err != nil {
@@ -121,7 +121,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	t.Run("nobody is answered but the API server", func(t *testing.T) {
 		serve := shared.Replicas(home)[0].Serve.String()
 		roots := x509.NewCertPool()
-		roots.AddCert(ca.cert)
+		roots.AddCert(ca.Certificate)
 		other := newIssuer(t).signFor(t, ground.WebhookClientName)
 		foreign, err := tls.X509KeyPair(other[corev1.TLSCertKey], other[corev1.TLSPrivateKeyKey])
 		if err != nil {

@@ -18,15 +18,17 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// labels are the labels of the namespace as it is now.
-func (n *namespace) labels(t *testing.T) map[string]string {
+// object is the namespace as it is now.
+func (n *namespace) object(t *testing.T) *corev1.Namespace {
 	t.Helper()
 	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return object.Labels
+	return object
 }
+
+func (n *namespace) labels(t *testing.T) map[string]string { return n.object(t).Labels }
 
 // hasLabel is nil if the namespace has Pillion's label, or has it not, as wanted.
 func (n *namespace) hasLabel(t *testing.T, want bool) error {
@@ -483,10 +485,7 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	// A manifest without the label, as a GitOps tool replaces by it, opens no namespace: not even for
 	// a moment. The second time the label is nobody's.
 	for range 2 {
-		object, err := client.CoreV1().Namespaces().Get(t.Context(), owned.name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		object := owned.object(t)
 		delete(object.Labels, injectionLabel)
 		object.ManagedFields = nil
 		got, err := tenants[owned].CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})

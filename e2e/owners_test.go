@@ -151,15 +151,22 @@ func forgeries(name string) map[string]func(c kubernetes.Interface) error {
 	}
 }
 
+// twelveTools has a tenant write to its namespace in the names of twelve tools.
+func twelveTools(t *testing.T, tenant kubernetes.Interface, n *namespace) {
+	t.Helper()
+	for i := range 12 {
+		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x%d":"y"}}}`, i), metav1.PatchOptions{FieldManager: fmt.Sprint("tool-", i)})
+		if err != nil {
+			t.Errorf("the tool %d of twelve writes a label: %v", i, err)
+		}
+	}
+}
+
 // owners has the fields of each owner that takes Pillion's name, or owns a label of Pillion's.
 func (n *namespace) owners(t *testing.T) map[string]string {
 	t.Helper()
-	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	owners := map[string]string{}
-	for _, e := range object.ManagedFields {
+	for _, e := range n.object(t).ManagedFields {
 		if fields := string(e.FieldsV1.GetRawBytes()); e.Manager == "pillion.dev" || strings.Contains(fields, "pillion.dev") {
 			owners[fmt.Sprint(e.Manager, e.Operation, e.Subresource)] = fields
 		}
@@ -209,12 +216,7 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 	if _, err := tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("the managed fields are reset: %v", err)
 	}
-	for i := range 12 {
-		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x%d":"y"}}}`, i), metav1.PatchOptions{FieldManager: fmt.Sprint("tool-", i)})
-		if err != nil {
-			t.Errorf("the tool %d of twelve writes a label: %v", i, err)
-		}
-	}
+	twelveTools(t, tenant, old)
 	fresh.mustPatch(t, asksNow)
 	reset.mustPatch(t, asksNow)
 	for _, n := range []*namespace{fresh, old, reset} {

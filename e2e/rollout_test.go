@@ -38,6 +38,16 @@ inject:
     - {name: NAME, restartPolicy: Always, image: "IMAGE", env: [{name: LOG_LEVEL, value: "${params.logLevel}"}]}
 `
 
+// rolled is a template that a namespace gets by its label.
+func rolled(t *testing.T, image string) (manifest, *namespace) {
+	t.Helper()
+	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", image, "USUAL", "info").Replace(rolledSpec)}
+	m.apply(t)
+	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
+	m.version(t, n, image, "info")
+	return m, n
+}
+
 // version applies a version of the template, and waits until a pod of the namespace gets it.
 func (m manifest) version(t *testing.T, n *namespace, image, level string) {
 	t.Helper()
@@ -128,10 +138,7 @@ func howMany(all map[string]string, want string) (n int) {
 // with a required template, go through three versions of the template.
 func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
-	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
-	m.version(t, n, "registry.example.com/ship:1", "info")
+	m, n := rolled(t, "registry.example.com/ship:1")
 	n.standInForAKubelet(t)
 	spec := newPod("", nil).Spec
 	spec.SchedulerName = "nobody"
@@ -238,10 +245,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 // brought up to date. The commands that are named leave them out, and mend them.
 func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "registry.example.com/ship:1", "USUAL", "info").Replace(rolledSpec)}
-	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
-	m.version(t, n, "registry.example.com/ship:1", "info")
+	m, n := rolled(t, "registry.example.com/ship:1")
 	n.standInForAKubelet(t)
 	spec := newPod("", nil).Spec
 	spec.SchedulerName = "nobody"
@@ -312,10 +316,7 @@ func (n *namespace) kubeconfig(t *testing.T, account string) string {
 // The sidecar's new version reaches pods that run, and the app does not notice.
 func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: strings.NewReplacer("IMAGE", "ship.example.com/shipper:1", "USUAL", "info").Replace(rolledSpec)}
-	m.apply(t)
-	n := newNamespace(t, nil, map[string]string{"team": m.name, calledFor: "enabled"})
-	m.version(t, n, "ship.example.com/shipper:1", "info")
+	m, n := rolled(t, "ship.example.com/shipper:1")
 	n.deploy(t, "web", 2, newRunningPod("", nil).Spec)
 	must(t, "", "kubectl", "-n", n.name, "rollout", "status", "deployment/web", "--timeout=90s")
 	pods := func() map[string]corev1.Pod {

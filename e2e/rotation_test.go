@@ -92,7 +92,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	}
 	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
 
-	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).pem()} {
+	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).PEM()} {
 		if err := publish(t.Context(), client, r.webhooks, bundle); err != nil {
 			t.Fatal(err)
 		}

@@ -124,26 +124,11 @@ func (r *Registry) image(repository string) (v1.Image, error) {
 	})
 }
 
-// layer has the binary at the first path, and links to it at the others.
+// layer has the binary at the first path, and links to it at the others. Who unpacks it makes the folders.
 func (r *Registry) layer(paths []string) (v1.Layer, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
-	made := map[string]bool{"/": true, ".": true}
-	var folders func(dir string) error
-	folders = func(dir string) error {
-		if made[dir] {
-			return nil
-		}
-		made[dir] = true
-		if err := folders(path.Dir(dir)); err != nil {
-			return err
-		}
-		return w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(dir, "/") + "/", Mode: 0o755, Typeflag: tar.TypeDir})
-	}
 	for i, p := range paths {
-		if err := folders(path.Dir(p)); err != nil {
-			return nil, err
-		}
 		header := &tar.Header{Name: strings.TrimPrefix(p, "/"), Mode: 0o755, Typeflag: tar.TypeReg, Size: int64(len(r.binary))}
 		if i > 0 {
 			header.Typeflag, header.Size, header.Linkname = tar.TypeSymlink, 0, paths[0]

@@ -2,9 +2,6 @@ package rotation
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,7 +13,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
@@ -222,7 +218,7 @@ func (r *run) planned(ctx context.Context) error {
 
 // damaged damages one thing after another, each when the last one is healed.
 func (r *run) damaged(ctx context.Context) error {
-	foreign, err := foreignCA()
+	foreign, err := ground.NewAuthority() // has signed nothing here
 	if err != nil {
 		return err
 	}
@@ -236,7 +232,7 @@ func (r *run) damaged(ctx context.Context) error {
 		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (damage, error) {
 			bundle := []byte(nil)
 			if n%4 == 3 {
-				bundle = foreign
+				bundle = foreign.PEM()
 			}
 			return setBundles(ctx, client, bundle)
 		}},
@@ -439,19 +435,6 @@ func secretIsSound(ctx context.Context, client kubernetes.Interface) error {
 		return errors.New("the Secret holds no CA")
 	}
 	return nil
-}
-
-// foreignCA is the certificate of a CA that has signed nothing here, as PEM.
-func foreignCA() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "foreign"}, key)
-	if err != nil {
-		return nil, err
-	}
-	return cert.EncodeCertificates(ca)
 }
 
 // atLeast is how long Under goes on, so that what comes after the work shows, too.

@@ -117,9 +117,9 @@ func TestAMistakeIsAnEventOnTheTopmostOwner(t *testing.T) {
 	}, "\n---\n"), "kubectl", "-n", n.name, "apply", "-f", "-")
 	must(t, "", "kubectl", "-n", n.name, "create", "job", "night-1", "--from=cronjob/night")
 	for owner, says := range map[string][]string{
-		"deploy/web":    {"UnknownTemplate", `there is no template "` + name + `x"`},
-		"deploy/large":  {"RefusedByCluster", "the LimitRange small refuses the pod", "the parameter " + name + ".pillion.dev/memory"},
-		"cronjob/night": {"BadParameter", "loud"},
+		"deploy/web":   {"UnknownTemplate", `there is no template "` + name + `x"`},
+		"deploy/large": {"RefusedByCluster", "the LimitRange small refuses the pod", "the parameter " + name + ".pillion.dev/memory"},
+		"cj/night":     {"BadParameter", "loud"},
 	} {
 		eventually(t, soon, func() error {
 			described := must(t, "", "kubectl", "-n", n.name, "describe", owner)

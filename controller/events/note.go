@@ -49,7 +49,7 @@ func noteOf(e Event, now time.Time) (note, bool) {
 	if e.Told && !controlled {
 		return note{}, false
 	}
-	if _, known := typeOf[e.Code]; !known {
+	if typeOf(e.Code) == "" {
 		e.Code = InjectionNote
 	}
 	action := actionAdmit
@@ -99,7 +99,7 @@ func (n note) event(regarding corev1.ObjectReference, o Options) *eventsv1.Event
 		Action:              n.action,
 		Reason:              string(n.code),
 		Regarding:           regarding,
-		Type:                typeOf[n.code],
+		Type:                typeOf(n.code),
 	}
 	if n.count > 1 {
 		e.Series = n.series(n.count)

@@ -24,17 +24,12 @@ type Reason struct {
 	Sentence string
 }
 
-// typeOf has the type of an event for each reason code that events have.
-var typeOf = map[reason.Code]string{
-	reason.BadAnnotation: corev1.EventTypeWarning, reason.BadParameter: corev1.EventTypeWarning, reason.ConditionFalse: corev1.EventTypeWarning,
-	reason.Conflict: corev1.EventTypeWarning, reason.MirrorPod: corev1.EventTypeWarning, reason.NamespaceDisabled: corev1.EventTypeWarning,
-	reason.NamespaceExcluded: corev1.EventTypeWarning, reason.NoDefaultTemplates: corev1.EventTypeWarning, reason.NotAllowedHere: corev1.EventTypeWarning,
-	reason.OtherSystem: corev1.EventTypeWarning, reason.RenderFailed: corev1.EventTypeWarning, reason.RequiredMissing: corev1.EventTypeWarning, reason.Suspended: corev1.EventTypeWarning,
-	reason.TemplateBroken: corev1.EventTypeWarning, reason.TemplateTooExpensive: corev1.EventTypeWarning, reason.UnknownTemplate: corev1.EventTypeWarning,
-	reason.JobNeverFinishes: corev1.EventTypeWarning, reason.RefusedByCluster: corev1.EventTypeWarning,
-	reason.LabelNotWritten: corev1.EventTypeWarning, reason.UntrueLabel: corev1.EventTypeWarning, reason.ValidationFailed: corev1.EventTypeWarning,
-
-	reason.NothingToInject: corev1.EventTypeNormal, InjectionNote: corev1.EventTypeNormal,
+// typeOf returns the type of an event with a reason code, and "" for a code that no event has.
+func typeOf(code reason.Code) string {
+	if code == InjectionNote {
+		return corev1.EventTypeNormal
+	}
+	return code.EventType()
 }
 
 // Actions returns the actions that events of Pillion have: what it did to the pod.
@@ -53,13 +48,11 @@ func Kinds() []string {
 
 // Reasons returns all reasons that events of Pillion have, by their names.
 func Reasons() []Reason {
-	all := make([]Reason, 0, len(typeOf))
-	for code, kind := range typeOf {
-		r := Reason{Name: string(code), Type: kind, Sentence: code.Sentence()}
-		if code == InjectionNote {
-			r.Sentence = "the pod is admitted with a warning, such as of a value of the pod's that stays though a template wants another one"
+	all := []Reason{{InjectionNote, typeOf(InjectionNote), "the pod is admitted with a warning, such as of a value of the pod's that stays though a template wants another one"}}
+	for _, code := range reason.Codes() {
+		if kind := typeOf(code); kind != "" {
+			all = append(all, Reason{string(code), kind, code.Sentence()})
 		}
-		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b Reason) int { return cmp.Compare(a.Name, b.Name) })
 	return all

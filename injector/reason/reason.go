@@ -78,53 +78,65 @@ const (
 	InternalError Code = "InternalError"
 )
 
-var sentences = map[Code]string{
-	Injected:             "the template's items are in the pod",
-	NothingToInject:      "the template renders to nothing for this pod",
-	NotRequested:         "nothing asks for it: neither the pod nor the namespace names it, and it does not match by itself",
-	Replaced:             "the pod's own list replaces the namespace's",
-	PodOptedOut:          "the pod opts out",
-	NamespaceOptedOut:    "the namespace opts out",
-	NamespaceExcluded:    "the cluster's admin excludes this namespace",
-	NamespaceDisabled:    "the namespace is switched off by its label",
-	MirrorPod:            "mirror pods of static pods cannot be changed",
-	NotAPodCreation:      "only the creation of pods is changed",
-	NoDefaultTemplates:   "no template is injected by default",
-	ConditionFalse:       "a matchCondition of the template is false for this pod",
-	OtherSystem:          "the template is not for the pod's operating system",
-	ValidationFailed:     "a validation of the template is false for this pod",
-	NotAllowedHere:       "the template is not available to this namespace",
-	Suspended:            "the template is suspended",
-	UnknownTemplate:      "there is no template of that name",
-	TemplateBroken:       "the template is broken and no good version of it is known",
-	BadAnnotation:        "the annotation cannot be understood",
-	BadParameter:         "a parameter breaks what the template allows, or there is no such parameter",
-	Conflict:             "the pod and a template disagree on a field",
-	TemplateTooExpensive: "rendering the template goes over its bound",
-	RenderFailed:         "an expression of the template fails for this pod",
-	TemplateInvalid:      "the template has mistakes",
-	TemplateInUse:        "namespaces, workloads or pods ask for the template",
-	TemplateReadOnly:     "the template is one of the library or of a file, which its SidecarTemplate only shows",
-	RequiredMissing:      "the pod is not what a required template makes of it",
-	LabelNotWritten:      "Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store",
-	RefusedByCluster:     "a LimitRange, a ResourceQuota, Pod Security or a rule of the API refuses the pod because of what was injected",
-	JobNeverFinishes:     "a container that was injected goes on when the work of the Job is done, so the Job never finishes",
-	UntrueLabel:          "a label of the pod says that something is injected that is not",
-	InternalError:        "Pillion itself failed",
+// The types of events, as Kubernetes names them.
+const (
+	warning = "Warning"
+	normal  = "Normal"
+)
+
+// table has of each code its sentence, and the type of the events that have it as their reason. The
+// type is Warning where a pod was refused or lacks a sidecar that somebody asked for, or where
+// something has to be mended. It is empty for codes that no event has.
+var table = map[Code]struct{ sentence, event string }{
+	Injected:             {"the template's items are in the pod", ""},
+	NothingToInject:      {"the template renders to nothing for this pod", normal},
+	NotRequested:         {"nothing asks for it: neither the pod nor the namespace names it, and it does not match by itself", ""},
+	Replaced:             {"the pod's own list replaces the namespace's", ""},
+	PodOptedOut:          {"the pod opts out", ""},
+	NamespaceOptedOut:    {"the namespace opts out", ""},
+	NamespaceExcluded:    {"the cluster's admin excludes this namespace", warning},
+	NamespaceDisabled:    {"the namespace is switched off by its label", warning},
+	MirrorPod:            {"mirror pods of static pods cannot be changed", warning},
+	NotAPodCreation:      {"only the creation of pods is changed", ""},
+	NoDefaultTemplates:   {"no template is injected by default", warning},
+	ConditionFalse:       {"a matchCondition of the template is false for this pod", warning},
+	OtherSystem:          {"the template is not for the pod's operating system", warning},
+	ValidationFailed:     {"a validation of the template is false for this pod", warning},
+	NotAllowedHere:       {"the template is not available to this namespace", warning},
+	Suspended:            {"the template is suspended", warning},
+	UnknownTemplate:      {"there is no template of that name", warning},
+	TemplateBroken:       {"the template is broken and no good version of it is known", warning},
+	BadAnnotation:        {"the annotation cannot be understood", warning},
+	BadParameter:         {"a parameter breaks what the template allows, or there is no such parameter", warning},
+	Conflict:             {"the pod and a template disagree on a field", warning},
+	TemplateTooExpensive: {"rendering the template goes over its bound", warning},
+	RenderFailed:         {"an expression of the template fails for this pod", warning},
+	TemplateInvalid:      {"the template has mistakes", ""},
+	TemplateInUse:        {"namespaces, workloads or pods ask for the template", ""},
+	TemplateReadOnly:     {"the template is one of the library or of a file, which its SidecarTemplate only shows", ""},
+	RequiredMissing:      {"the pod is not what a required template makes of it", warning},
+	LabelNotWritten:      {"Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store", warning},
+	RefusedByCluster:     {"a LimitRange, a ResourceQuota, Pod Security or a rule of the API refuses the pod because of what was injected", warning},
+	JobNeverFinishes:     {"a container that was injected goes on when the work of the Job is done, so the Job never finishes", warning},
+	UntrueLabel:          {"a label of the pod says that something is injected that is not", warning},
+	InternalError:        {"Pillion itself failed", ""},
 }
 
 // Sentence returns the code's meaning as half a sentence, without a full stop.
 func (c Code) Sentence() string {
-	if s, ok := sentences[c]; ok {
-		return s
+	if row, ok := table[c]; ok {
+		return row.sentence
 	}
 	return string(c)
 }
 
+// EventType returns the type of events with this reason, and "" where there are none.
+func (c Code) EventType() string { return table[c].event }
+
 // Codes returns every code there is, in no particular order.
 func Codes() []Code {
-	codes := make([]Code, 0, len(sentences))
-	for c := range sentences {
+	codes := make([]Code, 0, len(table))
+	for c := range table {
 		codes = append(codes, c)
 	}
 	return codes

@@ -54,7 +54,7 @@ func OfRefusal(err error) (Code, bool) {
 
 // known returns the code of a name, and reports whether there is one.
 func known(name string, found bool) (Code, bool) {
-	_, ok := sentences[Code(name)]
+	_, ok := table[Code(name)]
 	if !found || !ok {
 		return "", false
 	}

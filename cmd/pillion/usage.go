@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/upgradegate"
@@ -35,10 +36,11 @@ func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer
 	if !c.ReadWorkloads {
 		return nil
 	}
-	w, err := usage.NewWorkloads(config, c.usageRules(), ns.Cached)
+	client, err := clientset.New(config) // of its own: nothing else waits for pages of workloads
 	if err != nil {
 		return err
 	}
+	w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.usageRules(), ns.Cached)
 	guard.Workloads, preview.Workloads = w.Naming, w.In
 	return nil
 }

@@ -13,9 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -73,17 +71,9 @@ type Workloads struct {
 	known func(name string) (templates.Namespace, bool)
 }
 
-// NewWorkloads returns a reader. Known returns a namespace of the cache; what is in a
-// namespace that does not count is left out.
-func NewWorkloads(config *rest.Config, rules Rules, known func(name string) (templates.Namespace, bool)) (*Workloads, error) {
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
-	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for workloads: %w", err)
-	}
+// NewWorkloads returns a reader. Its client may be of any group. Known returns a namespace of the
+// cache; what is in a namespace that does not count is left out.
+func NewWorkloads(client rest.Interface, rules Rules, known func(name string) (templates.Namespace, bool)) *Workloads {
 	get := func(ctx context.Context, k owner.Resource, namespace, next string) (io.ReadCloser, error) {
 		r := client.Get().AbsPath(pathOf(k.GroupVersionResource, namespace)).Param("limit", strconv.Itoa(page)).SetHeader("Accept", "application/json")
 		if next != "" {
@@ -95,7 +85,7 @@ func NewWorkloads(config *rest.Config, rules Rules, known func(name string) (tem
 		}
 		return r.Stream(ctx)
 	}
-	return &Workloads{get: get, slot: make(chan struct{}, 1), rules: rules, known: known}, nil
+	return &Workloads{get: get, slot: make(chan struct{}, 1), rules: rules, known: known}
 }
 
 // Naming returns what names a template in the annotation of its pods; with byDefault also

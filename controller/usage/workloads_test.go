@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -48,16 +49,16 @@ func (s *apiServer) workloads(t *testing.T, rules Rules) *Workloads {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	w, err := NewWorkloads(&rest.Config{Host: server.URL, QPS: -1}, rules, func(name string) (templates.Namespace, bool) {
+	client, err := clientset.New(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewWorkloads(client.CoreV1().RESTClient(), rules, func(name string) (templates.Namespace, bool) {
 		if name == "off" {
 			return templates.Namespace{Name: name, Labels: map[string]string{"pillion.dev/injection": "disabled"}}, true
 		}
 		return templates.Namespace{Name: name}, name == "shop"
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
 }
 
 // ownedBy is an object's controller, for workload.

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -72,7 +72,7 @@ test: modules format ground tally ## unit and property tests, and fifteen storie
 	@.cache/tally 'unit and property tests' . ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
-verify: ground tally static vulnerabilities workflows same-bytes ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
+verify: ground tally static vulnerabilities workflows same-bytes platforms ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
@@ -119,6 +119,10 @@ same-bytes: released
 	@chmod +x $(COPY)/.ci/*; umask 077; $(MAKE) --no-print-directory -C $(COPY) release VERSION=$(CHART_VERSION)
 	diff -r $(DIST) $(COPY)/dist
 	@rm -rf $(COPY)
+
+# Product and tests compile for every platform of a release. Nothing is linked.
+platforms:
+	@for p in $(filter-out linux/amd64,$(PLATFORMS)); do echo "compiling for $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} go list -test -export ./... >/dev/null || exit 1; done
 
 workflows:
 	cd .ci/tools/workflows && go build -o ../../../.cache/tools/ tool
@@ -179,5 +183,5 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 
 # Kubernetes and the other programs stay in the user's cache folder, for other clones, until nobody has
 # used them for a month.
-clean: down ## remove bin and .cache
-	rm -rf bin .cache
+clean: down ## remove bin, dist and .cache
+	rm -rf bin dist .cache

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -18,6 +19,9 @@ type cause struct {
 	// remedy are the commands that bring the sidecar; those of the admin come first.
 	admin, remedy []string
 }
+
+// causesSeen is where the transcripts are, below docs.
+const causesSeen = "../e2e/testdata/causes.md"
 
 // The commands by which a team looks at its pods.
 const (
@@ -88,6 +92,17 @@ var causes = []cause{
 // From the symptom to the sidecar: ten causes, each with what explain says and the remedy. The test
 // runs alone: explain lists the templates that there are, and other tests have some.
 func TestTenCausesOfAMissingSidecarAreFoundAndMended(t *testing.T) {
+	page, err := os.ReadFile(checkout.Path("docs/troubleshoot/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range causes {
+		for _, command := range append(c.admin, c.remedy...) {
+			if !strings.Contains(string(page), "`"+command+"`") {
+				t.Errorf("docs/troubleshoot/README.md lacks the remedy for %q: %s", c.title, command)
+			}
+		}
+	}
 	teamReadsTemplates(t)
 	for _, c := range causes {
 		for _, template := range c.templates {
@@ -104,7 +119,7 @@ func TestTenCausesOfAMissingSidecarAreFoundAndMended(t *testing.T) {
 			})
 		}
 	})
-	records(t, "troubleshoot/missing.md", names)
+	records(t, causesSeen, names)
 }
 
 // isMended produces the cause, and records how it shows, what is done and what comes of it.
@@ -153,7 +168,7 @@ func (c cause) isMended(t *testing.T) {
 	if !strings.Contains(now, c.sidecar) {
 		t.Errorf("the remedy brings no %s:\n%s%s", c.sidecar, text, now)
 	}
-	recorded(t, "troubleshoot/missing.md", c.title, func(string) string { return text + now })
+	recorded(t, causesSeen, c.title, func(string) string { return text + now })
 }
 
 // ofTemplate is the status of the template's condition Ready.

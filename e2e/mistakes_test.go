@@ -62,7 +62,7 @@ func TestAMistakeIsToldByKubectl(t *testing.T) {
 		}
 	}
 	at.settle(t, m)
-	recorded(t, "troubleshoot/mistakes.md", m.title, func(string) string { return applied + at.seen(t, lookAt, lookEvents) })
+	recorded(t, "troubleshoot/README.md", m.title, func(string) string { return applied + at.seen(t, lookAt, lookEvents) })
 }
 
 // settle waits until the workload has its pod, or events say why not.

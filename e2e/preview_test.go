@@ -163,14 +163,3 @@ func TestTheCommandOfAPreviewMovesTheAnnotationToThePods(t *testing.T) {
 		return fmt.Errorf("%d pods, none with the sidecar (%v)", len(pods.Items), err)
 	})
 }
-
-// docs/troubleshoot/preview.md shows what kubectl prints about a workload.
-func TestThePageAboutPreviewsShowsWhatKubectlPrints(t *testing.T) {
-	t.Parallel()
-	at := newTeam(t, asking("fluent-bit"), open())
-	at.write(t, "web.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n"+
-		"    metadata:\n      labels: {app: web}\n      annotations:\n        fluent-bit.pillion.dev/log-level: loud\n"+
-		"    spec:\n      containers:\n      - {name: app, image: nginx}\n")
-	text := at.seen(t, "cat web.yaml", "kubectl -n shop apply -f web.yaml")
-	recorded(t, "troubleshoot/preview.md", "workload", func(string) string { return text })
-}

@@ -24,7 +24,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// The tests of this file run what `pillion check`, docs/troubleshoot/runbook.md and docs/concepts/when-pillion-fails.md name as
+// The tests of this file run what `pillion check`, docs/troubleshoot and docs/concepts/when-pillion-fails.md name as
 // remedies, against the damages that they are for, with Helm 3 and Helm 4. docs/troubleshoot/remedies.md has the
 // table. They damage the release, so none runs in parallel.
 

@@ -263,18 +263,17 @@ func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 	}
 }
 
-// docs/troubleshoot/explain.md shows golden transcripts of TestExplainOfACluster.
+// docs/troubleshoot/README.md shows golden transcripts of TestExplainOfACluster.
 func TestTheDocsShowWhatExplainPrints(t *testing.T) {
-	page := filepath.Join("../docs", "troubleshoot", "explain.md")
+	page := filepath.Join("../docs", "troubleshoot", "README.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := string(text)
 	for name, command := range map[string]string{
-		"a pod with an older sidecar":    "kubectl pillion explain -n shop pod/web-5d8f-old",
-		"a team that may read templates": "kubectl pillion explain -n shop deploy/web",
-		"the chain of a pod":             "kubectl pillion explain -n shop pod/web-5d8f-new --chain",
+		"a pod with an older sidecar": "kubectl pillion explain -n shop pod/web-5d8f-old",
+		"the chain of a pod":          "kubectl pillion explain -n shop pod/web-5d8f-new --chain",
 	} {
 		shown, err := os.ReadFile(filepath.Join("testdata/explain", strings.ReplaceAll(name, " ", "-")+".txt"))
 		if err != nil {
@@ -293,7 +292,7 @@ func TestTheDocsShowWhatExplainPrints(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if now != string(text) {
-		t.Error("docs/troubleshoot/explain.md shows something else than the golden transcripts; -update-explained writes it")
+		t.Error("docs/troubleshoot/README.md shows something else than the golden transcripts; -update-explained writes it")
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
-	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -25,35 +24,38 @@ import (
 
 var update = flag.Bool("update", false, "write the reference anew")
 
-// The tables of the page are made of the code. The prose between them is written there.
+// The tables of the pages are made of the code. The prose between them is written there.
 func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
+	ofFunctions := []string{"names", "own functions", "macros", "functions"}
 	for name, text := range tables(t) {
-		transcript.Recorded(t, "../docs/reference/sidecartemplate.md", name, *update, func(string) string { return text })
+		page := "../docs/reference/sidecartemplate.md"
+		if slices.Contains(ofFunctions, name) {
+			page = "../docs/reference/functions.md"
+		}
+		transcript.Recorded(t, page, name, *update, func(string) string { return text })
 	}
 }
 
 // directiveDocs say what each directive does, and where it stands.
 var directiveDocs = map[string][2]string{
-	"$if":       {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
-	"$for":      {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
-	"$each":     {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`. Sidecars of other injectors (`foreignSidecars` in the values, `--foreign-sidecars`) are neither `App` nor `Init`, except for a required template. An item without `$each` and image extends the container of its name, wherever that stands."},
-	"$position": {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`. Several `First` stand in the templates' order, those of required templates in front; without the anchor, the default and a warning. An item that the pod has already is not moved: a warning."},
-	"$append": {"an item of a container's `env`; an object in the place of an annotation's value", "The text that separates: `{name: JAVA_TOOL_OPTIONS, $append: \" \", value: \"-javaagent:/agent/x.jar\"}`, or `{$append: \",\", value: \"8080\"}` as an annotation. " +
-		"The value is joined to what is there, once, after those of earlier templates. Where nothing is there, it stands alone. An empty text adds nothing. Several items of one list may append to one variable."},
-	"$prepend": {"an item of a container's `env`; an object in the place of an annotation's value", "The text that separates, as with `$append`: `{name: LD_LIBRARY_PATH, $prepend: \":\", value: /opt/agent/lib}`. The value is put in front of what is there, once, behind those of earlier templates. " +
-		"Pillion does not see what an image sets: a variable that only the image has, such as PATH, is replaced, and `pillion lint` warns."},
-	"$onConflict": {"any object; an object in the place of one scalar", "`Deny`, `KeepPod` or `Overwrite`, in place of spec.onConflict for this object and what is below it, or for one scalar: `terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}`. It also reaches the pod's labels, annotations, variables and mounts, which otherwise stay. Two templates that disagree are a conflict whatever it says. At a port or a mount, `Overwrite` also says that it may stand beside one that clashes with it."},
+	"$if":         {"any object", "An expression. If it is false, the object is left out; beside `$for` or `$each` it sees their variable."},
+	"$for":        {"an item of a list", "`\"NAME in EXPRESSION\"`: the item is repeated for each item of a list, or each key of a map in order, with NAME bound."},
+	"$each":       {"an item of `spec.containers`", "`App`, `Init` or `All`: the item extends each such container of the pod; expressions read it as `container`."},
+	"$position":   {"an item of a list with keys", "`First`, `Last` (default), `{before: NAME}` or `{after: NAME}`."},
+	"$append":     {"an item of a container's `env`; an object as an annotation's value", "The separator: `{name: JAVA_TOOL_OPTIONS, $append: \" \", value: \"-javaagent:/agent/x.jar\"}`, or `{$append: \",\", value: \"8080\"}`. The value comes after the pod's."},
+	"$prepend":    {"an item of a container's `env`; an object as an annotation's value", "The separator: `{name: LD_LIBRARY_PATH, $prepend: \":\", value: /opt/agent/lib}`. The value comes before the pod's."},
+	"$onConflict": {"any object; an object as a scalar's value", "`Deny`, `KeepPod` or `Overwrite`, for this object and what is below it, or for one scalar: `terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}`."},
 	"$patch":      {"an object, or an item of a list", "`delete` or `replace`, as in a strategic merge patch."},
 	"$unset":      {"an object", "A list of fields that are removed from the pod's object."},
 }
 
 var visibleDocs = map[string]string{
-	"pod":             "the pod as its author wrote it, without what Pillion added; its fields have the types of the API, and one that no pod has is a mistake. `metadata.managedFields` is no field here",
-	"namespaceObject": "the pod's namespace: `metadata.name`, `metadata.labels`, `metadata.annotations`, without the copy of the object that `kubectl apply` keeps there",
-	"params":          "the parameters; one that is absent is asked for with `has(params.x)` or read with `params.?x`",
-	"variables":       "the variables, each of which sees those before it",
-	"values":          "the installer's values",
-	"kubernetes":      "the API server's version, as the numbers `kubernetes.major` and `kubernetes.minor`: `$if: kubernetes.minor >= 35`. Pillion reads it every twenty seconds; while API servers are upgraded, either version may count. Offline it is that of `--kube-version`, or the newest that this build knows",
+	"pod":             "The pod as its author wrote it, without what Pillion added, and without `metadata.managedFields`. Its fields have the API's types; an unknown field is a mistake.",
+	"namespaceObject": "The pod's namespace: `metadata.name`, `metadata.labels`, `metadata.annotations`, without the copy that `kubectl apply` keeps there.",
+	"params":          "The parameters. `has(params.x)` asks for an absent one, and `params.?x` reads it.",
+	"variables":       "The variables. Each sees those before it.",
+	"values":          "The installer's values.",
+	"kubernetes":      "The API server's version as numbers, read every twenty seconds: `kubernetes.major`, `kubernetes.minor`. Offline it is that of `--kube-version`, or the newest that this build knows.",
 }
 
 // filesExample is a template's spec in the reference.
@@ -85,10 +87,11 @@ var functionDocs = [][2]string{
 	{"toJson(x)", "any value as JSON, its keys in order"},
 	{"shellQuote(s)", "text as one word of a POSIX shell"},
 	{"base64.encode(b)`, `base64.decode(s)", "bytes as base64 and back: `base64.encode(bytes(params.text))`, `string(base64.decode(params.text))`"},
-	{"a.merge(b)", "the entries of two maps; of two with one key that of `b`. Not deep"},
-	{"scale(q, f)", "an amount times a number that is not negative: `scale(params.memory, 0.2)`. The product is exact and then rounded up, to whole units where `q` has a binary suffix such as `Mi` or is a million or more (bytes), else to thousandths (CPUs)"},
-	{"minQ(a, b)`, `maxQ(a, b)", "the smaller, the larger one of two amounts"},
-	{"requests(pod, 'cpu')`, `limits(pod, 'cpu')", "what the pod asks for of a resource, as the scheduler counts it: app containers and native sidecars together, or more while an init container runs; the pod's own `resources` and its overhead. Of a container, as `requests(container, 'memory')`, what it asks for itself. 0 where nothing is asked for; a container without a limit adds nothing to `limits`"},
+	{"a.merge(b)", "the entries of two maps, not deep; where both have a key, that of `b`"},
+	{"scale(q, f)", "an amount times a number that is not negative: `scale(params.memory, 0.2)`. It is rounded up: to whole units for bytes (a binary suffix, or a million and more), else to thousandths"},
+	{"minQ(a, b)`, `maxQ(a, b)", "the smaller, or the larger, of two amounts"},
+	{"requests(pod, 'cpu')`, `limits(pod, 'cpu')", "what the pod asks for, as the scheduler counts it, with its own `resources` and overhead. A container without a limit adds nothing to `limits`"},
+	{"requests(container, 'memory')`, `limits(container, 'memory')", "the same of one container; 0 where nothing is asked for"},
 }
 
 // tables are the parts of the page that follow from the code, each by the name of its block.
@@ -153,13 +156,6 @@ func tables(t *testing.T) map[string]string {
 	table("rules", "rule | severity | finds", func(row func(...any)) {
 		for _, r := range lint.Rules {
 			row(code(r.Name), r.Severity, r.Says)
-		}
-	})
-	table("codes", "code | meaning", func(row func(...any)) {
-		codes := reason.Codes()
-		slices.Sort(codes)
-		for _, c := range codes {
-			row(code(string(c)), c.Sentence())
 		}
 	})
 	all["files"] = strings.TrimPrefix(filesExample, "\n")

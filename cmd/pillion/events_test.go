@@ -26,16 +26,16 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 		has[reason.Code(r.Name)] = true
 		name := "`" + r.Name + "`"
 		if slices.Contains(reason.Codes(), reason.Code(r.Name)) {
-			name = "[" + name + "](../troubleshoot/runbook.md#" + strings.ToLower(r.Name) + ")"
+			name = "[" + name + "](../troubleshoot/messages.md#" + strings.ToLower(r.Name) + ")"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, r.Type, r.Sentence)
 	}
-	b.WriteString("\n## Reason codes without events\n\nAnswers, metrics, logs and `pillion explain` have them. Nobody has to be told.\n\n| reason code | it means |\n| --- | --- |\n")
+	b.WriteString("\n## Reason codes without events\n\nThey stand in answers, metrics, logs and `pillion explain`.\n\n| reason code | it means |\n| --- | --- |\n")
 	codes := reason.Codes()
 	slices.Sort(codes)
 	for _, c := range codes {
 		if !has[c] {
-			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/runbook.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
+			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/messages.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
 		}
 	}
 	if *update {
@@ -54,10 +54,15 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 
 const eventsIntroduction = "# Events\n\n" +
 	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update`. Do not edit. -->\n\n" +
-	"A Deployment shows no warnings: its controller gets them. So Pillion writes what a controller was told as an event on the pod's topmost owner\n" +
-	"(%s), and where the API server does not confirm one, on the namespace:\n\n" +
+	"For teams: what `kubectl describe` of your workload says about its pods.\n" +
+	"Kubernetes shows warnings about a workload's pods to its controller alone.\n" +
+	"So Pillion writes an event on the topmost owner of the pod, or on the namespace if the API server knows no such owner.\n" +
+	"Owners are %s.\n\n" +
 	"    kubectl describe deploy web\n" +
 	"    kubectl -n shop get events --field-selector reportingComponent=pillion\n\n" +
-	"Each event ends in the command that says why, rule by rule. Its action is one of %s. Dry runs have no events.\n\n" +
-	"Equal events are one, whose count is raised: after ten seconds, then after twice as long each time, every five minutes in the end. A namespace may have ten writes at once and one more every ten seconds; what is\n" +
-	"beyond that is not written. [pillion_events_total](metrics.md#pillion_events_total) counts what became of events. API servers keep them for an hour.\n"
+	"Each event ends in the command that says why, rule by rule.\n" +
+	"Its action is one of %s.\n" +
+	"Dry runs have no events.\n\n" +
+	"Equal events are one event with a count. It is raised after ten seconds, then after twice as long each time, up to five minutes.\n" +
+	"A namespace may have ten writes at once, and one more every ten seconds; more are dropped.\n" +
+	"[pillion_events_total](metrics.md#pillion_events_total) counts them. API servers keep events for an hour.\n"

@@ -101,9 +101,9 @@ var metricUses = map[string]struct {
 	use  string
 }{
 	"pillion_admission_requests_total":                       {dto.MetricType_COUNTER, "Calls, errors and refusals; `dry_run=\"false\"` are those of real objects."},
-	"pillion_admission_duration_seconds":                     {dto.MetricType_HISTOGRAM, "Latency. Classic buckets in the steps 1, 2, 5 from 50 µs to 10 s: a pod that nobody asked for takes less than 100 µs, an injected one less than 2 ms, and 10 s is the longest that API servers wait. Native histograms are not served: they need a Prometheus that has them switched on."},
+	"pillion_admission_duration_seconds":                     {dto.MetricType_HISTOGRAM, "Latency. The buckets are classic ones, in steps of 1, 2, 5 from 50 µs to 10 s.\nA pod without sidecars takes less than 100 µs, an injected one less than 2 ms, and API servers wait 10 s at most."},
 	"pillion_admission_unavailable_total":                    {dto.MetricType_COUNTER, "A few while replicas start and stop. A steady rate: too few replicas, or too little memory."},
-	"pillion_pods_total":                                     {dto.MetricType_COUNTER, "How many pods are injected and refused. A pod that carries the record of an earlier call is not counted again; a pod that gets nothing has no record, and counts for each call (one, but where another webhook asks to be called again). A pod that another webhook refuses later has been counted."},
+	"pillion_pods_total":                                     {dto.MetricType_COUNTER, "How many pods are injected and refused.\nA pod with the record of an earlier call is not counted again.\nA pod that gets nothing has no record, and counts for each call.\nA pod that another webhook refuses later has been counted."},
 	"pillion_injections_total":                               {dto.MetricType_COUNTER, "Which template is used, and which one refuses pods. The series of a template end when it is deleted."},
 	"pillion_template_info":                                  {dto.MetricType_GAUGE, "Whether all replicas apply the same, and which template is broken."},
 	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
@@ -336,10 +336,15 @@ var metricParts = []metricPart{
 
 const metricsIntroduction = "# Metrics\n\n" +
 	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update`. Do not edit. -->\n\n" +
-	"Each replica serves its metrics on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not. `metrics.serviceMonitor.enabled` has the Prometheus operator scrape them;\n" +
-	"`metrics.service.enabled` is for a Prometheus that finds Services. `metrics.rules.enabled` brings alerts, which [runbook.md](../troubleshoot/runbook.md#alerts) explains one by one,\n" +
-	"`metrics.dashboard.enabled` a Grafana dashboard.\n\n" +
-	"Calls and pods are counted apart. The API server may ask about one pod several times: another webhook has changed it, or the label of its namespace changes.\n" +
-	"`pillion_admission_*` are about calls. `pillion_pods_total` and `pillion_injections_total` count a pod once: it counts when it gets its record, the annotation `pillion.dev/status`.\n\n" +
-	"No label has a value that grows with what tenants do. Names of namespaces and of templates that do not exist are told for the 20 worst only.\n\n" +
-	"Beside these are the metrics of every Go program, `go_*` and `process_*`: `process_resident_memory_bytes` and `process_cpu_seconds_total` are the useful ones.\n"
+	"For the admin: each metric of a replica, and what it is good for.\n" +
+	"Each replica serves them on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not.\n\n" +
+	"| value of the chart | what it brings |\n| --- | --- |\n" +
+	"| `metrics.serviceMonitor.enabled` | the Prometheus operator scrapes them |\n" +
+	"| `metrics.service.enabled` | a Service, for a Prometheus that finds Services |\n" +
+	"| `metrics.rules.enabled` | alerts: [runbook.md](../troubleshoot/runbook.md#alerts) |\n" +
+	"| `metrics.dashboard.enabled` | a Grafana dashboard |\n\n" +
+	"The API server may call Pillion several times for one pod, because another webhook changed it, or the label of its namespace changes.\n" +
+	"`pillion_admission_*` count calls.\n" +
+	"`pillion_pods_total` and `pillion_injections_total` count a pod once, when it gets its record, the annotation `pillion.dev/status`.\n\n" +
+	"No label has a value that grows with what tenants do: names of namespaces and of missing templates stand there for the 20 worst only.\n\n" +
+	"The metrics of every Go program, `go_*` and `process_*`, are there too, such as `process_resident_memory_bytes` and `process_cpu_seconds_total`.\n"

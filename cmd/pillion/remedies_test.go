@@ -4,16 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
-
-const runbook = "../../docs/troubleshoot/runbook.md"
 
 // verb is what a format has in the place of a value.
 var verb = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
@@ -21,7 +19,7 @@ var verb = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
 // A command is a remedy if it changes something; others look, or are named without saying what to do.
 var (
 	command = regexp.MustCompile(`^(kubectl %|(kubectl|helm|pillion)( -n \S+)? [a-z])`)
-	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|top|auth|explain|version|cluster-info|config|status|certs list|prove|lint|inject|uninject|params|library|check|rollout status)\b|^kubectl pillion explain|--dry-run$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
+	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|port-forward|top|auth|explain|version|cluster-info|config|status|certs list|prove|lint|inject|uninject|params|library|fn|check|rollout status)\b|^kubectl pillion explain|--dry-run(=server.*)?$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
 	spans   = regexp.MustCompile("`` (.+?) ``|`([^`]+)`")
 )
 
@@ -81,20 +79,17 @@ func joinedText(e ast.Expr) (string, bool) {
 	return "%s", false
 }
 
-// remediesOfPage are the commands that a page names in its prose.
-func remediesOfPage(t *testing.T, page string, line func(string) bool) map[string]bool {
+// remediesOfPage are the commands that a page names in its prose and its tables. Blocks show how to look.
+func remediesOfPage(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	for l := range strings.Lines(string(text)) {
-		if !line(l) {
-			continue
-		}
+	for l := range strings.Lines(codeBlock.ReplaceAllString(string(text), "")) {
 		for _, span := range spans.FindAllStringSubmatch(l, -1) {
-			if text := span[1] + span[2]; changes(text) {
+			if text := strings.ReplaceAll(span[1]+span[2], `\|`, "|"); changes(text) {
 				found[text] = true
 			}
 		}
@@ -105,13 +100,19 @@ func remediesOfPage(t *testing.T, page string, line func(string) bool) map[strin
 	return found
 }
 
-// Every remedy that check, the runbook or the page about failures names is in the table, with the
-// damage and with the test that runs it against the damage; and the table has no other.
+// Every remedy that check or a page names is in the table, with the damage and with the test that
+// runs it against the damage; and the table has no other.
 func TestEveryRemedyHasATest(t *testing.T) {
-	remedies := map[string]map[string]bool{
-		"check":                 remediesOfCheck(t),
-		"runbook.md":            remediesOfPage(t, runbook, func(l string) bool { return strings.HasPrefix(l, "- **Remedy:**") }),
-		"when-pillion-fails.md": remediesOfPage(t, "../../docs/concepts/when-pillion-fails.md", func(string) bool { return true }),
+	const table = "../../docs/troubleshoot/remedies.md"
+	named := remediesOfCheck(t)
+	pages, err := filepath.Glob("../../docs/troubleshoot/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../docs/concepts/when-pillion-fails.md") {
+		if page != table {
+			maps.Copy(named, remediesOfPage(t, page))
+		}
 	}
 	tests := map[string]bool{}
 	for _, pattern := range []string{"../../e2e/*_test.go", "*_test.go"} {
@@ -129,34 +130,30 @@ func TestEveryRemedyHasATest(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile("../../docs/troubleshoot/remedies.md")
+	text, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed := map[string][]string{}
+	listed := map[string]bool{}
 	for l := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(l), `\|`, "\x00"), " | ")
-		if len(cells) != 4 || !strings.Contains(cells[1], "`") {
+		if len(cells) != 3 || !strings.Contains(cells[0], "`") {
 			continue
 		}
-		remedy := strings.ReplaceAll(strings.Trim(strings.TrimSpace(cells[1]), "`"), "\x00", "|")
-		for _, by := range strings.Split(strings.TrimPrefix(cells[0], "| "), ", ") {
-			listed[by] = append(listed[by], remedy)
-			if !remedies[by][remedy] {
-				t.Errorf("docs/troubleshoot/remedies.md lists a remedy that %s does not name: %s", by, remedy)
-			}
+		remedy := strings.ReplaceAll(strings.Trim(cells[0], "`| "), "\x00", "|")
+		listed[remedy] = true
+		if !named[remedy] {
+			t.Errorf("%s lists a remedy that nothing names: %s", table, remedy)
 		}
-		for _, test := range strings.Split(strings.Trim(cells[3], "`| "), "`, `") {
+		for _, test := range strings.Split(strings.Trim(cells[2], "`| "), "`, `") {
 			if !tests[test] {
-				t.Errorf("docs/troubleshoot/remedies.md: there is no test %s for %s", test, remedy)
+				t.Errorf("%s: there is no test %s for %s", table, test, remedy)
 			}
 		}
 	}
-	for by, all := range remedies {
-		for remedy := range all {
-			if !slices.Contains(listed[by], remedy) {
-				t.Errorf("docs/troubleshoot/remedies.md lacks a row with the test that runs this remedy of %s:\n| %s | `%s` | DAMAGE | `TEST` |", by, by, strings.ReplaceAll(remedy, "|", `\|`))
-			}
+	for remedy := range named {
+		if !listed[remedy] {
+			t.Errorf("%s lacks a row with the test that runs this remedy:\n| `%s` | DAMAGE | `TEST` |", table, strings.ReplaceAll(remedy, "|", `\|`))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -61,8 +62,10 @@ func (i *importer) istioTemplate(of, name, text string) {
 	d.code = marked
 	d.source = func(text string) string {
 		return marked.ReplaceAllStringFunc(text, func(m string) string {
-			var n int
-			_, _ = fmt.Sscanf(marked.FindStringSubmatch(m)[1], "%d", &n)
+			n, err := strconv.Atoi(marked.FindStringSubmatch(m)[1])
+			if err != nil || n >= len(actions) {
+				return m // the text has the mark by itself
+			}
 			return actions[n]
 		})
 	}

@@ -156,8 +156,8 @@ func (d *draft) put(value any, path ...string) {
 	case map[string]any:
 		have, ok := at[last].(map[string]any)
 		if !ok {
-			at[last] = value
-			return
+			have = map[string]any{}
+			at[last] = have
 		}
 		maps.Copy(have, value)
 	default:

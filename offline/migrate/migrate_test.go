@@ -94,6 +94,7 @@ func FuzzImport(f *testing.F) {
 	f.Add("kind: SidecarSet\nspec: {containers: [null, 1, {}], selector: [], namespaceSelector: {namespaces: {}}, patchPodMetadata: [1]}")
 	f.Add("kind: ClusterPolicy\nspec: {rules: [{match: {any: [1]}, mutate: {patchesJson6902: '1', patchStrategicMerge: {spec: {containers: [{(name): []}]}}}}]}")
 	f.Add("kind: MutatingPolicy\nspec: {mutations: [{jsonPatch: {expression: '[1, JSONPatch{}]'}}], matchConditions: [1]}")
+	f.Add("templates: {a: \"spec: {hostname: '\\uE0007\\uE001', subdomain: '{{ .X }}'}\"}")
 	f.Add("kind: List\nitems: [{name: 1, containers: {}}, {kind: ConfigMap, data: {a: 'name: x', b: '['}}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		documents, err := workload.Parse([]byte(text))

@@ -17,11 +17,6 @@ const (
 
 // notYet are the pages that break the rules. The list may only become shorter.
 var notYet = []string{
-	"../README.md",
-	"how-to/certificates.md",
-	"how-to/recipes.md",
-	"how-to/test-templates.md",
-	"how-to/update-running-pods.md",
 	"reference/commands.md",
 	"reference/events.md",
 	"reference/metrics.md",

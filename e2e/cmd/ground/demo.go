@@ -76,7 +76,7 @@ type step struct {
 
 var acts = []act{
 	{"A team annotates its namespace, and creates a pod: it gets the sidecar", false, []step{
-		{command: makeShop},
+		{command: makeNamespace + "shop"},
 		{command: "kubectl annotate namespace shop pillion.dev/inject=fluent-bit"},
 		{command: "kubectl -n shop run web --image=nginx"},
 		{command: table, want: "web fluent-bit"},
@@ -129,8 +129,8 @@ func (s stage) install() error {
 	return s.expect(step{command: "kubectl -n pillion-system get pods", want: "pillion 1/1 Running"})
 }
 
-// makeShop makes the namespace of the demo and of the README.
-const makeShop = "kubectl create namespace shop"
+// makeNamespace begins the command that makes a namespace, whose name follows.
+const makeNamespace = "kubectl create namespace "
 
 // do prints a command and runs it in a shell, as somebody with the ground's KUBECONFIG
 // and PATH would. It waits for what is installed, and for what the controller manager puts into a
@@ -146,8 +146,9 @@ func (s stage) do(command string) (string, error) {
 		err = fmt.Errorf("%s: %w", command, err)
 	case strings.HasPrefix(command, "helm install"):
 		err = s.g.Rollout(s.ctx, ground.Namespace)
-	case command == makeShop:
-		_, err = ground.Run(s.ctx, s.g, "kubectl", "-n", "shop", "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+	}
+	if namespace, made := strings.CutPrefix(command, makeNamespace); made && err == nil {
+		_, err = ground.Run(s.ctx, s.g, "kubectl", "-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
 	}
 	return string(out), err
 }

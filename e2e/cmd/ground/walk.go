@@ -16,16 +16,28 @@ import (
 	"github.com/pillion-dev/pillion/e2e/readme"
 )
 
-// last is the section of the README that takes Pillion away.
-const last = "Remove"
-
-// walk runs the commands of the README, then those of the pages that it links to, then those of the
-// others, one after the other, on a control plane of its own, and removes it. No command may take away what another one has set up.
-func walk(ctx context.Context, checkout ground.Checkout) (err error) {
-	text, err := os.ReadFile(checkout.Path("README.md"))
+// walk runs the commands of the README and of docs/ as they stand there, one after the other. Each of
+// [readme.Walks] has a control plane of its own, which is removed. The commands of all other pages
+// follow those of the first walk, and may fail, since what they are about may not be there. No
+// command takes away what another one has set up, except where its section says so.
+func walk(ctx context.Context, checkout ground.Checkout) error {
+	others, err := fs.Glob(os.DirFS(string(checkout)), "docs/*/*.md")
 	if err != nil {
 		return err
 	}
+	for _, w := range readme.Walks {
+		others = slices.DeleteFunc(others, func(page string) bool { return slices.Contains(w.Pages, page) })
+	}
+	for _, w := range readme.Walks {
+		if err := walkPages(ctx, checkout, w, others); err != nil {
+			return err
+		}
+		others = nil
+	}
+	return nil
+}
+
+func walkPages(ctx context.Context, checkout ground.Checkout, w readme.Walk, others []string) (err error) {
 	options := ground.FromEnvironment()
 	options.Kind = ground.KindControlPlane
 	heading("A Kubernetes on this machine")
@@ -34,42 +46,47 @@ func walk(ctx context.Context, checkout ground.Checkout) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	defer os.Remove(checkout.Path("shop.yaml")) // which a command of the README writes
+	defer func() {
+		for _, name := range written {
+			err = errors.Join(err, os.RemoveAll(checkout.Path(name)))
+		}
+	}()
 	follow, end := context.WithCancel(ctx)
 	defer end()
 	go g.(*ground.ControlPlane).Follow(follow, ground.Namespace)
-
-	others, err := fs.Glob(os.DirFS(string(checkout)), "docs/*/*.md")
-	if err != nil {
-		return err
-	}
-	pages := readme.Pages(string(text))
-	for _, page := range others {
-		if !slices.Contains(pages, page) {
-			pages = append(pages, page)
+	s, known := stage{ctx: ctx, g: g, dir: string(checkout)}, map[string]string{}
+	for _, command := range w.Before {
+		if _, err := s.do(command); err != nil {
+			return err
 		}
 	}
-	s, known := stage{ctx: ctx, g: g, dir: string(checkout)}, map[string]string{}
-	commands := slices.DeleteFunc(readme.Commands(string(text)), notWalked)
-	remove := slices.IndexFunc(commands, func(c readme.Command) bool { return c.Section == last })
-	if err := s.page("README.md", commands[:remove], known); err != nil {
-		return err
-	}
-	for _, page := range pages {
+	for _, page := range slices.Concat(w.Pages, others) {
 		text, err := os.ReadFile(checkout.Path(page))
 		if err != nil {
 			return err
 		}
-		if err := s.page(page, slices.DeleteFunc(readme.Commands(string(text)), recorded), known); err != nil {
+		commands, strict := readme.Commands(string(text)), slices.Contains(w.Pages, page)
+		if strict {
+			commands = slices.DeleteFunc(commands, notWalked)
+		} else {
+			commands = slices.DeleteFunc(commands, noClusters)
+		}
+		if err := s.page(page, commands, strict, known); err != nil {
 			return err
 		}
 	}
-	return s.page("README.md", commands[remove:], known)
+	return nil
 }
 
-// page runs commands of a page. Known is what has been set up before. A command of docs/ may fail, since
-// what it is about may not be there; but not an upgrade.
-func (s stage) page(page string, commands []readme.Command, known map[string]string) error {
+// written is what the pages write, relative to the checkout.
+var written = []string{"my-templates", "my-values.yaml"}
+
+// takingAway are the sections whose commands take away what others have set up.
+var takingAway = []string{"Clean up", "The way back", "Uninstall"}
+
+// page runs commands of a page. Known is what has been set up before. Unless it is strict, a command
+// may fail, but not an upgrade.
+func (s stage) page(page string, commands []readme.Command, strict bool, known map[string]string) error {
 	section := ""
 	for _, command := range commands {
 		if section != command.Section {
@@ -77,12 +94,13 @@ func (s stage) page(page string, commands []readme.Command, known map[string]str
 			heading(page + ": " + section)
 		}
 		if err := s.walk(command); err != nil {
-			if page == "README.md" || strings.HasPrefix(command.Text, "helm upgrade") && !strings.Contains(command.Text, " -f ") {
+			if strict || strings.HasPrefix(command.Text, "helm upgrade") && !strings.Contains(command.Text, " -f ") {
 				return fmt.Errorf("%s, %s: %w", page, section, err)
 			}
 			fmt.Println(err)
 		}
-		if section == last {
+		if slices.Contains(takingAway, section) {
+			clear(known)
 			continue
 		}
 		after, err := s.setUp()
@@ -147,16 +165,17 @@ func flatten(key string, value any, into map[string]string) {
 // placeholder is a word that a reader replaces.
 var placeholder = regexp.MustCompile(`\b(POD|[A-Z]{4,})\b`)
 
-// notWalked tells what is walked elsewhere (make demo shows the first section) or by a
-// person only.
+// notWalked reports whether a command is run by make demo, on a node, or by a person only.
 func notWalked(c readme.Command) bool {
-	return c.Section == "Three commands" || c.Section == "Develop" || placeholder.MatchString(c.Text)
+	return c.Section == readme.Demo || !c.Script && placeholder.MatchString(c.Text) || slices.Contains(needRunningPods, c.Text)
 }
 
-// recorded tells which lines of a page are not walked: a test of its own runs what stands in a console,
-// and others are no commands for a cluster.
-func recorded(c readme.Command) bool {
-	return c.Console || placeholder.MatchString(c.Text) || !regexp.MustCompile(`^(helm|kubectl|pillion) [^$]*$`).MatchString(c.Text)
+// needRunningPods are commands that wait for pods, which never run on a control plane.
+var needRunningPods = []string{"kubectl -n shop rollout status deployment/web", "pillion rollout shop"}
+
+// noClusters reports whether a test of its own runs a command, or it is none for a cluster.
+func noClusters(c readme.Command) bool {
+	return c.Console || c.Script || notWalked(c) || !regexp.MustCompile(`^(helm|kubectl|pillion) [^$]*$`).MatchString(c.Text)
 }
 
 // needsReplicas are commands that ask running pods, which a control plane has none of.
@@ -169,7 +188,7 @@ func (s stage) walk(c readme.Command) error {
 	}
 	out, err := s.do(command)
 	want := plain(c.Shown)
-	if want != "" && plain(string(out)) != want {
+	if want != "" && plain(out) != want {
 		return fmt.Errorf("%s prints another text than the page shows", command)
 	}
 	refused := strings.HasPrefix(want, "Error")
@@ -182,5 +201,5 @@ func (s stage) walk(c readme.Command) error {
 	return nil
 }
 
-// plain is a text with each white space one blank: the README breaks long lines.
+// plain is a text with each white space one blank: pages break long lines.
 func plain(text string) string { return strings.Join(strings.Fields(text), " ") }

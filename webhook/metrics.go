@@ -61,7 +61,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_requests_total",
-			Help: "Admission reviews answered: calls, of which one pod may have several. Those answered with 503 are not among them.",
+			Help: "Admission reviews answered. One pod may have several; those answered with 503 are not among them.",
 		}, []string{"webhook", "outcome", "reason", "dry_run"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "pillion_admission_duration_seconds",
@@ -78,11 +78,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"outcome", "reason"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",
-			Help: "What became of templates for new pods that got them, asked for them, or were refused because of them, by reason code, once for each injected pod; dry runs are not counted.",
+			Help: "Outcomes of templates for new pods that got them, asked for them, or were refused because of them. An injected pod counts once, dry runs do not.",
 		}, []string{"template", "outcome"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pillion_template_info",
-			Help: "1 for each template that this replica applies, with the hash of what it applies; good is false when a newer version is broken, and the hash is empty when no good version is known.",
+			Help: "1 for each template that this replica applies, with its hash. good is false when a newer version is broken. The hash is empty when no good version is known.",
 		}, []string{"template", "hash", "good"}),
 	}
 	registry.MustRegister(m.requests, m.duration, m.busy, m.pods, m.injections, m.info)

@@ -273,7 +273,7 @@ func TestAnAnswerIsCountedForItsWebhook(t *testing.T) {
 	f.options.Ready = func() error { return errors.New("stopping") }
 	postTo(t, f.verify, reviewOf(v1Version, "", false))
 	want := `
-# HELP pillion_admission_requests_total Admission reviews answered: calls, of which one pod may have several. Those answered with 503 are not among them.
+# HELP pillion_admission_requests_total Admission reviews answered. One pod may have several; those answered with 503 are not among them.
 # TYPE pillion_admission_requests_total counter
 pillion_admission_requests_total{dry_run="false",outcome="error",reason="InternalError",webhook="mutate"} 0
 pillion_admission_requests_total{dry_run="false",outcome="error",reason="InternalError",webhook="verify"} 0

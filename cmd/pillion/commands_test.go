@@ -53,8 +53,11 @@ func commandReference() string {
 	var out strings.Builder
 	out.WriteString(`# Commands
 
-Generated from the commands themselves by ` + "`go generate ./cmd/pillion`" + `: what ` + "`pillion COMMAND --help`" + ` says. Exit codes: 0 done, 2 a wrong command line, 1 all else. The same program works as ` + "`kubectl pillion`" + `
-where a link to it is called ` + "`kubectl-pillion`" + `.
+<!-- Made of the commands by ` + "`go generate ./cmd/pillion`" + `. Do not edit. -->
+
+For everybody: what ` + "`pillion COMMAND --help`" + ` says.
+Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else, unless a command says otherwise.
+The same program works as ` + "`kubectl pillion`" + ` where a link to it is called ` + "`kubectl-pillion`" + `.
 
 `)
 	all := commands()

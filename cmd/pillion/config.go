@@ -111,7 +111,7 @@ func serveFlags(f *pflag.FlagSet) {
 	enforcementFlags(f)
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
 	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
-	f.Bool("read-workloads", false, "list workloads and pods when a SidecarTemplate is deleted, and refuse where they name it; list the workloads of a namespace when its annotations are written, and say which get no new pods")
+	f.Bool("read-workloads", false, "read workloads and pods: refuse to delete a SidecarTemplate that they name, and tell the person who annotates a namespace which workloads get no new pods")
 	f.String("mirror-policy", "", "ValidatingAdmissionPolicy that holds Pillion to mirrors: the templates of --library and --templates are shown as read-only SidecarTemplates, which the policy owns (empty: they are not shown)")
 	f.String("mirror-revision", "", "what the annotation PREFIX/mirror-revision of --mirror-policy says to replicas of this version of the release; others write no mirrors")
 	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")

@@ -341,7 +341,7 @@ func TestTheMetricsSayTheStateOfEachCache(t *testing.T) {
 # TYPE pillion_cache_age_seconds gauge
 pillion_cache_age_seconds{cache="namespaces"} 1.5
 pillion_cache_age_seconds{cache="templates"} 0
-# HELP pillion_cache_state 1 for the state that a cache is in: current, unreadable (the API server cannot be asked; the replica stays ready), wrong (the API server has what the cache lacks; the replica is not ready).
+# HELP pillion_cache_state 1 for the state that a cache is in. unreadable: the API server cannot be asked, and the replica stays ready. wrong: the API server has what the cache lacks, and the replica is not ready.
 # TYPE pillion_cache_state gauge
 pillion_cache_state{cache="namespaces",state="current"} 1
 pillion_cache_state{cache="namespaces",state="unreadable"} 0

@@ -32,7 +32,7 @@ func NewCollector(states Source) prometheus.Collector {
 	return &collector{
 		states: states,
 		age:    desc("pillion_cache_age_seconds", "Time since a cache was last known to be current. It is less than 15 seconds while all is well."),
-		state:  desc("pillion_cache_state", "1 for the state that a cache is in: current, unreadable (the API server cannot be asked; the replica stays ready), wrong (the API server has what the cache lacks; the replica is not ready).", "state"),
+		state:  desc("pillion_cache_state", "1 for the state that a cache is in. unreadable: the API server cannot be asked, and the replica stays ready. wrong: the API server has what the cache lacks, and the replica is not ready.", "state"),
 		wrong:  desc("pillion_cache_wrong_total", "How often the API server has shown a cache to be wrong."),
 	}
 }

@@ -71,10 +71,10 @@ type SidecarTemplateSpec struct {
 	// PodResources says what happens to the pod's own spec.resources, if it has some.
 	// Default Add.
 	PodResources PodResourcesPolicy `json:"podResources,omitempty"`
-	// ContainerSecurity is Restricted, or nothing. Restricted fills in, on each container that the
-	// template adds, what the Pod Security level restricted asks for and neither the template nor the
-	// pod's own securityContext says: allowPrivilegeEscalation: false, capabilities.drop: [ALL],
-	// runAsNonRoot: true and seccompProfile RuntimeDefault. What the template says stays.
+	// ContainerSecurity is Restricted, or nothing. Restricted completes the securityContext of each
+	// container that the template adds, for the Pod Security level restricted. It adds
+	// allowPrivilegeEscalation: false, capabilities.drop: [ALL], runAsNonRoot: true and
+	// seccompProfile RuntimeDefault. What the template or the pod's own securityContext says stays.
 	ContainerSecurity ContainerSecurity `json:"containerSecurity,omitempty"`
 	// OnError says what a failure of this template does to a pod. Default Deny.
 	OnError ErrorPolicy `json:"onError,omitempty"`

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	joinedLiterals = regexp.MustCompile(`"\s*\+\s*"|'\s*\+\s*'`)
+	messageStart   = regexp.MustCompile("(?m)^(?:\\||-) (`[^|\n]*)")
+)
+
+// Each message that the page of messages explains is one of this version: the parts between its … are
+// texts of the source, or of the chart. What kube-apiserver says is not looked for.
+func TestThePageOfMessagesHasTheTextsOfTheSource(t *testing.T) {
+	var source strings.Builder
+	if err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "e2e" || d.Name() == ".cache" || d.Name() == ".git"):
+			return filepath.SkipDir
+		case d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && !strings.Contains(path, "charts/pillion/templates"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		source.WriteString(joinedLiterals.ReplaceAllString(strings.ReplaceAll(string(text), `\"`, `"`), ""))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(strings.Fields(verb.ReplaceAllString(source.String(), "…")), " ")
+	page, err := os.ReadFile("../../docs/troubleshoot/messages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _, _ := strings.Cut(string(page), "\n## API servers\n")
+	looked := 0
+	for _, start := range messageStart.FindAllStringSubmatch(own, -1) {
+		for _, span := range spans.FindAllStringSubmatch(start[1], -1) {
+			for part := range strings.SplitSeq(span[1]+span[2], "…") {
+				if part = strings.Trim(part, " :;,.()"); len(part) < 8 {
+					continue
+				}
+				looked++
+				if !strings.Contains(all, part) {
+					t.Errorf("docs/troubleshoot/messages.md explains %q, and nothing says that", part)
+				}
+			}
+		}
+	}
+	if looked < 100 {
+		t.Errorf("only %d texts were looked for", looked)
+	}
+}

@@ -12,7 +12,7 @@ E2E := cd e2e &&
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GROUND_COMMAND := .cache/ground-command
-# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37 or 1.35,
+# For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37, 1.36 or 1.35,
 # HELM=3 or 4. The first is the default.
 export GROUND K8S HELM
 

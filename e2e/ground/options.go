@@ -19,7 +19,7 @@ const (
 
 // What can be asked for, the default first.
 var (
-	kubernetesVersions = []string{"1.37", "1.35"}
+	kubernetesVersions = []string{"1.37", "1.36", "1.35"}
 	helmVersions       = []string{"3", "4"}
 )
 

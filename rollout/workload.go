@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pillion-dev/pillion/injector/owner"
 )
 
 // Owner is what makes a new pod in place of one that goes.
@@ -28,14 +30,14 @@ func (o Owner) key() string { return o.Namespace + "/" + o.String() }
 // resource returns the API resource of the owner, known if it is a kind of Kubernetes itself
 // that replaces pods.
 func (o Owner) resource() (resource schema.GroupVersionResource, known bool) {
-	version, err := schema.ParseGroupVersion(o.APIVersion)
-	known = err == nil && (o.restartable() || version.Group == "apps" && o.Kind == "ReplicaSet" || version.Group == "" && o.Kind == "ReplicationController")
-	return version.WithResource(strings.ToLower(o.Kind) + "s"), known
+	kind, known := owner.Of(o.APIVersion, o.Kind)
+	return kind.GroupVersionResource, known && kind.Group != "batch"
 }
 
 // restartable reports whether a change of the owner's pod template replaces its pods.
 func (o Owner) restartable() bool {
-	return strings.HasPrefix(o.APIVersion, "apps/") && slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, o.Kind)
+	kind, _ := owner.Of(o.APIVersion, o.Kind)
+	return kind.Restarts
 }
 
 // Pod is what counts of a pod.

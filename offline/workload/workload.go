@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/pillion-dev/pillion/injector/owner"
 )
 
 // Document is one document of a file.
@@ -106,8 +108,8 @@ func (p Pod) Holder() map[string]any { return p.owner }
 // templatePaths are the places of pod templates: in everything with spec.template
 // (Deployment, Job, custom workloads), in a CronJob, in a PodTemplate.
 var templatePaths = [][]string{
-	{"spec", "template"},
-	{"spec", "jobTemplate", "spec", "template"},
+	owner.TemplatePath("Deployment"),
+	owner.TemplatePath("CronJob"),
 	{"template"},
 }
 

@@ -241,7 +241,7 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	}
 }
 
-// Where the namespace of the release takes no ConfigMap, the uninstall stops; what docs/concepts/when-pillion-fails.md
+// Where the namespace of the release takes no ConfigMap, the uninstall stops; what docs/how-to/switch-off.md
 // names for that removes the release and its labels.
 func TestAReleaseWhoseNamespaceTakesNoConfigMapIsRemovedWithoutHooks(t *testing.T) {
 	labels := newLabelled(t)
@@ -285,7 +285,7 @@ func TestAfterABrokenOffUninstallARestartHasLabelsSetAgain(t *testing.T) {
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
 }
 
-// Each command by which docs/concepts/when-pillion-fails.md and docs/troubleshoot/runbook.md let pods through, with a required
+// Each command by which docs/how-to/switch-off.md and docs/troubleshoot/runbook.md let pods through, with a required
 // template, and while pods are created all the time. The commands are those of the pages.
 func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	backToOne(t)

@@ -104,7 +104,7 @@ var table = map[Code]struct{ sentence, event string }{
 	ValidationFailed:     {"a validation of the template is false for this pod", warning},
 	NotAllowedHere:       {"the template is not available to this namespace", warning},
 	Suspended:            {"the template is suspended", warning},
-	UnknownTemplate:      {"there is no template of that name", warning},
+	UnknownTemplate:      {"no template has that name", warning},
 	TemplateBroken:       {"the template is broken and no good version of it is known", warning},
 	BadAnnotation:        {"the annotation cannot be understood", warning},
 	BadParameter:         {"a parameter breaks what the template allows, or there is no such parameter", warning},

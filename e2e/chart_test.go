@@ -219,7 +219,10 @@ func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 	}
 }
 
-// without returns values in which everything of a depth is null, and resources and labels are not.
+// takenAway are maps of which a null takes an entry away.
+var takenAway = []string{"resources", "labels", "annotations", "podSecurityContext", "securityContext"}
+
+// without returns values in which everything of a depth is null, but for what is in takenAway.
 func without(values map[string]any, depth int) map[string]any {
 	less := map[string]any{}
 	for key, value := range values {
@@ -227,7 +230,7 @@ func without(values map[string]any, depth int) map[string]any {
 		switch {
 		case depth == 0:
 			less[key] = nil
-		case isMap && key != "resources" && key != "labels":
+		case isMap && !slices.Contains(takenAway, key):
 			less[key] = without(below, depth-1)
 		}
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -23,7 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -44,22 +46,30 @@ func render(t *testing.T, sets ...string) rendered {
 	return objectsIn(t, out)
 }
 
-// objectsIn are the objects of manifests.
+// objectsIn are the objects of manifests, none of which may have a key twice.
 func objectsIn(t *testing.T, manifests string) rendered {
 	t.Helper()
 	var objects rendered
-	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), 4096); ; {
-		var object unstructured.Unstructured
-		err := decoder.Decode(&object.Object)
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(manifests))); ; {
+		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
 		if err != nil {
-			t.Fatalf("the rendered chart: %v\n%s", err, manifests)
+			t.Fatal(err)
 		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
+		text, err := yaml.YAMLToJSONStrict(document)
+		if err == nil && string(text) == "null" {
+			continue
 		}
+		var object unstructured.Unstructured
+		if err == nil {
+			err = object.UnmarshalJSON(text)
+		}
+		if err != nil {
+			t.Fatalf("the rendered chart: %v\n%s", err, document)
+		}
+		objects = append(objects, object)
 	}
 }
 
@@ -126,6 +136,16 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"extraArgs={--log-level=loud}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--config=more.yaml,--log-level,debug}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--library=fluent-bit}", "library={environment}"}, []string{"the chart gives --l"}},
+		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.rules.labels.helm\.sh/chart=x`, `metrics.dashboard.labels.bad=a b`,
+			`commonLabels.app\.kubernetes\.io/version=x`, `commonLabels.rbac\.authorization\.k8s\.io/aggregate-to-admin=yes`, `commonLabels.pod-security\.kubernetes\.io/enforce=baseline`,
+			"extraEnv[0].name=A", "extraEnv[0].valu=x", "extraEnv[1].name=B=C", "extraEnv[1].value=1", "global.imageRegistry=http:r/a", "image.repository=a@sha256:abc"},
+			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/rules/labels/helm.sh~1chart", "/dashboard/labels/bad", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
+				"valu", "B=C", "/extraEnv/1/value", "http:r/a", "a@sha256:abc"}},
+		{[]string{`commonLabels.pillion\.dev/injection=disabled`}, []string{"commonLabels: pillion.dev/injection", "take this one out"}},
+		{[]string{"extraEnv[0].name=PILLION_NAMESPACE"}, []string{"extraEnv: PILLION_NAMESPACE"}},
+		{[]string{"extraEnv[0].name=PILLION_MEMORY_LIMIT"}, []string{"extraEnv: PILLION_MEMORY_LIMIT"}},
+		{[]string{"extraEnv[0].name=A", "extraEnv[1].name=A"}, []string{"extraEnv: A: "}},
+		{[]string{"autoscaling.enabled=true", "resources.requests.cpu=null"}, []string{"set resources.requests.cpu"}},
 		{[]string{"webhook.clientNames={a}"}, []string{"webhook.clientCA"}},
 		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, []string{"one of them at most"}},
 		{[]string{"certs.provider=files"}, []string{"certs.files.secretName is required"}},

@@ -72,6 +72,8 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	all := platforms(t)
 	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true, interval: 30s, scrapeTimeout: 5s, metricRelabelings: [{action: drop, regex: x}]}, rules: {enabled: true}, dashboard: {enabled: true}}"
 	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
+	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/files: x, kubectl.kubernetes.io/default-container: x}\nvalues: {a: b}\n" +
+		"metrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}, rules: {enabled: true, labels: {release: rules}}, dashboard: {enabled: true}}"
 	proof, home := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil).name
 	must(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: gvisor}, handler: runsc}", "kubectl", "create", "-f", "-")
 	t.Cleanup(func() { remove(t, "runtimeclass/gvisor") })
@@ -134,6 +136,7 @@ func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
 		t.Errorf("on EKS the pods are\n%s\nand are replaced by %s", pretty(pod), pretty(d.Spec.Strategy))
 	}
 	refuses(t, []string{"hostNetwork=true"}, []string{"10250", "kubelet", "webhook.port"})
+	refuses(t, []string{"hostNetwork=true", "webhook.port=443"}, []string{"below 1024", "webhook.port"})
 	refuses(t, []string{"webhook.port=8080"}, []string{"webhook.port and adminPort are both 8080"})
 
 	if _, pod := deployed("Private GKE clusters"); pod.Containers[0].Ports[0].ContainerPort != 10250 {
@@ -172,6 +175,17 @@ func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
 	}
 	if labels := d.Spec.Selector.MatchLabels; labels["team"] != "" || d.Spec.Template.Labels["team"] != "platform" || d.Name != "platform-sidecars" || labels["app.kubernetes.io/name"] != "sidecars" {
 		t.Errorf("the Deployment %s selects by %v pods with %v", d.Name, labels, d.Spec.Template.Labels)
+	}
+	objects = onPlatform(t, "commonLabels: {release: all}\npodAnnotations: {checksum/files: mine, kubectl.kubernetes.io/default-container: mine}\nvalues: {a: b}\nmetrics: {podMonitor: {enabled: true, labels: {release: monitor}}}\n"+
+		"certs: {provider: cert-manager}\nwebhook: {annotations: {cert-manager.io/inject-ca-from: mine, other: mine}}")
+	if got := only[monitoringv1.PodMonitor](t, objects, "PodMonitor").Labels["release"]; got != "monitor" {
+		t.Errorf("a label of the PodMonitor is %q, as commonLabels has it", got)
+	}
+	if a := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Annotations; a["checksum/files"] == "mine" || a["kubectl.kubernetes.io/default-container"] != "mine" {
+		t.Errorf("the pods' annotations are %v", a)
+	}
+	if a := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Annotations; a["cert-manager.io/inject-ca-from"] == "mine" || a["other"] != "mine" {
+		t.Errorf("the webhooks' annotations are %v", a)
 	}
 	refuses(t, []string{"metrics.podMonitor.enabled=true", "metrics.serviceMonitor.enabled=true"}, []string{"metrics.podMonitor.enabled", "scraped twice"})
 	refuses(t, []string{`commonLabels.app\.kubernetes\.io/name=x`}, []string{"commonLabels"})

@@ -141,10 +141,11 @@ one: the text is read by the same Go function as in Pillion.
 
 {{/* The annotations of the chart's webhook configurations; empty if there are none. */}}
 {{- define "pillion.webhookAnnotations" -}}
-{{- with .Values.webhook.annotations }}
-{{- toYaml . }}
-{{ end }}
+{{- $annotations := deepCopy .Values.webhook.annotations -}}
 {{- if and (eq .Values.certs.provider "cert-manager") .Values.certs.certManager.cainjector -}}
-cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "pillion.fullname" . }}
+{{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace (include "pillion.fullname" .)) -}}
+{{- end -}}
+{{- with $annotations -}}
+{{- toYaml . -}}
 {{- end -}}
 {{- end -}}

@@ -61,8 +61,18 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with .Values.commonLabels }}
+{{- range $key, $_ := . }}
+{{- if hasPrefix (printf "%s/" $.Values.annotationPrefix) $key }}
+{{- fail (printf "commonLabels: %s: labels under annotationPrefix steer Pillion, and the chart sets them itself; take this one out" $key) }}
+{{- end }}
+{{- end }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The same for an object with labels of its own, which go before commonLabels. */}}
+{{- define "pillion.labelsWith" -}}
+{{- merge dict (default dict (last .)) (include "pillion.labels" (first .) | fromYaml) | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -153,6 +163,9 @@ tolerations:
 {{- define "pillion.checkPorts" -}}
 {{- if eq (int .Values.webhook.port) (int .Values.adminPort) -}}
 {{- fail (printf "webhook.port and adminPort are both %d: set one of them to another port" (int .Values.adminPort)) -}}
+{{- end -}}
+{{- if and .Values.hostNetwork (get (default dict .Values.podSecurityContext) "runAsNonRoot") (lt (min (int .Values.webhook.port) (int .Values.adminPort)) 1024) -}}
+{{- fail "hostNetwork=true: only root may listen at ports below 1024 of a node: set webhook.port and adminPort to ports that are free on every node, such as 10260 and 10261" -}}
 {{- end -}}
 {{- if and .Values.hostNetwork (has 10250 (list (int .Values.webhook.port) (int .Values.adminPort))) -}}
 {{- fail "hostNetwork=true: port 10250 of a node is its kubelet's: set webhook.port and adminPort to ports that are free on every node, such as 10260 and 10261" -}}
@@ -310,6 +323,23 @@ yes
 {{- fail (printf "extraArgs: %s: the chart gives %s itself; set the value that it is made of" . $flag) -}}
 {{- end }}
 - {{ . | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* Your own environment variables. Server-side apply, which Helm 4 uses, refuses two of one name. */}}
+{{- define "pillion.extraEnv" -}}
+{{- $names := list "PILLION_NAMESPACE" -}}
+{{- if ((.Values.resources).limits).memory -}}
+{{- $names = append $names "PILLION_MEMORY_LIMIT" -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if has .name $names -}}
+{{- fail (printf "extraEnv: %s: the chart, or another item, sets the variable already; take this one out" .name) -}}
+{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- with .Values.extraEnv -}}
+{{- toYaml . -}}
 {{- end -}}
 {{- end -}}
 

@@ -74,9 +74,13 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
 	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/files: x, kubectl.kubernetes.io/default-container: x}\nvalues: {a: b}\n" +
 		"metrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}, rules: {enabled: true, labels: {release: rules}}, dashboard: {enabled: true}}"
+	all["names that YAML reads as something else"] = "nameOverride: '123'\nfullnameOverride: '1e3'\npriorityClassName: 'true'\nruntimeClassName: '1234'\nserviceAccount: {name: '0'}\ncerts: {secretName: '0x1f'}\nrbac: {createSecrets: false}\n" +
+		"templates: {'12': {required: true, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----', clientNames: ['CN: a #1']}"
 	proof, home := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil).name
-	must(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: gvisor}, handler: runsc}", "kubectl", "create", "-f", "-")
-	t.Cleanup(func() { remove(t, "runtimeclass/gvisor") })
+	for _, class := range []string{"gvisor", "1234"} {
+		must(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: '"+class+"'}, handler: runsc}", "kubectl", "create", "-f", "-")
+		t.Cleanup(func() { remove(t, "runtimeclass/"+class) })
+	}
 	for name, values := range all {
 		must(t, "", "helm", "lint", "--strict", checkout.Chart(), "-f", inFile(t, "platform.yaml", values))
 		var served bytes.Buffer

@@ -73,7 +73,7 @@ one: the text is read by the same Go function as in Pillion.
 # The CA of the serving certificates, shared by the replicas.
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ $certs.secretName }}]
+  resourceNames: [{{ $certs.secretName | quote }}]
   verbs: [get, list, watch, update]
 {{- if .Values.rbac.createSecrets }}
 {{- if eq .Release.Namespace "kube-system" }}
@@ -94,7 +94,7 @@ one: the text is read by the same Go function as in Pillion.
 {{- end }}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ $certs.certManager.secretName }}]
+  resourceNames: [{{ $certs.certManager.secretName | quote }}]
   verbs: [{{ if $certs.certManager.publish }}get, list, watch, update{{ else }}list, watch{{ end }}]
 {{- end -}}
 {{- end -}}

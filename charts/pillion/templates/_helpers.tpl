@@ -51,8 +51,8 @@ leaves room for a suffix such as -metrics: names of Services are DNS labels.
 {{- end -}}
 
 {{- define "pillion.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "pillion.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "pillion.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "pillion.labels" -}}
@@ -140,7 +140,7 @@ securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- if or .Values.dnsPolicy .Values.hostNetwork }}
 dnsPolicy: {{ default "ClusterFirstWithHostNet" .Values.dnsPolicy }}
@@ -287,7 +287,7 @@ yes
 {{- if .Values.webhook.clientCA }}
 - --client-ca-file=/etc/pillion/client-ca/ca.crt
 {{- with .Values.webhook.clientNames }}
-- --client-names={{ join "," . }}
+- {{ printf "--client-names=%s" (join "," .) | quote }}
 {{- end }}
 {{- else if .Values.webhook.clientNames }}
 {{- fail "webhook.clientNames: names mean something with webhook.clientCA only, which signs the certificates that carry them" }}
@@ -356,7 +356,7 @@ yes
   apiVersion: {{ $group }}/v1alpha1
   kind: SidecarTemplate
   metadata:
-    name: {{ $name }}
+    name: {{ $name | quote }}
   spec:
 {{ toYaml $template | indent 4 }}
 {{- end }}

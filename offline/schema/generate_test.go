@@ -145,7 +145,7 @@ func (g *generator) goType(t reflect.Type) object {
 	case reflect.Slice:
 		return object{"type": "array", "items": g.goType(t.Elem())}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": g.goType(t.Elem())}
+		return object{"type": "object", "additionalProperties": optional(g.goType(t.Elem()))}
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.Int32, reflect.Int64:
@@ -165,12 +165,15 @@ func (g *generator) fields(t reflect.Type) object {
 				add(f.Type)
 				continue
 			}
-			property := g.goType(f.Type)
+			property, isOptional := g.goType(f.Type), strings.Contains(options, "omit")
+			if isOptional {
+				property = optional(property)
+			}
 			if doc := g.docs[t.Name()+"."+f.Name]; doc != "" {
 				property["description"] = doc
 			}
 			properties[name] = property
-			if !strings.Contains(options, "omit") {
+			if !isOptional {
 				required = append(required, name)
 			}
 		}
@@ -183,11 +186,29 @@ func (g *generator) fields(t reflect.Type) object {
 	return out
 }
 
+// optional makes the schema of a value take null, and "" beside names, which stand for no value.
+func optional(of object) object {
+	if names, ok := of["enum"].([]string); ok {
+		var values []any
+		for _, name := range names {
+			values = append(values, name)
+		}
+		of["enum"] = append(values, "", nil)
+	}
+	if of["type"] != nil {
+		of["type"] = []any{of["type"], "null"}
+	}
+	if forms, ok := of["anyOf"].([]any); ok {
+		of["anyOf"] = append(forms, object{"type": "null"})
+	}
+	return of
+}
+
 // expression is one ${…} that gives a value of any type.
 var expression = object{"type": "string", "pattern": `^\$\{[\s\S]*\}$`}
 
 // condition is CEL that stands without ${}.
-var condition = object{"type": []string{"string", "boolean"}, "not": object{"pattern": `^\s*\$\{`}}
+var condition = object{"type": []string{"string", "boolean"}, "not": object{"type": "string", "pattern": `^\s*\$\{`}}
 
 // directives are the schemas of directives, with what they do. docs/reference/sidecartemplate.md says all of it.
 var directives = map[string]object{
@@ -227,8 +248,12 @@ func (g *generator) fragment() {
 		return object{"type": "object", "properties": properties, "additionalProperties": false}
 	}
 	g.defs["fragment"] = plain(object{
-		"metadata": plain(object{"labels": g.value(labels), "annotations": g.mapOf(annotations, directive.Append, directive.Prepend)}),
-		"spec":     ref(g.define(spec)),
+		directive.If: ref(directive.If), directive.OnConflict: ref(directive.OnConflict),
+		"metadata": plain(object{
+			directive.If: ref(directive.If), directive.OnConflict: ref(directive.OnConflict), directive.Unset: unset("labels"),
+			"labels": g.value(labels), "annotations": g.mapOf(annotations, directive.Append, directive.Prepend),
+		}),
+		"spec": ref(g.define(spec)),
 	})
 	podSpec := g.defs[g.names[spec]]
 	delete(podSpec["properties"].(object), "ephemeralContainers")
@@ -325,8 +350,15 @@ func (g *generator) structOf(t *podschema.Type, more ...string) object {
 	for _, name := range append(more, common...) {
 		properties[name] = ref(name)
 	}
-	properties[directive.Unset] = object{"type": "array", "minItems": 1, "items": object{"enum": t.FieldNames()}, "description": directives[directive.Unset]["description"]}
+	properties[directive.Unset] = unset(t.FieldNames()...)
 	return object{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// unset is the schema of $unset for an object of these fields.
+func unset(fields ...string) object {
+	of := maps.Clone(directives[directive.Unset])
+	of["items"] = object{"enum": fields}
+	return of
 }
 
 // item makes the definition of a list's items, and returns its name. Lists of one type of items

@@ -122,6 +122,33 @@ spec:
       - {name: a, emptyDir: {}}
 `
 
+// What a manifest may write in place of leaving a field out, and directives in rarer places.
+func TestRareFormsThatCompileAreValid(t *testing.T) {
+	s := compiled(t)
+	for _, c := range []struct{ old, now string }{
+		{"    metadata:\n", "    $if: \"params.open\"\n    $onConflict: KeepPod\n    metadata:\n"},
+		{"    metadata:\n", "    metadata:\n      $if: true\n      $onConflict: Overwrite\n"},
+		{`labels: {"${params.open}.example.com/x": "y", $if: "params.open"}`, "$unset: [labels]"},
+		{"$if: container.name != 'x'", "$if: true"},
+		{"  matchConditions", strings.Join([]string{"  onConflict: ''", "onError: ''", "podResources: ''", "containerSecurity: ''", "matchConditions"}, "\n  ")},
+		{"  matchConditions", strings.Join([]string{"  onConflict:", "os:", "order:", "suspend:", "files:", "verify:", "description:", "availableTo:", "variables:", "matchConditions"}, " null\n  ")},
+		{"  matchConditions", "  files: {a: null}\n  matchConditions"},
+		{"{podSelector: {matchExpressions: [{key: app, operator: Exists}]}}", "null"},
+		{"{matchExpressions: [{key: app, operator: Exists}]}", "null"},
+		{"{matchExpressions: [{key: app, operator: Exists}]}", "{matchLabels: null, matchExpressions: null}"},
+		{"{matchExpressions: [{key: app, operator: Exists}]}", "{matchLabels: {a: null}, matchExpressions: [{key: app, operator: Exists, values: null}]}"},
+		{`type: integer, default: 80, minimum: "1"`, "type: integer, items: null, description: null, enum: null, pattern: null, setBy: null, default: 80, minimum: null, maxLength: null"},
+	} {
+		rare := strings.Replace(whole, c.old, c.now, 1)
+		if _, _, err := templates.Compile([]byte(rare), templates.Options{}); err != nil || rare == whole {
+			t.Errorf("%s: it is no case: %v", c.now, err)
+		}
+		if err := validate(t, s, []byte(rare)); err != nil {
+			t.Errorf("%s: %v", c.now, err)
+		}
+	}
+}
+
 func TestMistakesAreInvalid(t *testing.T) {
 	s := compiled(t)
 	if _, _, err := templates.Compile([]byte(whole), templates.Options{}); err != nil {

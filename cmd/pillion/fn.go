@@ -30,7 +30,7 @@ Files are relative to the folder of the kustomization.
 
 Warnings and refusals are results of the list, and go to standard error as well.
 If a pod is refused, no item changes, and the exit code is 1.`,
-		Example: `  kustomize build --enable-alpha-plugins --enable-exec examples/kustomize
+		Example: `  kustomize build --enable-alpha-plugins --enable-exec examples
   kpt fn eval manifests --exec "pillion fn" -- library=fluent-bit namespace=shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,10 +54,28 @@ If a pod is refused, no item changes, and the exit code is 1.`,
 
 // configure sets the flags that a functionConfig has.
 func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
+	if config == nil {
+		return nil
+	}
+	if config["apiVersion"] != "v1" || config["kind"] != "ConfigMap" {
+		return fmt.Errorf("reading functionConfig: apiVersion is %v and kind %v; want v1 and ConfigMap, whose data has the flags of pillion fn", config["apiVersion"], config["kind"])
+	}
+	fields := []string{"apiVersion", "kind", "metadata", "data"}
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if !slices.Contains(fields, name) {
+			return fmt.Errorf("reading functionConfig: it has the unknown field %q%s; the flags of pillion fn are in data", name, nearest.Hint(name, fields))
+		}
+	}
 	data, ok := config["data"].(map[string]any)
 	if !ok && config["data"] != nil {
 		return errors.New("reading functionConfig: data is no object; want a ConfigMap, with the flags of pillion fn")
 	}
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			known = append(known, f.Name)
+		}
+	})
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		text, ok := data[name].(string)
 		if !ok {
@@ -67,9 +85,7 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 			o.valuesText = text
 			continue
 		}
-		if flags.Lookup(name) == nil {
-			var known []string
-			flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if !slices.Contains(known, name) {
 			return fmt.Errorf("reading functionConfig: data has the unknown key %q%s", name, nearest.Hint(name, known))
 		}
 		if err := flags.Set(name, text); err != nil {

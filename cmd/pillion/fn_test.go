@@ -83,10 +83,14 @@ func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.
 		t.Errorf("%+v\n%s", r, errs)
 	}
 	for name, c := range map[string]struct{ old, now, says string }{
-		"an unknown flag": {"library: fluent-bit", "libary: fluent-bit", `unknown key "libary"; did you mean library?`},
-		"no text":         {"library: fluent-bit", "library: [fluent-bit]", `data["library"] is no text`},
-		"another list":    {"kind: ResourceList", "kind: List", "want config.kubernetes.io/v1 and ResourceList"},
-		"a bad value":     {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
+		"an unknown flag":   {"library: fluent-bit", "libary: fluent-bit", `unknown key "libary"; did you mean library?`},
+		"no flag":           {"library: fluent-bit", `help: "true"`, `unknown key "help"`},
+		"no text":           {"library: fluent-bit", "library: [fluent-bit]", `data["library"] is no text`},
+		"another list":      {"kind: ResourceList", "kind: List", "want config.kubernetes.io/v1 and ResourceList"},
+		"a bad value":       {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
+		"another kind":      {"kind: ConfigMap", "kind: Pillion", "want v1 and ConfigMap"},
+		"a misspelled data": {"  data:", "  dat:", `unknown field "dat"; did you mean data?`},
+		"binary data":       {"  data:", "  binaryData: {region: ZXU=}\n  data:", `unknown field "binaryData"`},
 	} {
 		if _, _, errs := function(t, strings.Replace(resourceList, c.old, c.now, 1), exitError); !strings.Contains(errs, c.says) {
 			t.Errorf("%s: %q lacks %q", name, errs, c.says)

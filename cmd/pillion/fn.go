@@ -97,10 +97,11 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 
 // function injects into the items of a list, and writes it with the results.
 func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) error {
-	o.file, o.beside = "FILE", list.Items
+	o.file = "FILE"
 	documents := make([]workload.Document, len(list.Items))
 	for i, item := range list.Items {
 		documents[i] = workload.Document{Number: i + 1, Object: item}
+		o.beside = append(o.beside, itemsOf(item)...)
 	}
 	s, err := o.openFiles(cmd, documents)
 	if err != nil {

@@ -70,6 +70,11 @@ func TestAsAFunctionItInjectsIntoTheItemsOfAResourceList(t *testing.T) {
 	if again, _, _ := function(t, out, exitDone); again != out {
 		t.Errorf("a second time it gives\n%s", again)
 	}
+	head, items, _ := strings.Cut(in, "items:\n")
+	inList := head + "items:\n- apiVersion: v1\n  kind: List\n  items:\n  " + strings.ReplaceAll(items, "\n", "\n  ")
+	if out, _, errs := function(t, inList, exitDone); !strings.Contains(out, "value: eu-1-b") || errs != "" {
+		t.Errorf("as items of a List: %q\n%s", errs, out)
+	}
 }
 
 func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.T) {

@@ -28,8 +28,9 @@ The functionConfig is a ConfigMap. Its data has the flags below without their
 dashes, and goes before them; 'values' is the YAML itself there, and no file.
 Files are relative to the folder of the kustomization.
 
-Warnings and refusals are results of the list, and go to standard error as well.
-If a pod is refused, no item changes, and the exit code is 1.`,
+Warnings, refusals and other errors are results of the list, and go to standard
+error as well. If a pod is refused, or with another error, no item changes, and the
+exit code is 1.`,
 		Example: `  kustomize build --enable-alpha-plugins --enable-exec examples
   kpt fn eval manifests --exec "pillion fn" -- library=fluent-bit namespace=shop`,
 		Args: noArgs,
@@ -42,10 +43,11 @@ If a pod is refused, no item changes, and the exit code is 1.`,
 			if err != nil {
 				return err
 			}
-			if err := o.configure(cmd.Flags(), list.Config); err != nil {
-				return err
+			told, err := o.function(cmd, list)
+			if err != nil && !errors.Is(err, errRefused) {
+				told = append(told, krm.Result{Message: err.Error(), Severity: krm.Error})
 			}
-			return o.function(cmd, list)
+			return errors.Join(list.Write(cmd.OutOrStdout(), told), err)
 		},
 	}
 	o.settingFlags(cmd)
@@ -95,8 +97,12 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 	return nil
 }
 
-// function injects into the items of a list, and writes it with the results.
-func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) error {
+// function injects into the items of a list, and returns what was told of them. With an error, no
+// item changes.
+func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) ([]krm.Result, error) {
+	if err := o.configure(cmd.Flags(), list.Config); err != nil {
+		return nil, err
+	}
 	o.file = "FILE"
 	documents := make([]workload.Document, len(list.Items))
 	for i, item := range list.Items {
@@ -105,13 +111,10 @@ func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) error {
 	}
 	s, err := o.openFiles(cmd, documents)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.file = "the ResourceList"
+	s.file = ""
 	results, err := s.inject(cmd)
-	if err != nil && !errors.Is(err, errRefused) {
-		return err
-	}
 	for i, r := range results {
 		list.Items[i] = r.after
 	}
@@ -120,5 +123,5 @@ func (o *offline) function(cmd *cobra.Command, list *krm.ResourceList) error {
 	for _, n := range s.notes {
 		told = append(told, krm.Result{Message: n.text, Severity: severities[n.severity], Object: n.holder})
 	}
-	return errors.Join(list.Write(cmd.OutOrStdout(), told), err)
+	return told, err
 }

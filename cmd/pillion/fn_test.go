@@ -87,6 +87,9 @@ func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.
 		r.File.Path != "web.yaml" || r.File.Index != 1 || !strings.Contains(r.Message, "BadParameter") || !strings.Contains(errs, r.Message) {
 		t.Errorf("%+v\n%s", r, errs)
 	}
+	if _, list, _ := function(t, strings.ReplaceAll(resourceList, "image: nginx}", "image: nginx}, 1"), exitError); len(list.Results) != 1 || list.Results[0].ResourceRef["name"] != "web" || list.Results[0].File.Path != "web.yaml" {
+		t.Errorf("a pod that cannot be read: %v", list.Results)
+	}
 	for name, c := range map[string]struct{ old, now, says string }{
 		"an unknown flag":   {"library: fluent-bit", "libary: fluent-bit", `unknown key "libary"; did you mean library?`},
 		"no flag":           {"library: fluent-bit", `help: "true"`, `unknown key "help"`},
@@ -94,11 +97,20 @@ func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.
 		"another list":      {"kind: ResourceList", "kind: List", "want config.kubernetes.io/v1 and ResourceList"},
 		"a bad value":       {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
 		"another kind":      {"kind: ConfigMap", "kind: Pillion", "want v1 and ConfigMap"},
+		"a bad pod":         {"containers: [{name: web, image: nginx}]", "containers: [web]", "spec.template.spec.containers[0] is a string"},
+		"a bad namespace":   {"metadata: {name: shop,", "metadata: {name: shop, labels: {a: 1},", `metadata.labels["a"] is a number`},
 		"a misspelled data": {"  data:", "  dat:", `unknown field "dat"; did you mean data?`},
 		"binary data":       {"  data:", "  binaryData: {region: ZXU=}\n  data:", `unknown field "binaryData"`},
 	} {
-		if _, _, errs := function(t, strings.Replace(resourceList, c.old, c.now, 1), exitError); !strings.Contains(errs, c.says) {
+		_, list, errs := function(t, strings.Replace(resourceList, c.old, c.now, 1), exitError)
+		if !strings.Contains(errs, c.says) {
 			t.Errorf("%s: %q lacks %q", name, errs, c.says)
+		}
+		if strings.Contains(errs, "reading a ResourceList") {
+			continue
+		}
+		if len(list.Items) != 4 || len(list.Results) != 1 || list.Results[0].Severity != "error" || !strings.Contains(list.Results[0].Message, c.says) {
+			t.Errorf("%s: %d items, %v", name, len(list.Items), list.Results)
 		}
 	}
 }

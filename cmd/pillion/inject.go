@@ -139,8 +139,12 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 			r.changed = true
 			return out.PodTemplate, nil
 		})
-		if err != nil {
+		if err != nil && s.file != "" {
 			return nil, err
+		}
+		if err != nil {
+			s.tell(cmd, note{severity: refusal, holder: d.Object, about: fmt.Sprintf("items[%d]", d.Number-1), text: err.Error()})
+			refused = true
 		}
 		results = append(results, r)
 	}

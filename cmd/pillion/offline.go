@@ -139,10 +139,10 @@ func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 }
 
 // changePods is [workload.Change] for a document of a file. Errors name the file and the
-// document.
+// document, if there is a file.
 func changePods(file string, d workload.Document, change func(workload.Pod) (map[string]any, error)) (map[string]any, int, error) {
 	object, pods, err := workload.Change(d.Object, change)
-	if err != nil {
+	if err != nil && file != "" {
 		err = fmt.Errorf("%s: document %d: %w", file, d.Number, err)
 	}
 	return object, pods, err
@@ -379,7 +379,8 @@ func flatten(documents []workload.Document) ([]map[string]any, error) {
 // session decides about the pods of a file.
 type session struct {
 	*inspect.Session
-	// file holds the documents.
+	// file holds the documents. It is empty where they are the items of a ResourceList. What is
+	// wrong with an item is a note about it, and stops no other.
 	file      string
 	documents []workload.Document
 	// notes are what was told of the pods.

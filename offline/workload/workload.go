@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -119,7 +120,7 @@ var templatePaths = [][]string{
 // list. The input is not modified.
 func Change(object map[string]any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {
 	kind, _ := object["kind"].(string)
-	if items, ok := object["items"].([]any); ok && strings.HasSuffix(kind, "List") {
+	if items, ok := object["items"].([]any); ok && isList(kind, items) {
 		return changeItems(object, items, change)
 	}
 	checked := func(p Pod, at string) (map[string]any, error) {
@@ -146,6 +147,13 @@ func Change(object map[string]any, change func(Pod) (map[string]any, error)) (ma
 		}
 	}
 	return object, 0, nil
+}
+
+// isList reports whether an object of the kind, with these items, is a list of objects. A custom
+// resource of a kind such as PriorityList may have items that are no objects.
+func isList(kind string, items []any) bool {
+	isObject := func(item any) bool { _, ok := item.(map[string]any); return ok }
+	return kind == "List" || strings.HasSuffix(kind, "List") && (len(items) == 0 || slices.ContainsFunc(items, isObject))
 }
 
 func changeItems(list map[string]any, items []any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {

@@ -20,6 +20,7 @@ func TestThePodOfEveryWorkloadIsFound(t *testing.T) {
 		"cron job":    {`{"kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":{"spec":` + container + `}}}}}`, `{"kind":"CronJob","spec":{"jobTemplate":{"spec":{"template":{"owner":"CronJob/","namespace":""}}}}}`},
 		"custom":      {`{"kind":"Rollout","spec":{"template":{"spec":` + container + `}}}`, `{"kind":"Rollout","spec":{"template":{"owner":"Rollout/","namespace":""}}}`},
 		"list":        {`{"kind":"List","items":[{"kind":"Pod","spec":{}},{"kind":"Service"}]}`, `{"kind":"List","items":[{"owner":"Pod/","namespace":""},{"kind":"Service"}]}`},
+		"no objects":  {`{"kind":"PriorityList","items":["a",1]}`, `{"kind":"PriorityList","items":["a",1]}`},
 		"service":     {`{"kind":"Service","spec":{"ports":[{"port":12345678901234567890}]}}`, `{"kind":"Service","spec":{"ports":[{"port":12345678901234567890}]}}`},
 		"not a pod's": {`{"kind":"Certificate","spec":{"template":{"spec":{"x":1}}}}`, `{"kind":"Certificate","spec":{"template":{"spec":{"x":1}}}}`},
 	} {
@@ -41,6 +42,18 @@ func TestThePodOfEveryWorkloadIsFound(t *testing.T) {
 				t.Errorf("the input was changed to %s", after)
 			}
 		})
+	}
+}
+
+func TestAListOfObjectsHasOnlyObjects(t *testing.T) {
+	for _, in := range []string{`{"kind":"List","items":["a"]}`, `{"kind":"PodList","items":[{"kind":"Pod"},"a"]}`} {
+		documents, err := Parse([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Change(documents[0].Object, mark); err == nil {
+			t.Errorf("%s is accepted", in)
+		}
 	}
 }
 

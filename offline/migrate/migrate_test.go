@@ -2,9 +2,11 @@ package migrate_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +76,25 @@ func TestPublishedExamplesAreImported(t *testing.T) {
 					t.Errorf("%v", f)
 				}
 			}
+		}
+	}
+}
+
+// Nobody gets a sidecar who had none: where a part is not carried over that chooses pods, or that
+// changes them, a note names it and the template is suspended.
+func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
+	const (
+		rule    = "kind: ClusterPolicy\nmetadata: {name: p}\nspec: {%s rules: [{name: r, match: {any: [{resources: {kinds: [%s]%s}}]}, mutate: {%s}}]}\n"
+		sidecar = "patchStrategicMerge: {spec: {containers: [{name: s, image: a}]}}"
+		patch   = sidecar + ", patchesJson6902: '- %s'"
+	)
+	for _, c := range []struct{ lost, input string }{
+		{"patchesJson6902[0]", fmt.Sprintf(rule, "", "Pod", "", fmt.Sprintf(patch, "{op: add, path: /spec/containers, value: [{name: t, image: b}]}"))},
+	} {
+		manifests, notes := imported(t, c.input)
+		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })
+		if !noted || manifests != "" && !strings.Contains(manifests, "suspend: true") {
+			t.Errorf("%s\ngives, without a note on %s or not suspended,\n%v\n%s", c.input, c.lost, notes, manifests)
 		}
 	}
 }

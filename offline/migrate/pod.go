@@ -247,10 +247,13 @@ func (d *draft) patch(operations []any, inside, at string) {
 			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(steps[i])
 		}
 		list, isList := value.([]any)
-		empty := isList && len(list) == 0 || value != nil && len(objectAt(value)) == 0 && !isScalar(value)
+		object, isObject := value.(map[string]any)
+		empty := isList && len(list) == 0 || isObject && len(object) == 0
 		switch {
 		case textAt(operation, "op") != "add" || !isBelow:
 			d.hold(at, fmt.Sprintf("%s %s: only what is added to a pod is carried over; $patch and $unset take something away", show.Value(fmt.Sprint(objectAt(operation)["op"])), show.Value(fmt.Sprint(objectAt(operation)["path"]))))
+		case path == "/spec/containers":
+			d.hold(at, "replaces the pod's own containers: write what it changes in them, with $each")
 		case empty && len(steps) == 2: // makes room for the next operation
 		case len(steps) == 2 && steps[0] == "spec":
 			d.podField(steps[1], value, at)

@@ -11,9 +11,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// controllers are the kinds that own the pods of workloads.
-var controllers = map[string]string{
-	"Deployment": "ReplicaSet", "ReplicaSet": "ReplicaSet", "StatefulSet": "StatefulSet", "DaemonSet": "DaemonSet", "Job": "Job", "CronJob": "Job",
+// owners are what the owners of pods of a workload are, in CEL. The pods of a CronJob have a Job, as
+// others have, and do not tell of it. A ReplicaSet of a Deployment ends its name with the label
+// pod-template-hash; those of Argo's Rollouts have another label.
+var owners = map[string]string{
+	"Deployment":  "o.apiVersion == 'apps/v1' && o.kind == 'ReplicaSet' && pod.metadata.?labels[?'pod-template-hash'].optMap(h, o.name.endsWith('-' + h)).orValue(false)",
+	"ReplicaSet":  "o.apiVersion == 'apps/v1' && o.kind == 'ReplicaSet'",
+	"StatefulSet": "o.apiVersion == 'apps/v1' && o.kind == 'StatefulSet'",
+	"DaemonSet":   "o.apiVersion == 'apps/v1' && o.kind == 'DaemonSet'",
+	"Job":         "o.apiVersion == 'batch/v1' && o.kind == 'Job'",
+	"CronJob":     "",
 }
 
 // variable is one of Kyverno's, in JMESPath.
@@ -106,23 +113,23 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 	if len(blocks) == 0 {
 		return ""
 	}
-	var owners []string
+	var kinds []string
 	for _, k := range listAt(blocks[0], "kinds") {
 		kind, _ := k.(string)
 		kind = kind[strings.LastIndex(kind, "/")+1:]
-		switch owner := controllers[kind]; {
+		_, isWorkload := owners[kind]
+		switch {
 		case kind == "Pod":
 		case kind == "CronJob":
 			inside = "/spec/jobTemplate/spec/template"
-			owners = append(owners, owner)
-		case owner != "":
+		case isWorkload:
 			inside = "/spec/template"
-			owners = append(owners, owner)
 		default:
 			d.hold(place+".kinds", fmt.Sprintf("%s is no pod and no workload of Kubernetes", show.Value(kind)))
 		}
+		kinds = append(kinds, kind)
 	}
-	d.ownedBy(owners, len(listAt(blocks[0], "kinds")))
+	d.ownedBy(kinds, place+".kinds")
 	ofPod := func(take rule) rule {
 		return rule{take: func(d *draft, at string, v any) {
 			if inside != "" {
@@ -154,14 +161,21 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 	return inside
 }
 
-// ownedBy adds a condition on the owners of pods, if all kinds are workloads.
-func (d *draft) ownedBy(owners []string, kinds int) {
-	if len(owners) == 0 || len(owners) < kinds {
+// ownedBy adds a condition on the owners of pods, unless all pods are meant.
+func (d *draft) ownedBy(kinds []string, place string) {
+	if slices.Contains(kinds, "CronJob") {
+		d.hold(place, "the pods of a CronJob are those of a Job, and a template sees no more: give its pod template a label, and write a podSelector")
 		return
 	}
-	slices.Sort(owners)
-	owners = slices.Compact(owners)
-	d.when("owner", fmt.Sprintf("pod.metadata.?ownerReferences.orValue([]).exists(o, o.kind in ['%s'])", strings.Join(owners, "', '")))
+	var conditions []string
+	for _, kind := range slices.Compact(slices.Sorted(slices.Values(kinds))) {
+		if owners[kind] != "" {
+			conditions = append(conditions, owners[kind])
+		}
+	}
+	if len(conditions) > 0 && !slices.Contains(kinds, "Pod") {
+		d.when("owner", fmt.Sprintf("pod.metadata.?ownerReferences.orValue([]).exists(o, %s)", strings.Join(conditions, " || ")))
+	}
 }
 
 // kyvernoExclude carries excluded namespaces over.

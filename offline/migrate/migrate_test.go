@@ -90,6 +90,7 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 	)
 	for _, c := range []struct{ lost, input string }{
 		{"patchesJson6902[0]", fmt.Sprintf(rule, "", "Pod", "", fmt.Sprintf(patch, "{op: add, path: /spec/containers, value: [{name: t, image: b}]}"))},
+		{"match.kinds", fmt.Sprintf(rule, "", "CronJob", "", "patchStrategicMerge: {spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: s, image: a}]}}}}}}")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -58,8 +58,7 @@ func (i *importer) admissionPolicy(o map[string]any) {
 
 // resourceRules returns the place of the pod in the objects that a policy is for.
 func (d *draft) resourceRules(place string, rules []any) (inside string) {
-	var owners []string
-	count := 0
+	var kinds []string
 	for _, r := range rules {
 		for _, name := range listAt(r, "resources") {
 			resource, known := resources[fmt.Sprint(name)]
@@ -67,13 +66,13 @@ func (d *draft) resourceRules(place string, rules []any) (inside string) {
 				d.hold(place, fmt.Sprintf("%s are no pods and no workloads of Kubernetes", show.Value(fmt.Sprint(name))))
 				continue
 			}
-			if count++; resource.kind != "Pod" {
+			kinds = append(kinds, resource.kind)
+			if resource.kind != "Pod" {
 				inside = resource.inside
-				owners = append(owners, controllers[resource.kind])
 			}
 		}
 	}
-	d.ownedBy(owners, count)
+	d.ownedBy(kinds, place)
 	return inside
 }
 

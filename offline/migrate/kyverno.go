@@ -130,19 +130,10 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 		kinds = append(kinds, kind)
 	}
 	d.ownedBy(kinds, place+".kinds")
-	ofPod := func(take rule) rule {
-		return rule{take: func(d *draft, at string, v any) {
-			if inside != "" {
-				d.hold(at, "looks at the workload, and a template sees its pods: write a podSelector or a matchCondition")
-				return
-			}
-			take.take(d, at, v)
-		}}
-	}
 	held := rule{held: "is not carried over: write it in match or matchConditions"}
 	d.fields(objectAt(blocks[0]), place+".resources.", map[string]rule{
 		"kinds": {}, "operations": {},
-		"selector":          ofPod(selects("podSelector")),
+		"selector":          ofPod(inside, selects("podSelector")),
 		"namespaceSelector": selects("namespaceSelector"),
 		"namespaces": {take: func(d *draft, at string, v any) {
 			if strings.ContainsAny(fmt.Sprint(v), "*?") {
@@ -151,7 +142,7 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 			}
 			d.inNamespaces("In", listAt(v))
 		}},
-		"annotations": ofPod(rule{take: func(d *draft, at string, v any) {
+		"annotations": ofPod(inside, rule{take: func(d *draft, at string, v any) {
 			for _, key := range slices.Sorted(maps.Keys(objectAt(v))) {
 				d.whenMarked("annotations", "", key, objectAt(v)[key], at)
 			}
@@ -159,6 +150,14 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 		"name": held, "names": held,
 	})
 	return inside
+}
+
+// ofPod is a rule for what looks at the object. It is held if that is no pod.
+func ofPod(inside string, r rule) rule {
+	if inside == "" {
+		return r
+	}
+	return rule{held: "looks at the workload, and a template sees its pods: write a podSelector or a matchCondition"}
 }
 
 // ownedBy adds a condition on the owners of pods, unless all pods are meant.

@@ -84,13 +84,20 @@ func TestPublishedExamplesAreImported(t *testing.T) {
 // changes them, a note names it and the template is suspended.
 func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 	const (
-		rule    = "kind: ClusterPolicy\nmetadata: {name: p}\nspec: {%s rules: [{name: r, match: {any: [{resources: {kinds: [%s]%s}}]}, mutate: {%s}}]}\n"
-		sidecar = "patchStrategicMerge: {spec: {containers: [{name: s, image: a}]}}"
-		patch   = sidecar + ", patchesJson6902: '- %s'"
+		rule   = "kind: ClusterPolicy\nmetadata: {name: p}\nspec: {%s rules: [{name: r, match: {any: [{resources: {kinds: [%s]%s}}]}, mutate: {%s}}]}\n"
+		policy = "kind: MutatingAdmissionPolicy\nmetadata: {name: p}\nspec: {matchConstraints: {%s resourceRules: [{apiGroups: ['*'], operations: [%s], resources: [%s]%s}]}, %s" +
+			" mutations: [{applyConfiguration: {expression: %q}}]}\n---\nkind: MutatingAdmissionPolicyBinding\nspec: {policyName: p%s}\n"
+		ofPod      = "Object{spec: Object.spec{containers: [Object.spec.containers{name: 's', image: 'a'}]}}"
+		ofWorkload = "Object{spec: Object.spec{template: Object.spec.template{spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: 's', image: 'a'}]}}}}"
+		sidecar    = "patchStrategicMerge: {spec: {containers: [{name: s, image: a}]}}"
+		patch      = sidecar + ", patchesJson6902: '- %s'"
 	)
 	for _, c := range []struct{ lost, input string }{
 		{"patchesJson6902[0]", fmt.Sprintf(rule, "", "Pod", "", fmt.Sprintf(patch, "{op: add, path: /spec/containers, value: [{name: t, image: b}]}"))},
 		{"match.kinds", fmt.Sprintf(rule, "", "CronJob", "", "patchStrategicMerge: {spec: {jobTemplate: {spec: {template: {spec: {containers: [{name: s, image: a}]}}}}}}")},
+		{"matchConstraints.objectSelector", fmt.Sprintf(policy, "objectSelector: {matchLabels: {a: b}}, ", "CREATE", "deployments", "", "", ofWorkload, "")},
+		{"matchConditions.c", fmt.Sprintf(policy, "", "CREATE", "deployments", "", `matchConditions: [{name: c, expression: "has(object.metadata.labels)"}], `, ofWorkload, "")},
+		{"matchResources.objectSelector", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", ofWorkload, ", matchResources: {objectSelector: {matchLabels: {a: b}}}")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -22,8 +22,10 @@ var resources = map[string]struct{ kind, inside string }{
 // unseen are names that a policy's expressions see and a template's do not.
 var unseen = regexp.MustCompile(`\b(params|oldObject|request|authorizer|variables)\b`)
 
+var looksAtObject = regexp.MustCompile(`\bobject\b`)
+
 // isAbsent finds the condition that a policy needs because it may run twice.
-var isAbsent = regexp.MustCompile(`\A(?:!\s*has\(object\.spec\.\w+\)\s*\|\|\s*)?!\s*object\.spec\.(?:initContainers|containers)\.exists\(\s*\w+,\s*\w+\.name\s*==\s*["']([^"']+)["']\s*\)\z`)
+var isAbsent = regexp.MustCompile(`\A(?:!\s*has\(object\.spec\.(?:template\.spec\.)?\w+\)\s*\|\|\s*)?!\s*object\.spec\.(?:template\.spec\.)?(?:initContainers|containers)\.exists\(\s*\w+,\s*\w+\.name\s*==\s*["']([^"']+)["']\s*\)\z`)
 
 // admissionPolicy reads a MutatingAdmissionPolicy (k8s.io/api/admissionregistration), or a
 // MutatingPolicy of Kyverno, which has its fields.
@@ -31,14 +33,14 @@ func (i *importer) admissionPolicy(o map[string]any) {
 	d := i.draft(workload.NameOf(o), textAt(o, "metadata", "name"))
 	d.overwrite = true
 	d.put(map[string]any{}, "match")
-	var inside string
 	spec := objectAt(o, "spec")
+	inside := d.resourceRules("spec.matchConstraints.resourceRules", listAt(spec, "matchConstraints", "resourceRules"))
 	d.fields(objectAt(spec, "matchConstraints"), "spec.matchConstraints.", map[string]rule{
 		"matchPolicy":          {},
 		"namespaceSelector":    selects("namespaceSelector"),
-		"objectSelector":       selects("podSelector"),
+		"objectSelector":       ofPod(inside, selects("podSelector")),
 		"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
-		"resourceRules":        {take: func(d *draft, at string, v any) { inside = d.resourceRules(at, listAt(v)) }},
+		"resourceRules":        {},
 	})
 	d.fields(spec, "spec.", map[string]rule{
 		"matchConstraints": {}, "matchConditions": {}, "reinvocationPolicy": {}, "evaluation": {}, "autogen": {}, "webhookConfiguration": {},
@@ -51,8 +53,8 @@ func (i *importer) admissionPolicy(o map[string]any) {
 		"variables": {left: "what reads them is not carried over: write variables of the template, over pod"},
 		"mutations": {take: func(d *draft, at string, v any) { d.mutations(at, listAt(v), inside) }},
 	})
-	d.policyConditions(listAt(spec, "matchConditions"))
-	d.bindings(textAt(o, "metadata", "name"), o["kind"] == "MutatingAdmissionPolicy")
+	d.policyConditions(listAt(spec, "matchConditions"), inside)
+	d.bindings(textAt(o, "metadata", "name"), inside, o["kind"] == "MutatingAdmissionPolicy")
 	d.finish()
 }
 
@@ -100,7 +102,7 @@ func (d *draft) mutations(place string, all []any, inside string) {
 }
 
 // policyConditions carries matchConditions over that look at the object.
-func (d *draft) policyConditions(conditions []any) {
+func (d *draft) policyConditions(conditions []any, inside string) {
 	var added []string
 	for _, list := range containerLists {
 		for _, c := range listAt(d.spec, "inject", "spec", list) {
@@ -114,14 +116,16 @@ func (d *draft) policyConditions(conditions []any) {
 		case absent != nil && slices.Contains(added, absent[1]): // Pillion knows what it has injected
 		case unseen.MatchString(source) || strings.Contains(source, "'object") || strings.Contains(source, `"object`):
 			d.hold("spec.matchConditions."+name, "reads what a template does not see: write it in matchConditions over pod, namespaceObject, params and values")
+		case inside != "" && looksAtObject.MatchString(source):
+			d.hold("spec.matchConditions."+name, "looks at the workload, and a template sees its pods: write it in matchConditions over pod")
 		default:
-			d.when(conditionName(name), regexp.MustCompile(`\bobject\b`).ReplaceAllString(source, "pod"))
+			d.when(conditionName(name), looksAtObject.ReplaceAllString(source, "pod"))
 		}
 	}
 }
 
 // bindings restricts the template by the policy's binding, if the file has it.
-func (d *draft) bindings(policy string, needed bool) {
+func (d *draft) bindings(policy, inside string, needed bool) {
 	var found []map[string]any
 	for _, o := range d.objects {
 		if o["kind"] == "MutatingAdmissionPolicyBinding" && textAt(o, "spec", "policyName") == policy {
@@ -145,7 +149,7 @@ func (d *draft) bindings(policy string, needed bool) {
 			delete(given, "matchPolicy")
 			delete(given, "resourceRules")
 			d.fields(given, at+".", map[string]rule{
-				"namespaceSelector": selects("namespaceSelector"), "objectSelector": selects("podSelector"),
+				"namespaceSelector": selects("namespaceSelector"), "objectSelector": ofPod(inside, selects("podSelector")),
 				"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
 			})
 		}},

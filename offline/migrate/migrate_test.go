@@ -98,6 +98,7 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"matchConstraints.objectSelector", fmt.Sprintf(policy, "objectSelector: {matchLabels: {a: b}}, ", "CREATE", "deployments", "", "", ofWorkload, "")},
 		{"matchConditions.c", fmt.Sprintf(policy, "", "CREATE", "deployments", "", `matchConditions: [{name: c, expression: "has(object.metadata.labels)"}], `, ofWorkload, "")},
 		{"matchResources.objectSelector", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", ofWorkload, ", matchResources: {objectSelector: {matchLabels: {a: b}}}")},
+		{"matchConditions.c", fmt.Sprintf(policy, "", "CREATE", "pods", "", `matchConditions: [{name: c, expression: "object.spec.containers.all(object, object.name != 'x')"}], `, ofPod, "")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -114,12 +114,17 @@ func (d *draft) policyConditions(conditions []any, inside string) {
 		absent := isAbsent.FindStringSubmatch(source)
 		switch {
 		case absent != nil && slices.Contains(added, absent[1]): // Pillion knows what it has injected
-		case unseen.MatchString(source) || strings.Contains(source, "'object") || strings.Contains(source, `"object`):
+		case unseen.MatchString(source):
 			d.hold("spec.matchConditions."+name, "reads what a template does not see: write it in matchConditions over pod, namespaceObject, params and values")
 		case inside != "" && looksAtObject.MatchString(source):
 			d.hold("spec.matchConditions."+name, "looks at the workload, and a template sees its pods: write it in matchConditions over pod")
 		default:
-			d.when(conditionName(name), looksAtObject.ReplaceAllString(source, "pod"))
+			renamed, err := expression.Rename(source, "object", "pod")
+			if err != nil {
+				d.hold("spec.matchConditions."+name, fmt.Sprintf("%v: write it in matchConditions over pod", err))
+				continue
+			}
+			d.when(conditionName(name), renamed)
 		}
 	}
 }

@@ -3,6 +3,9 @@ package expression
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
@@ -22,6 +25,41 @@ func Literal(source string) (any, error) {
 	}
 	l := literal{info: parsed.NativeRep().SourceInfo()}
 	return l.value(parsed.NativeRep().Expr()), nil
+}
+
+// Rename returns an expression that reads one name for another. An expression that binds one of
+// the two itself, as in all(NAME, …), is an error.
+func Rename(source, name, to string) (string, error) {
+	parsed, issues := baseEnvironment().Parse(source)
+	if issues.Err() != nil {
+		return "", fmt.Errorf("reading an expression: %w", issues.Err())
+	}
+	info, places, bound := parsed.NativeRep().SourceInfo(), map[int32]bool{}, ""
+	ast.PreOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		switch {
+		case e.Kind() == ast.IdentKind && e.AsIdent() == name:
+			if at, known := info.GetOffsetRange(e.ID()); known {
+				places[at.Start] = true
+			}
+		case e.Kind() == ast.ComprehensionKind:
+			c := e.AsComprehension()
+			for _, v := range []string{c.IterVar(), c.IterVar2(), c.AccuVar()} {
+				if v == name || v == to {
+					bound = v
+				}
+			}
+		}
+	}))
+	if bound != "" {
+		return "", fmt.Errorf("the expression binds %s itself", bound)
+	}
+	runes, end := []rune(source), 0
+	var renamed strings.Builder
+	for _, at := range slices.Sorted(maps.Keys(places)) {
+		renamed.WriteString(string(runes[end:at]) + to)
+		end = int(at) + len(name)
+	}
+	return renamed.String() + string(runes[end:]), nil
 }
 
 type literal struct{ info *ast.SourceInfo }

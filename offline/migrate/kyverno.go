@@ -49,9 +49,39 @@ func (i *importer) kyverno(o map[string]any) {
 		if namespace := textAt(o, "metadata", "namespace"); namespace != "" && o["kind"] == "Policy" {
 			d.inNamespaces("In", []any{namespace})
 		}
+		d.fields(objectAt(o, "spec"), "spec.", kyvernoFields(len(listAt(o, "spec", "rules"))))
 		d.kyvernoRule(objectAt(r), "rule "+textAt(r, "name")+".")
 		d.finish()
 	}
+}
+
+// kyvernoFields are those of Spec, in api/kyverno/v1 of Kyverno, of a policy with so many rules.
+func kyvernoFields(rules int) map[string]rule {
+	fields := map[string]rule{
+		"rules": {}, "failurePolicy": skipsOnError,
+		"admission": {take: func(d *draft, at string, v any) {
+			if v == false {
+				d.hold(at, "the policy counts for no pod that is created")
+			}
+		}},
+		"applyRules": {take: func(d *draft, at string, v any) {
+			if v == "One" && rules > 1 {
+				d.hold(at, "only the first rule that matches counts there, and all templates that match do: write matchConditions")
+			}
+		}},
+		"webhookConfiguration": {take: func(d *draft, at string, v any) {
+			if len(listAt(v, "matchConditions")) > 0 {
+				d.hold(at+".matchConditions", "are not carried over: write them in matchConditions, over pod and namespaceObject")
+			}
+		}},
+	}
+	for _, name := range []string{
+		"background", "emitWarning", "generateExisting", "generateExistingOnPolicyUpdate", "mutateExistingOnPolicyUpdate", "schemaValidation",
+		"useServerSideApply", "validationFailureAction", "validationFailureActionOverrides", "webhookTimeoutSeconds",
+	} {
+		fields[name] = rule{}
+	}
+	return fields
 }
 
 func (d *draft) kyvernoRule(r map[string]any, place string) {
@@ -115,10 +145,13 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 	}
 	var kinds []string
 	for _, k := range listAt(blocks[0], "kinds") {
-		kind, _ := k.(string)
-		kind = kind[strings.LastIndex(kind, "/")+1:]
+		text, _ := k.(string)
+		parts := strings.Split(text, "/")
+		kind := parts[len(parts)-1]
 		_, isWorkload := owners[kind]
 		switch {
+		case len(parts) > 2 && !slices.Contains([]string{"", "*", "apps", "batch"}, parts[0]):
+			d.hold(place+".kinds", fmt.Sprintf("%s is no pod and no workload of Kubernetes", show.Value(text)))
 		case kind == "Pod":
 		case kind == "CronJob":
 			inside = "/spec/jobTemplate/spec/template"
@@ -129,10 +162,13 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 		}
 		kinds = append(kinds, kind)
 	}
+	if len(kinds) == 0 {
+		d.hold(place+".kinds", "are not there: write match")
+	}
 	d.ownedBy(kinds, place+".kinds")
 	held := rule{held: "is not carried over: write it in match or matchConditions"}
 	d.fields(objectAt(blocks[0]), place+".resources.", map[string]rule{
-		"kinds": {}, "operations": {},
+		"kinds": {}, "operations": {take: (*draft).onCreation},
 		"selector":          ofPod(inside, selects("podSelector")),
 		"namespaceSelector": selects("namespaceSelector"),
 		"namespaces": {take: func(d *draft, at string, v any) {
@@ -150,6 +186,13 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 		"name": held, "names": held,
 	})
 	return inside
+}
+
+// onCreation holds what does not count when a pod, or its workload, is created.
+func (d *draft) onCreation(at string, operations any) {
+	if all := listAt(operations); !slices.Contains(all, any("CREATE")) && !slices.Contains(all, any("*")) {
+		d.hold(at, "do not have CREATE, and a template counts for pods that are created")
+	}
 }
 
 // ofPod is a rule for what looks at the object. It is held if that is no pod.

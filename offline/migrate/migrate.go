@@ -255,17 +255,31 @@ func to(path ...string) rule {
 
 // selects carries a label selector over to match.
 func selects(selector string) rule {
-	return rule{take: func(d *draft, _ string, value any) { d.restrict(selector, value) }}
+	return rule{take: func(d *draft, at string, value any) {
+		labels, isObject := value.(map[string]any)
+		if have := labels["matchLabels"]; !isObject || have != nil && objectAt(have) == nil || strings.ContainsAny(fmt.Sprint(value), "*?{") {
+			d.hold(at, "is no label selector of Kubernetes: write it in match or matchConditions")
+			return
+		}
+		d.restrict(selector, value)
+	}}
 }
 
 // restrict adds a label selector to what match has: both must select.
 func (d *draft) restrict(selector string, value any) {
 	labels, _ := value.(map[string]any)
 	d.put(map[string]any{}, "match")
-	for _, field := range []string{"matchLabels", "matchExpressions"} {
-		if labels[field] != nil {
-			d.put(labels[field], "match", selector, field)
+	have := objectAt(d.spec, "match", selector, "matchLabels")
+	for _, key := range slices.Sorted(maps.Keys(objectAt(labels, "matchLabels"))) {
+		label := at(labels, "matchLabels", key)
+		if have[key] != nil && have[key] != label {
+			d.put([]any{map[string]any{"key": key, "operator": "In", "values": []any{label}}}, "match", selector, "matchExpressions")
+			continue
 		}
+		d.put(map[string]any{key: label}, "match", selector, "matchLabels")
+	}
+	if expressions := labels["matchExpressions"]; expressions != nil {
+		d.put(expressions, "match", selector, "matchExpressions")
 	}
 }
 

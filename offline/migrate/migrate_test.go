@@ -99,6 +99,16 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"matchConditions.c", fmt.Sprintf(policy, "", "CREATE", "deployments", "", `matchConditions: [{name: c, expression: "has(object.metadata.labels)"}], `, ofWorkload, "")},
 		{"matchResources.objectSelector", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", ofWorkload, ", matchResources: {objectSelector: {matchLabels: {a: b}}}")},
 		{"matchConditions.c", fmt.Sprintf(policy, "", "CREATE", "pods", "", `matchConditions: [{name: c, expression: "object.spec.containers.all(object, object.name != 'x')"}], `, ofPod, "")},
+		{"spec.admission", fmt.Sprintf(rule, "admission: false, ", "Pod", "", sidecar)},
+		{"webhookConfiguration.matchConditions", fmt.Sprintf(rule, "webhookConfiguration: {matchConditions: [{name: x, expression: 'false'}]}, ", "Pod", "", sidecar)},
+		{"spec.applyRules", "kind: ClusterPolicy\nspec: {applyRules: One, rules: [{mutate: {}}, {match: {resources: {kinds: [Pod]}}, mutate: {" + sidecar + "}}]}"},
+		{"resources.operations", fmt.Sprintf(rule, "", "Pod", ", operations: [UPDATE]", sidecar)},
+		{"resources.selector", fmt.Sprintf(rule, "", "Pod", ", selector: {matchLabels: {a: 'web*'}}", sidecar)},
+		{"match.kinds", fmt.Sprintf(rule, "", "apps.kruise.io/v1beta1/StatefulSet", "", sidecar)},
+		{"resourceRules[0].operations", fmt.Sprintf(policy, "", "UPDATE", "pods", "", "", ofPod, "")},
+		{"resourceRules[0].resourceNames", fmt.Sprintf(policy, "", "CREATE", "pods", ", resourceNames: [a]", "", ofPod, "")},
+		{"matchResources.resourceRules", fmt.Sprintf(policy, "", "CREATE", "pods", "", "", ofPod, ", matchResources: {resourceRules: [{resources: [pods], resourceNames: [a]}]}")},
+		{"evaluation.admission", strings.ReplaceAll(fmt.Sprintf(policy, "", "CREATE", "pods", "", "evaluation: {admission: {enabled: false}}, ", ofPod, ""), "MutatingAdmissionPolicy\n", "MutatingPolicy\n")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -43,10 +43,11 @@ func (i *importer) admissionPolicy(o map[string]any) {
 		"resourceRules":        {},
 	})
 	d.fields(spec, "spec.", map[string]rule{
-		"matchConstraints": {}, "matchConditions": {}, "reinvocationPolicy": {}, "evaluation": {}, "autogen": {}, "webhookConfiguration": {},
-		"failurePolicy": {take: func(d *draft, _ string, v any) {
-			if v == "Ignore" {
-				d.put("Skip", "onError")
+		"matchConstraints": {}, "matchConditions": {}, "reinvocationPolicy": {}, "autogen": {}, "webhookConfiguration": {},
+		"failurePolicy": skipsOnError,
+		"evaluation": {take: func(d *draft, place string, v any) {
+			if at(v, "admission", "enabled") == false {
+				d.hold(place+".admission", "the policy counts for no pod that is created")
 			}
 		}},
 		"paramKind": {left: "a template reads no object: declare parameters, which teams set by annotation, or use the installer's values"},
@@ -58,10 +59,36 @@ func (i *importer) admissionPolicy(o map[string]any) {
 	d.finish()
 }
 
+// skipsOnError carries failurePolicy over.
+var skipsOnError = rule{take: func(d *draft, _ string, v any) {
+	if v == "Ignore" {
+		d.put("Skip", "onError")
+	}
+}}
+
 // resourceRules returns the place of the pod in the objects that a policy is for.
 func (d *draft) resourceRules(place string, rules []any) (inside string) {
 	var kinds []string
-	for _, r := range rules {
+	if len(rules) == 0 {
+		d.hold(place, "are not there: write match")
+	}
+	for i, r := range rules {
+		d.fields(objectAt(r), fmt.Sprintf("%s[%d].", place, i), map[string]rule{
+			"resources": {}, "apiVersions": {}, "operations": {take: (*draft).onCreation},
+			"resourceNames": {held: "a template does not choose pods by their names: write a podSelector"},
+			"apiGroups": {take: func(d *draft, at string, v any) {
+				for _, group := range listAt(v) {
+					if !slices.Contains([]any{"", "*", "apps", "batch"}, group) {
+						d.hold(at, fmt.Sprintf("%s has no pods and no workloads of Kubernetes", show.Value(fmt.Sprint(group))))
+					}
+				}
+			}},
+			"scope": {take: func(d *draft, at string, v any) {
+				if v == "Cluster" {
+					d.hold(at, "pods are in namespaces")
+				}
+			}},
+		})
 		for _, name := range listAt(r, "resources") {
 			resource, known := resources[fmt.Sprint(name)]
 			if !known {
@@ -152,10 +179,10 @@ func (d *draft) bindings(policy, inside string, needed bool) {
 		"matchResources": {take: func(d *draft, at string, v any) {
 			given := maps.Clone(objectAt(v))
 			delete(given, "matchPolicy")
-			delete(given, "resourceRules")
 			d.fields(given, at+".", map[string]rule{
 				"namespaceSelector": selects("namespaceSelector"), "objectSelector": ofPod(inside, selects("podSelector")),
 				"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
+				"resourceRules":        {held: "is not carried over: what it leaves out of the policy's goes into match or matchConditions"},
 			})
 		}},
 	})

@@ -158,7 +158,7 @@ func (d *draft) whenMarked(field, mark, key string, value any, at string) {
 	case field == "labels":
 		d.restrict("podSelector", map[string]any{"matchLabels": map[string]any{key: text}})
 	default:
-		d.when(conditionName(key), fmt.Sprintf("pod.metadata.?annotations[?%q].orValue('') == %q", key, text))
+		d.when(conditionName(key), fmt.Sprintf("pod.metadata.?annotations[?%q] == optional.of(%q)", key, text))
 	}
 }
 

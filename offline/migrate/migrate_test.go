@@ -109,6 +109,8 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"resourceRules[0].resourceNames", fmt.Sprintf(policy, "", "CREATE", "pods", ", resourceNames: [a]", "", ofPod, "")},
 		{"matchResources.resourceRules", fmt.Sprintf(policy, "", "CREATE", "pods", "", "", ofPod, ", matchResources: {resourceRules: [{resources: [pods], resourceNames: [a]}]}")},
 		{"evaluation.admission", strings.ReplaceAll(fmt.Sprintf(policy, "", "CREATE", "pods", "", "evaluation: {admission: {enabled: false}}, ", ofPod, ""), "MutatingAdmissionPolicy\n", "MutatingPolicy\n")},
+		{"spec.containers[0]", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {spec: {containers: [{(name): 'nginx*', tty: true}, {name: s, image: a}]}}")},
+		{"spec.containers[0].$patch", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {spec: {containers: [{name: legacy, $patch: delete}, {name: s, image: a}]}}")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -15,6 +15,9 @@ import (
 // containerLists are the lists of a pod with containers.
 var containerLists = []string{"initContainers", "containers"}
 
+// eachOf is the $each that reaches the pod's containers in a list.
+var eachOf = map[string]string{"initContainers": "Init", "containers": "App"}
+
 // identities are fields without which an item of a list means something else.
 var identities = []string{"name", "image", "mountPath", "value", "valueFrom"}
 
@@ -59,6 +62,10 @@ func (d *draft) objectData(v map[string]any, at string) (any, bool) {
 	object := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		name, keep := key, false
+		if directive.Is(key) && !strings.HasPrefix(key, "${") {
+			d.hold(at+"."+key, "is a directive of a strategic merge patch: write it anew, as $patch or $unset of the template")
+			return nil, false
+		}
 		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
 			if name, keep = found[2], found[1] == "+"; !keep {
 				d.hold(at+"."+key, "is a condition inside the pod: write it as $if, or as a matchCondition")
@@ -200,12 +207,14 @@ func (d *draft) container(list string, item any, at string, more map[string]any)
 			if found == nil || found[1] == "+" {
 				continue
 			}
-			if found[1] != "" || found[2] != "name" || strings.ContainsAny(strings.Trim(fmt.Sprint(value), "*"), "*?|&!{") {
+			text, _ := value.(string)
+			every := text == "*" || text == "?*"
+			if found[1] != "" || found[2] != "name" || text == "" || !every && strings.ContainsAny(text, "*?|&!<>{") {
 				d.hold(at, fmt.Sprintf("is for containers by the condition %s: write it with $each and $if", show.Value(key)))
 				return
 			}
 			delete(fields, key)
-			if each = "App"; fmt.Sprint(value) != "*" {
+			if each = eachOf[list]; !every {
 				fields["name"] = value
 			}
 		}
@@ -216,8 +225,12 @@ func (d *draft) container(list string, item any, at string, more map[string]any)
 	switch {
 	case !ok || container == nil:
 		return
-	case each != "" && name == "":
+	case each != "":
+		delete(container, "name")
 		container[directive.Each], list = each, "containers"
+		if name != "" {
+			container[directive.If] = fmt.Sprintf("container.name == %q", name)
+		}
 	case name == "":
 		d.hold(at, "is a container without a name")
 		return

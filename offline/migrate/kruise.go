@@ -112,7 +112,7 @@ func (d *draft) patchPodMetadata(at string, value any) {
 			continue
 		}
 		d.overwrite = policy == "Overwrite"
-		d.marks("annotations", objectAt(item, "annotations"), at+".annotations")
+		d.marks("annotations", d.object(objectAt(item)["annotations"], at+".annotations"), at+".annotations")
 	}
 	d.overwrite = false
 }

@@ -111,6 +111,13 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"evaluation.admission", strings.ReplaceAll(fmt.Sprintf(policy, "", "CREATE", "pods", "", "evaluation: {admission: {enabled: false}}, ", ofPod, ""), "MutatingAdmissionPolicy\n", "MutatingPolicy\n")},
 		{"spec.containers[0]", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {spec: {containers: [{(name): 'nginx*', tty: true}, {name: s, image: a}]}}")},
 		{"spec.containers[0].$patch", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {spec: {containers: [{name: legacy, $patch: delete}, {name: s, image: a}]}}")},
+		{"spec.$retainKeys", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {spec: {$retainKeys: [a], containers: [{name: s, image: a}]}}")},
+		{"metadata.labels", fmt.Sprintf(rule, "", "Pod", "", "patchStrategicMerge: {metadata: {labels: '{{ a }}'}, spec: {containers: [{name: s, image: a}]}}")},
+		{"patchesJson6902[0]", fmt.Sprintf(rule, "", "Pod", "", fmt.Sprintf(patch, `{op: add, path: /metadata/labels, value: "{{ a }}"}`))},
+		{"metadata.labels", "sidecarInjectorWebhook: {templates: {a: 'metadata: {labels: {{ toJson .Labels }}}\n\n\n  spec: {containers: [{name: s, image: a}]}'}}"},
+		{"mutations[0].metadata.labels", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", strings.Replace(ofWorkload, "spec.template{", "spec.template{metadata: Object.spec.template.metadata{labels: variables.l}, ", 1), "")},
+		{"spec.template", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", "Object{spec: Object.spec{template: variables.t}}", "")},
+		{"spec", fmt.Sprintf(policy, "", "CREATE", "pods", "", "", "Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: variables.whole}", "")},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -15,6 +15,8 @@ import (
 // containerLists are the lists of a pod with containers.
 var containerLists = []string{"initContainers", "containers"}
 
+const patchDirective = "is a directive of a strategic merge patch: write it anew, as $patch or $unset of the template"
+
 // eachOf is the $each that reaches the pod's containers in a list.
 var eachOf = map[string]string{"initContainers": "Init", "containers": "App"}
 
@@ -53,6 +55,18 @@ func (d *draft) data(v any, at string) (any, bool) {
 	return v, true
 }
 
+// object returns an object. What is none is held: a text that is worked out, say.
+func (d *draft) object(v any, at string) map[string]any {
+	object, isObject := v.(map[string]any)
+	if isObject || v == nil {
+		return object
+	}
+	if _, isData := d.data(v, at); isData {
+		d.hold(at, "is no object: write what it adds as inject")
+	}
+	return nil
+}
+
 // workedOut notes a value that is no data.
 func (d *draft) workedOut(at, source string) {
 	d.hold(at, fmt.Sprintf("is worked out by %s: write it as ${…} over pod, or as a parameter", show.Value(source)))
@@ -63,7 +77,7 @@ func (d *draft) objectData(v map[string]any, at string) (any, bool) {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		name, keep := key, false
 		if directive.Is(key) && !strings.HasPrefix(key, "${") {
-			d.hold(at+"."+key, "is a directive of a strategic merge patch: write it anew, as $patch or $unset of the template")
+			d.hold(at+"."+key, patchDirective)
 			return nil, false
 		}
 		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
@@ -101,14 +115,15 @@ func (d *draft) within(v any, inside, place string) map[string]any {
 		if step == "" {
 			continue
 		}
-		for _, key := range slices.Sorted(maps.Keys(objectAt(v))) {
+		object := d.object(v, place)
+		for _, key := range slices.Sorted(maps.Keys(object)) {
 			if key != step && key != "apiVersion" && key != "kind" {
 				d.hold(place+"."+key, "is about the workload, and a template sees its pods: write a condition on the pod, and leave the rest where it is")
 			}
 		}
-		v, place = at(v, step), place+"."+step
+		v, place = object[step], place+"."+step
 	}
-	return objectAt(v)
+	return d.object(v, place)
 }
 
 // pod carries the parts of a pod over: labels, annotations and the spec.
@@ -117,16 +132,16 @@ func (d *draft) pod(pod map[string]any, at string) {
 		switch name {
 		case "apiVersion", "kind":
 		case "metadata":
-			metadata := objectAt(pod, name)
+			metadata := d.object(pod[name], at+name)
 			for _, field := range slices.Sorted(maps.Keys(metadata)) {
 				if field != "labels" && field != "annotations" {
 					d.leave(at+"metadata."+field, "a template sets only metadata.labels, metadata.annotations and spec")
 					continue
 				}
-				d.marks(field, objectAt(metadata, field), at+"metadata."+field)
+				d.marks(field, d.object(metadata[field], at+"metadata."+field), at+"metadata."+field)
 			}
 		case "spec":
-			spec := objectAt(pod, name)
+			spec := d.object(pod[name], at+name)
 			for _, field := range slices.Sorted(maps.Keys(spec)) {
 				d.podField(field, spec[field], at+"spec."+field)
 			}
@@ -176,6 +191,10 @@ func conditionName(key string) string {
 
 // podField carries a field of a pod's spec over.
 func (d *draft) podField(field string, value any, at string) {
+	if directive.Is(field) {
+		d.hold(at, patchDirective)
+		return
+	}
 	if found := anchor.FindStringSubmatch(field); found != nil && d.anchors {
 		data, ok := d.data(map[string]any{field: value}, at)
 		if ok {
@@ -279,11 +298,10 @@ func (d *draft) patch(operations []any, inside, at string) {
 		case len(steps) == 3 && steps[0] == "spec" && steps[2] == "-":
 			d.podField(steps[1], []any{value}, at)
 		case len(steps) >= 2 && steps[0] == "metadata" && (steps[1] == "labels" || steps[1] == "annotations"):
-			entries := objectAt(value)
 			if len(steps) == 3 {
-				entries = map[string]any{steps[2]: value}
+				value = map[string]any{steps[2]: value}
 			}
-			d.marks(steps[1], entries, at)
+			d.marks(steps[1], d.object(value, at), at)
 		default:
 			d.hold(at, fmt.Sprintf("adds to %s, an item by its place: write an item with $each, or with the container's name", show.Value(path)))
 		}

@@ -29,7 +29,7 @@ items:
   spec:
     parameters: [{name: zone, type: string, enum: [a, b], default: a}]
     inject: {spec: {containers: [{$each: App, env: [{name: REGION, value: "${values.region}-${params.zone}"}]}]}}
-- {apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {ports: [{port: 12345678901234567890}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {ports: [{port: 12345678901234567890}], y: n, off: 0644, z: !!binary aGk=}}
 - apiVersion: apps/v1
   kind: Deployment
   metadata:
@@ -64,7 +64,7 @@ func function(t *testing.T, in string, want int) (out string, list listed, errs 
 func TestAsAFunctionItInjectsIntoTheItemsOfAResourceList(t *testing.T) {
 	in := strings.ReplaceAll(resourceList, "ZONE", "b")
 	out, list, errs := function(t, in, exitDone)
-	if !strings.Contains(out, "value: eu-1-b") || !strings.Contains(out, "port: 12345678901234567890") || len(list.Items) != 4 || list.Items[1]["kind"] != v1alpha1.Kind || len(list.Results) > 0 || errs != "" {
+	if !strings.Contains(out, "value: eu-1-b") || !strings.Contains(out, "[{port: 12345678901234567890}], y: n, off: 0644, z: !!binary aGk=}") || len(list.Items) != 4 || list.Items[1]["kind"] != v1alpha1.Kind || len(list.Results) > 0 || errs != "" {
 		t.Errorf("%d items, %v, %q\n%s", len(list.Items), list.Results, errs, out)
 	}
 	if again, _, _ := function(t, out, exitDone); again != out {
@@ -74,6 +74,13 @@ func TestAsAFunctionItInjectsIntoTheItemsOfAResourceList(t *testing.T) {
 	inList := head + "items:\n- apiVersion: v1\n  kind: List\n  items:\n  " + strings.ReplaceAll(items, "\n", "\n  ")
 	if out, _, errs := function(t, inList, exitDone); !strings.Contains(out, "value: eu-1-b") || errs != "" {
 		t.Errorf("as items of a List: %q\n%s", errs, out)
+	}
+	// An anchor in an item that changes cannot be referred to from one that does not.
+	shared := strings.NewReplacer("ZONE", "b", "{ports: [{port: 12345678901234567890}]", "{x: *y, ports: [{port: 12345678901234567890}]", "image: nginx}", "image: &y nginx}").Replace(resourceList)
+	first, rest, _ := strings.Cut(shared, "- {apiVersion: v1, kind: Service")
+	service, deployment, _ := strings.Cut(rest, "- apiVersion: apps/v1")
+	if out, _, _ := function(t, first+"- apiVersion: apps/v1"+deployment+"- {apiVersion: v1, kind: Service"+service, exitDone); !strings.Contains(out, "value: eu-1-b") || strings.Contains(out, "*y") {
+		t.Errorf("with an anchor:\n%s", out)
 	}
 }
 

@@ -2,7 +2,8 @@
 // the KRM Functions Specification, config.kubernetes.io/v1.
 //
 // In: the bytes of standard input. Out: the items and the functionConfig, numbers kept as
-// json.Number; and the list again as YAML, with other items and with results.
+// json.Number; and the list again as YAML, with results, and with changed items. The others stay as
+// they came.
 //
 // May import: offline/workload, for YAML.
 package krm

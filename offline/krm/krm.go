@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
+
+	yamlv3 "go.yaml.in/yaml/v3"
 
 	"github.com/pillion-dev/pillion/offline/workload"
 )
@@ -23,6 +26,8 @@ type ResourceList struct {
 	Config map[string]any
 
 	object map[string]any
+	// written are the items as they came, in YAML. It is nil if they cannot be written like that.
+	written []yamlv3.Node
 }
 
 // Read reads a ResourceList.
@@ -55,11 +60,37 @@ func Read(data []byte) (*ResourceList, error) {
 		}
 		list.Items = append(list.Items, object)
 	}
+	list.written = written(data, len(items))
 	return list, nil
 }
 
-// Write writes the list with its items, and with results.
+// written returns the items of a list as they are written in YAML, or nil if they cannot be found.
+func written(data []byte, count int) []yamlv3.Node {
+	var list struct {
+		Items []yamlv3.Node `yaml:"items"`
+	}
+	if err := yamlv3.Unmarshal(data, &list); err != nil || len(list.Items) != count {
+		return nil
+	}
+	return list.Items
+}
+
+// Write writes the list with its items, and with results. An item that is equal to what was read
+// is written as it came: orchestrators read YAML 1.2, in which y is text and 0644 another number.
 func (l *ResourceList) Write(w io.Writer, results []Result) error {
+	text, err := l.text(results)
+	if again, readErr := Read([]byte(text)); err == nil && (readErr != nil || !reflect.DeepEqual(again.Items, l.Items)) {
+		l.written = nil // as with an alias for a part of an item that changed
+		text, err = l.text(results)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a %s: %w", kind, err)
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+func (l *ResourceList) text(results []Result) (string, error) {
 	out := map[string]any{"apiVersion": version, "kind": kind}
 	if l.Config != nil {
 		out["functionConfig"] = l.Config
@@ -67,6 +98,9 @@ func (l *ResourceList) Write(w io.Writer, results []Result) error {
 	items := make([]any, len(l.Items))
 	for i, item := range l.Items {
 		items[i] = item
+		if l.written != nil && reflect.DeepEqual(any(item), l.object["items"].([]any)[i]) {
+			items[i] = &l.written[i]
+		}
 	}
 	out["items"] = items
 	if len(results) > 0 {
@@ -76,12 +110,7 @@ func (l *ResourceList) Write(w io.Writer, results []Result) error {
 		}
 		out["results"] = all
 	}
-	text, err := workload.YAML(out)
-	if err != nil {
-		return fmt.Errorf("writing a %s: %w", kind, err)
-	}
-	_, err = io.WriteString(w, text)
-	return err
+	return workload.YAML(out)
 }
 
 // Severity is how much a result matters.

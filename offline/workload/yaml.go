@@ -97,7 +97,7 @@ func exact(value any, node *yamlv3.Node) any {
 }
 
 // YAML writes a JSON object as kubectl does, with sorted keys. Unlike kubectl, it keeps
-// numbers as they are.
+// numbers as they are. A [yamlv3.Node] in the object is written as it is.
 func YAML(object map[string]any) (string, error) {
 	node, err := nodeOf(object)
 	if err != nil {
@@ -141,6 +141,8 @@ func nodeOf(value any) (*yamlv3.Node, error) {
 		return flowIfEmpty(node), nil
 	case json.Number:
 		return &yamlv3.Node{Kind: yamlv3.ScalarNode, Value: value.String()}, nil
+	case *yamlv3.Node:
+		return value, nil
 	}
 	if value == "<<" { // as a key it would be a merge
 		return &yamlv3.Node{Kind: yamlv3.ScalarNode, Tag: "!!str", Style: yamlv3.DoubleQuotedStyle, Value: "<<"}, nil

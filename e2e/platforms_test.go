@@ -74,7 +74,7 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
 	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/files: x, kubectl.kubernetes.io/default-container: x}\nvalues: {a: b}\n" +
 		"metrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}, rules: {enabled: true, labels: {release: rules}}, dashboard: {enabled: true}}"
-	all["names that YAML reads as something else"] = "nameOverride: '123'\nfullnameOverride: '1e3'\npriorityClassName: 'true'\nruntimeClassName: '1234'\nserviceAccount: {name: '0'}\ncerts: {secretName: '0x1f'}\nrbac: {createSecrets: false}\n" +
+	all["names that YAML reads as something else"] = "nameOverride: '123'\nfullnameOverride: 'true'\npriorityClassName: 'true'\nruntimeClassName: '1234'\nserviceAccount: {name: '0'}\ncerts: {secretName: '0x1f'}\nrbac: {createSecrets: false}\n" +
 		"templates: {'12': {required: true, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----', clientNames: ['CN: a #1']}"
 	proof, home := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil).name
 	for _, class := range []string{"gvisor", "1234"} {

@@ -61,12 +61,11 @@ func (d *draft) sidecarContainers(at string, value any) {
 			d.leave(at+".upgradeStrategy", "two containers that take turns have no counterpart: "+rolledOut)
 		}
 		if textAt(container, "shareVolumePolicy", "type") == "enabled" {
-			mounts, _ := d.data(container["volumeMounts"], at)
-			own, _ := mounts.([]any)
-			more["volumeMounts"] = append([]any{map[string]any{
-				directive.For: "m in pod.spec.containers.map(c, c.?volumeMounts.orValue([])).flatten().filter(m, !m.mountPath.startsWith('/var/run/secrets/'))",
-				"name":        "${m.name}", "mountPath": "${m.mountPath}",
-			}}, own...)
+			d.leave(at+".shareVolumePolicy", "a mount with subPathExpr reads variables of the sidecar: list in its env those that it names")
+			more["volumeMounts"] = d.shared(container, at, "volumeMounts", "mountPath", "readOnly", "recursiveReadOnly", "subPath", "subPathExpr", "mountPropagation")
+		}
+		if textAt(container, "shareVolumeDevicePolicy", "type") == "enabled" {
+			more["volumeDevices"] = d.shared(container, at, "volumeDevices", "devicePath")
 		}
 		if transferred := listAt(container, "transferEnv"); len(transferred) > 0 {
 			d.transferEnv(transferred, container, more, at)
@@ -76,6 +75,26 @@ func (d *draft) sidecarContainers(at string, value any) {
 		}
 		d.container(list, container, at, more)
 	}
+}
+
+// shared returns a container's own mounts or devices, and those of the pod's containers at other
+// paths. Each path is taken once, from the first container that has it.
+func (d *draft) shared(container map[string]any, at, list, path string, fields ...string) []any {
+	data, _ := d.data(container[list], at+"."+list)
+	own, _ := data.([]any)
+	all := fmt.Sprintf("pod.spec.containers.map(c, c.?%s.orValue([])).flatten()", list)
+	others := "!p.startsWith('/var/run/secrets/')"
+	for _, item := range own {
+		others += fmt.Sprintf(" && p != %q", textAt(item, path))
+	}
+	item := map[string]any{
+		directive.For: fmt.Sprintf("m in %s.map(m, m.%s).distinct().filter(p, %s).map(p, %[1]s.filter(m, m.%[2]s == p)[0])", all, path, others),
+		"name":        "${m.name}", path: fmt.Sprintf("${m.%s}", path),
+	}
+	for _, field := range fields {
+		item[field] = fmt.Sprintf("${m.?%s}", field)
+	}
+	return append([]any{item}, own...)
 }
 
 // transferEnv carries variables over that a sidecar takes from a container of the pod.

@@ -209,9 +209,16 @@ func (d *draft) podField(field string, value any, at string) {
 		}
 		return
 	}
-	if data, ok := d.data(value, at); ok {
-		d.put(data, "inject", "spec", field)
+	data, ok := d.data(value, at)
+	if !ok {
+		return
 	}
+	if object, isObject := data.(map[string]any); isObject && d.overwrite {
+		object[directive.OnConflict] = directive.Overwrite
+	} else if isScalar(data) && d.overwrite {
+		data = map[string]any{directive.OnConflict: directive.Overwrite, "value": data}
+	}
+	d.put(data, "inject", "spec", field)
 }
 
 // container carries a container over. One without an image extends the containers of its name,
@@ -259,6 +266,9 @@ func (d *draft) container(list string, item any, at string, more map[string]any)
 	}
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(container)), func(key string) bool { return !directive.Is(key) }) {
 		return // nothing is left of what it changes
+	}
+	if d.overwrite && container[directive.Each] != nil {
+		container[directive.OnConflict] = directive.Overwrite
 	}
 	maps.Copy(container, more)
 	d.put([]any{container}, "inject", "spec", list)

@@ -33,7 +33,7 @@ func (i *importer) istioTemplates(of string, from any) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text, _ := all[name].(string)
-		i.istioTemplate(of, name, text)
+		i.istioTemplate(of, name, text, objectAt(from))
 	}
 	for _, field := range []string{"defaultTemplates", "aliases"} {
 		if at(from, field) != nil {
@@ -42,8 +42,9 @@ func (i *importer) istioTemplates(of string, from any) {
 	}
 }
 
-// istioTemplate reads one template: a pod as YAML, in which actions of text/template may stand.
-func (i *importer) istioTemplate(of, name, text string) {
+// istioTemplate reads one template: a pod as YAML, in which actions of text/template may stand. From
+// is the configuration around it.
+func (i *importer) istioTemplate(of, name, text string, from map[string]any) {
 	d := i.draft(of+" template "+name, name)
 	var actions, decisions []string
 	text = action.ReplaceAllStringFunc(text, func(a string) string {
@@ -75,6 +76,12 @@ func (i *importer) istioTemplate(of, name, text string) {
 		return
 	}
 	d.pod(documents[0].Object, "")
+	if d.spec["inject"] != nil {
+		d.marks("annotations", d.object(from["injectedAnnotations"], "injectedAnnotations"), "injectedAnnotations")
+	}
+	if len(listAt(from, "neverInjectSelector")) > 0 {
+		d.hold("neverInjectSelector", "pods that it selects get nothing there: write a podSelector with NotIn or DoesNotExist in match")
+	}
 	d.finish()
 	d.leave("", "pods ask for it by the annotation inject.istio.io/templates; for Pillion write pillion.dev/inject with the template's name, on the pod or on its namespace")
 }

@@ -118,6 +118,9 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"mutations[0].metadata.labels", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", strings.Replace(ofWorkload, "spec.template{", "spec.template{metadata: Object.spec.template.metadata{labels: variables.l}, ", 1), "")},
 		{"spec.template", fmt.Sprintf(policy, "", "CREATE", "deployments", "", "", "Object{spec: Object.spec{template: variables.t}}", "")},
 		{"spec", fmt.Sprintf(policy, "", "CREATE", "pods", "", "", "Object{metadata: Object.metadata{labels: {'a': 'b'}}, spec: variables.whole}", "")},
+		{"metadata.annotations", "sidecarInjectorWebhook: {templates: {a: '{metadata: {annotations: {\"{{ .Key }}\": v}}, spec: {containers: [{name: s, image: a}]}}'}}"},
+		{"spec", "sidecarInjectorWebhook: {templates: {a: '{spec: {\"{{ .Key }}\": v, containers: [{name: s, image: a}]}}'}}"},
+		{"neverInjectSelector", "sidecarInjectorWebhook: {neverInjectSelector: [{matchLabels: {a: b}}], templates: {a: '{spec: {containers: [{name: s, image: a}]}}'}}"},
 	} {
 		manifests, notes := imported(t, c.input)
 		noted := slices.ContainsFunc(notes, func(n migrate.Note) bool { return strings.HasSuffix(n.At, c.lost) })

@@ -67,6 +67,15 @@ func (d *draft) object(v any, at string) map[string]any {
 	return nil
 }
 
+// workedOutKey reports whether a key is no data, and holds it.
+func (d *draft) workedOutKey(key, at string) bool {
+	if d.code == nil || !d.code.MatchString(key) {
+		return false
+	}
+	d.workedOut(at, d.source(key))
+	return true
+}
+
 // workedOut notes a value that is no data.
 func (d *draft) workedOut(at, source string) {
 	d.hold(at, fmt.Sprintf("is worked out by %s: write it as ${…} over pod, or as a parameter", show.Value(source)))
@@ -76,6 +85,9 @@ func (d *draft) objectData(v map[string]any, at string) (any, bool) {
 	object := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		name, keep := key, false
+		if d.workedOutKey(key, at) {
+			continue
+		}
 		if directive.Is(key) && !strings.HasPrefix(key, "${") {
 			d.hold(at+"."+key, patchDirective)
 			return nil, false
@@ -129,6 +141,9 @@ func (d *draft) within(v any, inside, place string) map[string]any {
 // pod carries the parts of a pod over: labels, annotations and the spec.
 func (d *draft) pod(pod map[string]any, at string) {
 	for _, name := range slices.Sorted(maps.Keys(pod)) {
+		if d.workedOutKey(name, at) {
+			continue
+		}
 		switch name {
 		case "apiVersion", "kind":
 		case "metadata":
@@ -155,6 +170,9 @@ func (d *draft) pod(pod map[string]any, at string) {
 func (d *draft) marks(field string, entries map[string]any, at string) {
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		name, keep := key, false
+		if d.workedOutKey(key, at) {
+			continue
+		}
 		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
 			if name, keep = found[2], found[1] == "+"; !keep {
 				d.whenMarked(field, found[1], name, entries[key], at)
@@ -191,6 +209,9 @@ func conditionName(key string) string {
 
 // podField carries a field of a pod's spec over.
 func (d *draft) podField(field string, value any, at string) {
+	if d.workedOutKey(field, "spec") {
+		return
+	}
 	if directive.Is(field) {
 		d.hold(at, patchDirective)
 		return

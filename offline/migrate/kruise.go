@@ -101,6 +101,10 @@ func (d *draft) shared(container map[string]any, at, list, path string, fields .
 func (d *draft) transferEnv(transferred []any, container, more map[string]any, at string) {
 	env, _ := d.data(container["env"], at)
 	items, _ := env.([]any)
+	taken := map[string]bool{}
+	for _, item := range items {
+		taken[textAt(item, "name")] = true
+	}
 	for i, t := range transferred {
 		from, names := textAt(t, "sourceContainerName"), listAt(t, "envNames")
 		if name := textAt(t, "envName"); name != "" {
@@ -111,6 +115,10 @@ func (d *draft) transferEnv(transferred []any, container, more map[string]any, a
 			continue
 		}
 		for _, name := range names {
+			if taken[fmt.Sprint(name)] {
+				continue
+			}
+			taken[fmt.Sprint(name)] = true
 			items = append(items, map[string]any{
 				directive.For: fmt.Sprintf("e in pod.spec.containers.filter(c, c.name == %q).map(c, c.?env.orValue([])).flatten().filter(e, e.name == %q)", from, name),
 				"name":        name, "value": "${e.?value}", "valueFrom": "${e.?valueFrom}",

@@ -288,8 +288,11 @@ func (d *draft) inNamespaces(operator string, names []any) {
 	d.restrict("namespaceSelector", map[string]any{"matchExpressions": []any{map[string]any{"key": "kubernetes.io/metadata.name", "operator": operator, "values": names}}})
 }
 
-// when adds a matchCondition.
+// when adds a matchCondition, by a name that no other has.
 func (d *draft) when(name, expression string) {
+	for n, base := 2, name; slices.ContainsFunc(d.conditions, func(c any) bool { return textAt(c, "name") == name }); n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
 	d.conditions = append(d.conditions, map[string]any{"name": name, "expression": expression})
 }
 

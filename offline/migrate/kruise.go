@@ -51,7 +51,7 @@ func (i *importer) sidecarSet(o map[string]any) {
 // sidecarContainers carries containers over, with what SidecarContainer has besides those of pods.
 func (d *draft) sidecarContainers(at string, value any) {
 	list := strings.TrimPrefix(at, "spec.")
-	for i, item := range listAt(value) {
+	for i, item := range d.list(value, at) {
 		at := fmt.Sprintf("%s[%d]", at, i)
 		container, more := maps.Clone(objectAt(item)), map[string]any{}
 		if policy := textAt(container, "podInjectPolicy"); policy != "AfterAppContainer" && list == "containers" {
@@ -67,7 +67,7 @@ func (d *draft) sidecarContainers(at string, value any) {
 		if textAt(container, "shareVolumeDevicePolicy", "type") == "enabled" {
 			more["volumeDevices"] = d.shared(container, at, "volumeDevices", "devicePath")
 		}
-		if transferred := listAt(container, "transferEnv"); len(transferred) > 0 {
+		if transferred := d.list(container["transferEnv"], at+".transferEnv"); len(transferred) > 0 {
 			d.transferEnv(transferred, container, more, at)
 		}
 		for _, field := range []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv"} {
@@ -131,7 +131,7 @@ func (d *draft) transferEnv(transferred []any, container, more map[string]any, a
 }
 
 func (d *draft) patchPodMetadata(at string, value any) {
-	for i, item := range listAt(value) {
+	for i, item := range d.list(value, at) {
 		at := fmt.Sprintf("%s[%d]", at, i)
 		policy := textAt(item, "patchPolicy")
 		if policy == "MergePatchJson" {

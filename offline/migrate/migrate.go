@@ -9,9 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -189,6 +192,13 @@ func (d *draft) finish() {
 		if err := compile(template); err != nil && compile(without(template, "matchConditions")) == nil {
 			delete(d.spec, "matchConditions")
 			d.hold("conditions", fmt.Sprintf("do not hold for every pod: %v. Write them in matchConditions", err))
+		}
+	}
+	for _, list := range append([]string{"volumes"}, containerLists...) {
+		for _, item := range listAt(d.spec, "inject", "spec", list) {
+			if name := textAt(item, "name"); name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+				d.leave(list, fmt.Sprintf("the name %s is no DNS label, and the API refuses it: write another one", show.Value(name)))
+			}
 		}
 	}
 	if d.held {

@@ -67,6 +67,18 @@ func (d *draft) object(v any, at string) map[string]any {
 	return nil
 }
 
+// list returns a list. What is none is held.
+func (d *draft) list(v any, at string) []any {
+	list, isList := v.([]any)
+	if isList || v == nil {
+		return list
+	}
+	if _, isData := d.data(v, at); isData {
+		d.hold(at, "is no list: write it as one")
+	}
+	return nil
+}
+
 // workedOutKey reports whether a key is no data, and holds it.
 func (d *draft) workedOutKey(key, at string) bool {
 	if d.code == nil || !d.code.MatchString(key) {

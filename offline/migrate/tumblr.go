@@ -32,7 +32,7 @@ func (i *importer) tumblr(o map[string]any) {
 	d.fields(o, "", tumblrFields)
 	app := map[string]any{directive.Each: "App"}
 	for _, field := range []string{"env", "volumeMounts"} {
-		data, _ := d.data(o[field], field)
+		data, _ := d.data(d.list(o[field], field), field)
 		items, _ := data.([]any)
 		if len(items) == 0 {
 			continue
@@ -66,7 +66,7 @@ func withAbsent(list, more []any) []any {
 // hostAliases joins the names of one IP: a template has it once.
 func (d *draft) hostAliases(at string, value any) {
 	names := map[string][]any{}
-	for _, item := range listAt(value) {
+	for _, item := range d.list(value, at) {
 		ip := textAt(item, "ip")
 		names[ip] = append(names[ip], listAt(item, "hostnames")...)
 	}

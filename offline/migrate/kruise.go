@@ -44,6 +44,9 @@ var sidecarSetFields = map[string]rule{
 func (i *importer) sidecarSet(o map[string]any) {
 	d := i.draft(workload.NameOf(o), textAt(o, "metadata", "name"))
 	d.put(map[string]any{}, "match")
+	if len(objectAt(o, "spec", "selector")) == 0 {
+		d.hold("spec.selector", "selects no pods there: write match")
+	}
 	d.fields(objectAt(o, "spec"), "spec.", sidecarSetFields)
 	d.finish()
 }

@@ -121,6 +121,7 @@ func TestWhatIsLostIsNotedAndSuspends(t *testing.T) {
 		{"metadata.annotations", "sidecarInjectorWebhook: {templates: {a: '{metadata: {annotations: {\"{{ .Key }}\": v}}, spec: {containers: [{name: s, image: a}]}}'}}"},
 		{"spec", "sidecarInjectorWebhook: {templates: {a: '{spec: {\"{{ .Key }}\": v, containers: [{name: s, image: a}]}}'}}"},
 		{"neverInjectSelector", "sidecarInjectorWebhook: {neverInjectSelector: [{matchLabels: {a: b}}], templates: {a: '{spec: {containers: [{name: s, image: a}]}}'}}"},
+		{"spec.selector", "{kind: SidecarSet, spec: {containers: [{name: s, image: a}]}}"},
 		{"hostAliases", "{name: a, hostAliases: {ip: 1.2.3.4}, containers: [{name: s, image: a}]}"},
 		{"env", "{name: a, env: text, containers: [{name: s, image: a}]}"},
 		{"spec.containers", "{kind: SidecarSet, spec: {selector: {matchLabels: {a: b}}, containers: {name: s}, volumes: [{name: v, emptyDir: {}}]}}"},

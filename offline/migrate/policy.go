@@ -109,6 +109,9 @@ func (d *draft) resourceRules(place string, rules []any) (inside string) {
 func (d *draft) mutations(place string, all []any, inside string) {
 	for i, m := range all {
 		at := fmt.Sprintf("%s[%d]", place, i)
+		if textAt(m, "applyConfiguration", "expression")+textAt(m, "jsonPatch", "expression") == "" {
+			d.hold(at, "has no expression: write it as inject")
+		}
 		for _, form := range []string{"applyConfiguration", "jsonPatch"} {
 			source := textAt(m, form, "expression")
 			if source == "" {

@@ -79,7 +79,7 @@ func walkPages(ctx context.Context, checkout ground.Checkout, w readme.Walk, oth
 }
 
 // written is what the pages write, relative to the checkout.
-var written = []string{"my-templates", "my-values.yaml"}
+var written = []string{"my-templates", "my-values.yaml", "shop.yaml"}
 
 // takingAway are the sections whose commands take away what others have set up.
 var takingAway = []string{"Clean up", "The way back", "Uninstall"}

@@ -10,7 +10,7 @@ import (
 )
 
 // resourceList is what an orchestrator gives a function: a namespace that asks for a template, the
-// template, and two objects from a file, of which one has a pod.
+// template, and two objects from a file. One of these has a pod.
 const resourceList = `apiVersion: config.kubernetes.io/v1
 kind: ResourceList
 functionConfig:

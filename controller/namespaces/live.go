@@ -99,7 +99,7 @@ func (b bounded) free() { <-b.slots }
 
 // reading are the reads of one namespace.
 type reading struct {
-	// next begins after whoever asked for it. Nil: nobody waits for one to begin.
+	// next is the read that waits to begin. It is nil if nobody waits for one.
 	next *read
 	// busy reports whether [liveReader.run] takes care of next.
 	busy bool

@@ -110,10 +110,10 @@ func (c *Change) listOrder() *order {
 
 // Positions returns what templates say of the order of the items of a list.
 func (c *Change) Positions() []Position {
-	if c.order == nil {
-		return nil
+	if o := c.listOrder(); o != nil {
+		return o.positions
 	}
-	return c.order.positions
+	return nil
 }
 
 // put notes the items that a fragment puts into the list.
@@ -208,10 +208,9 @@ func (o *order) arrange(id podschema.Identity, items []any) []any {
 
 // arrangement is a list that is being ordered. Its items are named by their indexes.
 type arrangement struct {
-	order *order
 	items []any
-	// first and last have the indexes of the items that positions name. A pod can have
-	// several of a key.
+	// first and last have the indexes of the added items, and of those that positions name. A
+	// pod can have several of a key.
 	first, last map[string]int
 	// place has the added items, with their templates' places.
 	place map[int]int
@@ -225,7 +224,7 @@ type arrangement struct {
 
 func newArrangement(o *order, id podschema.Identity, items []any) *arrangement {
 	a := &arrangement{
-		order: o, items: items, first: map[string]int{}, last: map[string]int{}, place: map[int]int{},
+		items: items, first: map[string]int{}, last: map[string]int{}, place: map[int]int{},
 		rank: map[int]int{}, before: map[int][]int{}, after: map[int][]int{}, earlier: map[int][]int{},
 	}
 	named := map[string]bool{}
@@ -246,14 +245,14 @@ func newArrangement(o *order, id podschema.Identity, items []any) *arrangement {
 			a.place[i] = one.place
 		}
 	}
-	a.position()
+	a.position(o.positions)
 	return a
 }
 
 // position takes in what the positions say.
-func (a *arrangement) position() {
+func (a *arrangement) position(positions []Position) {
 	neighbours := map[int]neighbour{} // by the item
-	for _, p := range a.order.positions {
+	for _, p := range positions {
 		item, there := a.first[p.Item]
 		_, ours := a.place[item]
 		if p.Kind == directive.First {
@@ -408,14 +407,13 @@ func (a *arrangement) settled(found []int) []any {
 // arranged returns the values of a fragment's items in their order, for a list that holds
 // nothing else.
 func arranged(id podschema.Identity, items []listItem) []any {
-	o, positions := order{}, map[string]bool{}
+	var o order
 	for _, it := range items {
 		if p, ok := positionOf(id, it); ok {
 			o.positions = append(o.positions, p)
-			positions[it.key] = true
 		}
 	}
-	if len(positions) == 0 || o.cycle() != nil { // the reader reports a cycle
+	if len(o.positions) == 0 || o.cycle() != nil { // the reader reports a cycle
 		return valuesOf(items)
 	}
 	o.put(&Fragment{}, items)
@@ -425,9 +423,8 @@ func arranged(id podschema.Identity, items []listItem) []any {
 // arrangeLists brings the items that templates put into lists into their order.
 func (m *merger) arrangeLists() {
 	m.changes.walk(func(c *Change) {
-		if c.order != nil && c.order.list != nil && len(c.order.added) > 0 {
-			l := c.order.list
-			l.set(c.order.arrange(l.id, l.items))
+		if o := c.order; o != nil && o.list != nil {
+			o.list.set(o.arrange(o.list.id, o.list.items))
 		}
 	})
 }

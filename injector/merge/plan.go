@@ -108,7 +108,9 @@ func Merge(ctx context.Context, base map[string]any, fragments []Fragment, statu
 		return Plan{}, err
 	}
 	m.derived.expectLimitRange()
-	m.warnOfPositions()
+	if slices.ContainsFunc(nodes, func(n node) bool { return n.placed }) {
+		m.warnOfPositions()
+	}
 	return Plan{Base: base, Pod: m.root.fields, Root: changes, Fragments: fragments, Warnings: m.warnings.sentences(), noted: *m.warnings}, nil
 }
 

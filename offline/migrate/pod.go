@@ -26,6 +26,16 @@ var identities = []string{"name", "image", "mountPath", "value", "valueFrom"}
 // anchor is a key of Kyverno's patches: a mark, and the field in parentheses.
 var anchor = regexp.MustCompile(`\A([+=^<X]?)\((.*)\)\z`)
 
+// anchored splits a key of Kyverno's into its mark and the field. It reports false for any other
+// key, and where such keys have no meaning.
+func (d *draft) anchored(key string) (mark, field string, ok bool) {
+	found := anchor.FindStringSubmatch(key)
+	if found == nil || !d.anchors {
+		return "", "", false
+	}
+	return found[1], found[2], true
+}
+
 // data returns a value as a template has it: without null, and with ${ as text. What is no data is
 // left out, with a note. It reports false if nothing is left.
 func (d *draft) data(v any, at string) (any, bool) {
@@ -104,8 +114,8 @@ func (d *draft) objectData(v map[string]any, at string) (any, bool) {
 			d.hold(at+"."+key, patchDirective)
 			return nil, false
 		}
-		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
-			if name, keep = found[2], found[1] == "+"; !keep {
+		if mark, field, ok := d.anchored(key); ok {
+			if name, keep = field, mark == "+"; !keep {
 				d.hold(at+"."+key, "is a condition inside the pod: write it as $if, or as a matchCondition")
 				return nil, false
 			}
@@ -185,9 +195,9 @@ func (d *draft) marks(field string, entries map[string]any, at string) {
 		if d.workedOutKey(key, at) {
 			continue
 		}
-		if found := anchor.FindStringSubmatch(key); found != nil && d.anchors {
-			if name, keep = found[2], found[1] == "+"; !keep {
-				d.whenMarked(field, found[1], name, entries[key], at)
+		if mark, marked, ok := d.anchored(key); ok {
+			if name, keep = marked, mark == "+"; !keep {
+				d.whenMarked(field, mark, name, entries[key], at)
 				continue
 			}
 		}
@@ -228,7 +238,7 @@ func (d *draft) podField(field string, value any, at string) {
 		d.hold(at, patchDirective)
 		return
 	}
-	if found := anchor.FindStringSubmatch(field); found != nil && d.anchors {
+	if _, _, ok := d.anchored(field); ok {
 		data, ok := d.data(map[string]any{field: value}, at)
 		if ok {
 			d.put(data, "inject", "spec")
@@ -260,22 +270,20 @@ func (d *draft) container(list string, item any, at string, more map[string]any)
 	fields, _ := item.(map[string]any)
 	fields = maps.Clone(fields)
 	each := ""
-	if d.anchors {
-		for key, value := range fields {
-			found := anchor.FindStringSubmatch(key)
-			if found == nil || found[1] == "+" {
-				continue
-			}
-			text, _ := value.(string)
-			every := text == "*" || text == "?*"
-			if found[1] != "" || found[2] != "name" || text == "" || !every && strings.ContainsAny(text, "*?|&!<>{") {
-				d.hold(at, fmt.Sprintf("is for containers by the condition %s: write it with $each and $if", show.Value(key)))
-				return
-			}
-			delete(fields, key)
-			if each = eachOf[list]; !every {
-				fields["name"] = value
-			}
+	for key, value := range fields {
+		mark, field, ok := d.anchored(key)
+		if !ok || mark == "+" {
+			continue
+		}
+		text, _ := value.(string)
+		every := text == "*" || text == "?*"
+		if mark != "" || field != "name" || text == "" || !every && strings.ContainsAny(text, "*?|&!<>{") {
+			d.hold(at, fmt.Sprintf("is for containers by the condition %s: write it with $each and $if", show.Value(key)))
+			return
+		}
+		delete(fields, key)
+		if each = eachOf[list]; !every {
+			fields["name"] = value
 		}
 	}
 	data, ok := d.data(fields, at)
@@ -307,6 +315,9 @@ func (d *draft) container(list string, item any, at string, more map[string]any)
 	d.put([]any{container}, "inject", "spec", list)
 }
 
+// unescaper reads a segment of a JSON pointer (RFC 6901).
+var unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+
 // patch carries the operations of a JSON patch over that add something. Inside is the place of the
 // pod in the object: nothing, or /spec/template.
 func (d *draft) patch(operations []any, inside, at string) {
@@ -319,7 +330,7 @@ func (d *draft) patch(operations []any, inside, at string) {
 		path, isBelow := strings.CutPrefix(textAt(operation, "path"), inside)
 		value, steps := objectAt(operation)["value"], strings.Split(strings.TrimPrefix(path, "/"), "/")
 		for i := range steps {
-			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(steps[i])
+			steps[i] = unescaper.Replace(steps[i])
 		}
 		list, isList := value.([]any)
 		object, isObject := value.(map[string]any)

@@ -32,9 +32,9 @@ func Names() []string {
 }
 
 // Get returns the manifest (YAML) of the template of that name. The installer's values may have a
-// registry in global.imageRegistry: it takes the place of the one in the default of an image, which
-// is the first part of a reference if that has a dot or a port, or is localhost. The error of an
-// unknown name lists those there are.
+// registry in global.imageRegistry. It replaces the registry in the default of an image: the first
+// part of the reference, if that has a dot or a port, or is localhost. The error of an unknown name
+// lists the names.
 func Get(name string, values map[string]any) ([]byte, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("the library has no template %q; it has %s", name, strings.Join(Names(), ", "))

@@ -27,7 +27,7 @@ func namespacesMemory(limit int64) int64 { return limit / 8 }
 
 // How much garbage there may be, as a part of what is kept, before it is collected: while
 // something is loaded, and else.
-const loadingPercent, servingPercent = 75, 200
+const loadingPercent, servingPercent = 50, 200
 
 func collectAt(percent int) {
 	if os.Getenv("GOGC") == "" {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -13,41 +14,55 @@ import (
 
 var update = flag.Bool("update", false, "write what the tests record in docs anew")
 
-// reasons say why Pillion has the rights on a resource.
-var reasons = map[string]string{
-	"namespaces":                      "their labels and annotations decide what is injected; `patch`: Pillion's two labels, held to these by a policy",
-	"sidecartemplates":                "the templates of the cluster (`clusterTemplates`); `create`, `update`, `delete`: read-only copies of other templates, held to these by a policy (`mirrorTemplates`)",
-	"validatingadmissionpolicies":     "it says which version of the release writes the copies of templates (`mirrorTemplates`)",
-	"sidecartemplates/status":         "whether a template compiles, and in how many namespaces it is in force (`clusterTemplates`)",
-	"customresourcedefinitions":       "tells templates that were deleted from those that went with their CRD and stay in force (`clusterTemplates`)",
-	"configmaps":                      "the templates in use: a replica that starts without one of them is not ready",
-	"secrets pillion-ca":              "the CA of self-signed certificates, which the replicas share",
-	"secrets":                         "the first replica creates the CA's Secret; not with `rbac.createSecrets=false`",
-	"secrets pillion-serving":         "the serving certificate that cert-manager issues",
-	"mutatingwebhookconfigurations":   "the caBundle, by which API servers verify Pillion; `patch` to write it, held to that field by a policy",
-	"validatingwebhookconfigurations": "the same",
-	"events":                          "they tell a workload's owner why a pod was refused or lacks a sidecar; `patch` counts an event that comes again",
-	"daemonsets":                      "`get`: an event is on an owner that exists. `list`: which workloads name a template that is deleted, or get no new pods (`rbac.readWorkloads`)",
-	"replicasets":                     "`get`: an event is on an owner that exists",
-	"statefulsets":                    "the same as daemonsets",
-	"jobs":                            "the same as daemonsets",
-	"deployments":                     "the same as daemonsets, for the Deployment of a ReplicaSet",
-	"cronjobs":                        "the same as daemonsets, for the CronJob of a Job",
-	"pods":                            "`list`: pods that lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`). `create`: the proof, by dry run, held to that by a policy (`enforcement.mode=Auto`)",
-	"configmaps pillion-uninstall":    "whether the release is being removed: then Pillion takes its labels off",
-	"limitranges":                     "what they will refuse because of a sidecar is said when a workload is written (`preview.enabled`)",
-	"resourcequotas":                  "the same as limitranges",
-	"replicationcontrollers":          "`get`: an event is on an owner that exists",
+// A reason says why Pillion has the rights on a resource, and what a thief of its token could do with them.
+type reason struct {
+	why, thief string
 }
 
-// installations are the columns of the table.
+// Reasons that several resources share.
+var (
+	owners    = reason{"an event needs an owner that exists", "read them"}
+	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
+	bundle    = reason{"the caBundle, by which API servers verify Pillion", "all that an admin can. The policy leaves the caBundle: pods are bare then, or refused where enforced"}
+	limits    = reason{"the preview says what they will refuse (`preview.enabled`)", "read them"}
+)
+
+// reasons are by the resource, alone or with its name behind it or where it is before it.
+var reasons = map[string]reason{
+	"namespaces":                      {"labels and annotations decide what is injected; `patch`: Pillion's two labels", "write any label. The policy leaves Pillion's two, never `disabled`, until a replica puts them back"},
+	"sidecartemplates":                {"templates of the cluster (`clusterTemplates`); writing: copies of others (`mirrorTemplates`)", "a template for every pod. The policy leaves copies, from which nothing is injected"},
+	"validatingadmissionpolicies":     {"which version of the release writes the copies of templates", "read it"},
+	"sidecartemplates/status":         {"whether a template compiles, and where it is in force", "call a bad template good; it decides nothing"},
+	"customresourcedefinitions":       {"whether templates were deleted alone or with their CRD", "read it"},
+	"configmaps":                      {"a new replica that lacks a template in use is not ready", "hold up new replicas, or start one without a template"},
+	"secrets pillion-ca":              {"the self-signed CA, which replicas share", "make a certificate of Pillion, or a CA of their own; useful only between API servers and Pillion"},
+	"secrets":                         {"the first replica creates the CA's Secret (`rbac.createSecrets`)", "a Secret for what else runs there: give Pillion its own namespace"},
+	"secrets pillion-serving":         {"the certificate that cert-manager issues", "the same, until it ends"},
+	"mutatingwebhookconfigurations":   bundle,
+	"validatingwebhookconfigurations": bundle,
+	"events":                          {"why a pod was refused, or lacks a sidecar", "write any text, but list or delete no event"},
+	"daemonsets":                      workloads,
+	"replicasets":                     owners,
+	"statefulsets":                    workloads,
+	"jobs":                            workloads,
+	"deployments":                     workloads,
+	"cronjobs":                        workloads,
+	"pods":                            {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
+	"proof namespace pods":            {"the proof (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
+	"configmaps pillion-uninstall":    {"Pillion takes its labels off when the release is removed", "read it"},
+	"limitranges":                     limits,
+	"resourcequotas":                  limits,
+	"replicationcontrollers":          owners,
+}
+
+// installations are those that the table compares. The last ones, which are hardened, share a column.
 var installations = []struct {
 	name string
 	sets []string
 }{
 	{"default", nil},
-	{"hardened, `cert-manager`", hardened["cert-manager"]},
-	{"hardened, `files`", hardened["files"]},
+	{"`cert-manager`", hardened["cert-manager"]},
+	{"`files`", hardened["files"]},
 }
 
 // rightsOf are the rules of Pillion's own account, with the verbs by "scope|resource".
@@ -59,12 +74,12 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 		if strings.HasSuffix(name, "-view") || strings.HasSuffix(name, "-test") || strings.HasSuffix(name, "-injection") {
 			continue
 		}
-		scope := "the cluster"
+		scope := "cluster"
 		if kind == "Role" {
-			scope = "its own namespace"
+			scope = "own namespace"
 		}
 		if strings.HasSuffix(name, "-proof") {
-			scope = "the proof namespace"
+			scope = "proof namespace"
 		}
 		for _, rule := range rules {
 			for _, resource := range rule.Resources {
@@ -80,49 +95,43 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	return all
 }
 
-// rightsTable is the table of docs/concepts/security.md.
+// rightsTable is the table of docs/concepts/security.md. Objects with the same rights for the same reason share a row.
 func rightsTable(t *testing.T) string {
 	t.Helper()
 	var columns []map[string][]string
 	every := map[string]bool{}
-	header := "| where | object | why |"
-	rule := "| --- | --- | --- |"
 	for _, i := range installations {
 		rights := rightsOf(t, render(t, i.sets...))
 		columns = append(columns, rights)
 		for key := range rights {
 			every[key] = true
 		}
-		header += " " + i.name + " |"
-		rule += " --- |"
 	}
-	table := header + "\n" + rule + "\n"
+	var rows []string // each with %s for its objects
+	objects := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(every)) {
 		parts := strings.Split(key, "|")
-		why := reasons[parts[2]]
-		if why == "" {
-			resource, _, _ := strings.Cut(parts[2], " ")
-			why = reasons[resource]
-		}
-		if why == "" {
+		resource, _, _ := strings.Cut(parts[2], " ")
+		why := cmp.Or(reasons[parts[0]+" "+resource], reasons[parts[2]], reasons[resource])
+		if why == (reason{}) {
 			t.Errorf("nothing says why Pillion has rights on %s", parts[2])
 		}
-		object := parts[2]
-		if parts[1] != "" {
-			resource, names, named := strings.Cut(object, " ")
-			if object = resource + "." + parts[1]; named {
-				object += " " + names
-			}
+		row := "| " + parts[0] + " | %s | " + why.why + " | " + why.thief + " |"
+		verbs := func(i int) string { return cmp.Or(strings.Join(columns[i][key], " "), "none") }
+		row += " " + verbs(0) + " | "
+		if verbs(1) == verbs(2) {
+			row += verbs(1) + " |"
+		} else {
+			row += fmt.Sprintf("%s: %s, %s: %s |", installations[1].name, verbs(1), installations[2].name, verbs(2))
 		}
-		table += fmt.Sprintf("| %s | `%s` | %s |", parts[0], object, why)
-		for _, column := range columns {
-			verbs := strings.Join(column[key], " ")
-			if verbs == "" {
-				verbs = "none"
-			}
-			table += " " + verbs + " |"
+		if objects[row] == nil {
+			rows = append(rows, row)
 		}
-		table += "\n"
+		objects[row] = append(objects[row], "`"+parts[2]+"`")
+	}
+	table := "| where | object | why | what a thief could do | default | hardened |\n| --- | --- | --- | --- | --- | --- |\n"
+	for _, row := range rows {
+		table += strings.Replace(row, "%s", strings.Join(objects[row], ", "), 1) + "\n"
 	}
 	return table
 }

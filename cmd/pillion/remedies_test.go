@@ -21,6 +21,8 @@ var (
 	command = regexp.MustCompile(`^(kubectl %|(kubectl|helm|pillion)( -n \S+)? [a-z])`)
 	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|port-forward|top|auth|explain|version|cluster-info|config|status|certs list|prove|lint|inject|uninject|params|library|fn|check|rollout status)\b|^kubectl pillion explain|--dry-run(=server.*)?$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
 	spans   = regexp.MustCompile("`` (.+?) ``|`([^`]+)`")
+
+	codeBlock = regexp.MustCompile("(?s)```.*?```")
 )
 
 // changes reports whether a text is a command that changes something.

@@ -1,0 +1,78 @@
+// Search over all pages, without a network: index.js is loaded when the field is first used, and calls
+// found with an entry [title, link, text] for each heading.
+const root = document.currentScript.dataset.root;
+const field = document.getElementById("search");
+const results = document.getElementById("results");
+const mostResults = 30;
+let entries = null;
+
+// On a narrow screen the menu is closed, so that the page comes first.
+if (matchMedia("(max-width: 50rem)").matches) document.querySelector("nav details").open = false;
+
+window.found = (all) => { entries = all.map(([title, link, text]) => ({ title, link, text, low: title.toLowerCase(), all: (title + " " + text).toLowerCase() })); show(); };
+
+function load() {
+  if (document.querySelector("script[data-index]")) return;
+  const script = document.createElement("script");
+  script.dataset.index = "";
+  script.src = root + "index.js";
+  document.head.append(script);
+}
+
+// score is 0 unless the entry has all words; words of the title count more.
+function score(entry, words) {
+  if (!words.every((w) => entry.all.includes(w))) return 0;
+  const inTitle = words.filter((w) => entry.low.includes(w)).length;
+  const phrase = entry.all.includes(words.join(" ")) ? 2 : 0;
+  return 1 + 3 * inTitle + phrase + (entry.low.startsWith(words.join(" ")) ? 4 : 0);
+}
+
+function excerpt(text, words) {
+  const at = Math.max(0, Math.min(...words.map((w) => text.toLowerCase().indexOf(w)).filter((i) => i >= 0), text.length) - 40);
+  const line = document.createElement("small");
+  let rest = (at > 0 ? "…" : "") + text.slice(at, at + 160) + (text.length > at + 160 ? "…" : "");
+  while (rest) {
+    const low = rest.toLowerCase();
+    const hits = words.map((w) => ({ w, i: low.indexOf(w) })).filter((h) => h.i >= 0).sort((a, b) => a.i - b.i);
+    if (!hits.length) break;
+    const mark = document.createElement("mark");
+    mark.textContent = rest.slice(hits[0].i, hits[0].i + hits[0].w.length);
+    line.append(rest.slice(0, hits[0].i), mark);
+    rest = rest.slice(hits[0].i + hits[0].w.length);
+  }
+  line.append(rest);
+  return line;
+}
+
+function show() {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  results.hidden = !entries || !words.length;
+  if (results.hidden) return;
+  const hits = entries.map((e) => ({ e, s: score(e, words) })).filter((h) => h.s).sort((a, b) => b.s - a.s).slice(0, mostResults);
+  results.replaceChildren(...hits.map(({ e }) => {
+    const link = document.createElement("a");
+    const title = document.createElement("strong");
+    title.textContent = e.title;
+    link.href = root + e.link;
+    link.append(title, excerpt(e.text, words));
+    return link;
+  }));
+  if (!hits.length) {
+    const nothing = document.createElement("p");
+    nothing.textContent = "No page has all of these words.";
+    results.append(nothing);
+  }
+}
+
+field.addEventListener("focus", load);
+field.addEventListener("input", () => { load(); show(); });
+results.addEventListener("click", () => { results.hidden = true; });
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && document.activeElement !== field && !event.ctrlKey && !event.metaKey) { field.focus(); event.preventDefault(); }
+  if (event.key === "Escape") { results.hidden = true; field.blur(); }
+  if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !results.hidden) {
+    const links = [field, ...results.querySelectorAll("a")];
+    const next = links[links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
+    if (next) { next.focus(); event.preventDefault(); }
+  }
+});

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,16 +25,12 @@ import (
 
 var update = flag.Bool("update", false, "write the reference anew")
 
-// The tables of the pages are made of the code. The prose between them is written there.
+// The pages of fields and of functions are made of the code, and so is the example of files.
 func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
-	ofFunctions := []string{"names", "own functions", "macros", "functions"}
-	for name, text := range tables(t) {
-		page := "../docs/reference/sidecartemplate.md"
-		if slices.Contains(ofFunctions, name) {
-			page = "../docs/reference/functions.md"
-		}
-		transcript.Recorded(t, page, name, *update, func(string) string { return text })
-	}
+	const command = "go generate ./templates"
+	transcript.Generated(t, "../docs/reference/fields.md", command, fieldsPage(t), *update)
+	transcript.Generated(t, "../docs/reference/functions.md", command, functionsPage(t), *update)
+	transcript.Recorded(t, "../docs/reference/sidecartemplate.md", "files", *update, func(string) string { return strings.TrimPrefix(filesExample, "\n") })
 }
 
 // directiveDocs say what each directive does, and where it stands.
@@ -94,72 +91,87 @@ var functionDocs = [][2]string{
 	{"requests(container, 'memory')`, `limits(container, 'memory')", "the same of one container; 0 where nothing is asked for"},
 }
 
-// tables are the parts of the page that follow from the code, each by the name of its block.
-func tables(t *testing.T) map[string]string {
+func code(text string) string { return "`" + text + "`" }
+
+func functionsPage(t *testing.T) string {
 	t.Helper()
-	all := map[string]string{}
-	table := func(name, head string, rows func(row func(cells ...any))) {
-		var b strings.Builder
-		fmt.Fprintf(&b, "| %s |\n|%s\n", head, strings.Repeat(" --- |", strings.Count(head, " | ")+1))
-		rows(func(cells ...any) {
-			for _, cell := range cells {
-				fmt.Fprintf(&b, "| %v ", cell)
-			}
-			b.WriteString("|\n")
-		})
-		all[name] = b.String()
+	var b strings.Builder
+	b.WriteString("# Functions\n\nFor authors of templates: what an expression can read, and each function of it.\n" +
+		"[Expressions](sidecartemplate.md#expressions) says where they stand.\n\n## Names\n\n| name | what it is |\n| --- | --- |\n")
+	for _, name := range expression.VisibleNames() {
+		if visibleDocs[name] == "" {
+			t.Errorf("the reference does not say what %s is", name)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", code(name), visibleDocs[name])
 	}
-	code := func(text string) string { return "`" + text + "`" }
-	table("fields", "field | type | what it is", func(row func(...any)) { fields(t, row) })
-	table("types", "type | values", func(row func(...any)) {
-		for _, typ := range param.Types() {
-			row(code(string(typ.Name)), typ.Words)
+	b.WriteString("\nThere is no time, no randomness, no environment and no network.\n\n## Functions of Pillion\n\n" +
+		"Kubernetes' admission policies do not have these:\n\n| function | what it gives |\n| --- | --- |\n")
+	for _, f := range functionDocs {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(f[0]), f[1])
+	}
+	b.WriteString("\nAn amount is a quantity, its text (`'500m'`, a parameter, a field of the pod), or a number.\n" +
+		"`${…}` writes a quantity as Kubernetes does: `${scale('1', 0.2)}` is `200m`.\n\n## All functions\n\n" +
+		"All others are those of Kubernetes' admission policies, without those that ask for permissions.\n\n" +
+		"Macros: `" + strings.Join(expression.Macros(), "`, `") + "`.\n\n| function | forms |\n| --- | --- |\n")
+	for _, f := range expression.Functions() {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(f.Name()), forms(f))
+	}
+	return b.String()
+}
+
+func fieldsPage(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Fields, directives, bounds and lint rules\n\nFor authors of templates: each field of a template, and what it can hold.\n" +
+		"[SidecarTemplate](sidecartemplate.md) explains how they work together.\n\n## Kinds\n\n")
+	types := parseTypes(t)
+	of := map[string][]string{} // the kinds of a type of spec
+	var specs []string
+	for _, kind := range types.kinds {
+		spec := types.structs[kind].spec
+		if of[spec] == nil {
+			specs = append(specs, spec)
 		}
-	})
-	table("names", "name | what it is", func(row func(...any)) {
-		for _, name := range expression.VisibleNames() {
-			if visibleDocs[name] == "" {
-				t.Errorf("the reference does not say what %s is", name)
-			}
-			row(code(name), visibleDocs[name])
+		of[spec] = append(of[spec], kind)
+		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(types.sentence(t, kind, code(kind), types.structs[kind].doc), "\n", "\n  "))
+	}
+	for _, spec := range specs {
+		fmt.Fprintf(&b, "\n## Fields of spec of %s\n", strings.Join(of[spec], " and "))
+		types.fields(t, &b, spec, "", 0)
+	}
+	b.WriteString("\n## Types of parameters\n\n| type | values |\n| --- | --- |\n")
+	for _, typ := range param.Types() {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(string(typ.Name)), typ.Words)
+	}
+	b.WriteString("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow a type; those of a list or a map belong into its `items`.\n\n" +
+		"## Directives\n\nKeys that begin with `$`, in `inject`.\n")
+	for _, name := range directive.Names() {
+		doc, ok := directiveDocs[name]
+		if !ok {
+			t.Errorf("the reference does not say what %s does", name)
 		}
-	})
-	table("own functions", "function | what it gives", func(row func(...any)) {
-		for _, f := range functionDocs {
-			row(code(f[0]), f[1])
-		}
-	})
-	table("directives", "directive | stands on | what it does", func(row func(...any)) {
-		for _, name := range directive.Names() {
-			doc, ok := directiveDocs[name]
-			if !ok {
-				t.Errorf("the reference does not say what %s does", name)
-			}
-			row(code(name), doc[0], doc[1])
-		}
-	})
-	all["macros"] = "Macros: `" + strings.Join(expression.Macros(), "`, `") + "`.\n"
-	table("functions", "function | forms", func(row func(...any)) {
-		for _, f := range expression.Functions() {
-			row(code(f.Name()), forms(f))
-		}
-	})
-	table("bounds", "bound | value", func(row func(...any)) {
-		row("cost of one evaluation of one expression, in CEL's unit", templates.MaxExpressionCost)
-		row("cost of all evaluations and repetitions for one pod", templates.MaxRenderCost)
-		row("repetitions of one `$for`", templates.MaxIterations)
-		row("bytes of the fragment for one pod", templates.MaxRenderedBytes)
-		row("bytes of a manifest", templates.MaxManifestBytes)
-		row("expressions of a template, with each `$each` and `$for`", expression.MaxExpressions)
-		row("bytes of one expression", expression.MaxSource)
-	})
-	table("rules", "rule | severity | finds", func(row func(...any)) {
-		for _, r := range lint.Rules {
-			row(code(r.Name), r.Severity, r.Says)
-		}
-	})
-	all["files"] = strings.TrimPrefix(filesExample, "\n")
-	return all
+		fmt.Fprintf(&b, "\n### %s\n\nOn %s.\n%s\n", code(name), doc[0], strings.ReplaceAll(doc[1], ". ", ".\n"))
+	}
+	b.WriteString("\n## Bounds\n\nA pod beyond a bound is refused (`TemplateTooExpensive`), and a template beyond one does not compile.\n\n| bound | value |\n| --- | --- |\n")
+	for _, bound := range []struct {
+		name  string
+		value int
+	}{
+		{"cost of one evaluation of one expression, in CEL's unit", templates.MaxExpressionCost},
+		{"cost of all evaluations and repetitions for one pod", templates.MaxRenderCost},
+		{"repetitions of one `$for`", templates.MaxIterations},
+		{"bytes of the fragment for one pod", templates.MaxRenderedBytes},
+		{"bytes of a manifest", templates.MaxManifestBytes},
+		{"expressions of a template, with each `$each` and `$for`", expression.MaxExpressions},
+		{"bytes of one expression", expression.MaxSource},
+	} {
+		fmt.Fprintf(&b, "| %s | %d |\n", bound.name, bound.value)
+	}
+	b.WriteString("\n## Rules of lint\n\n[What lint finds](sidecartemplate.md#what-lint-finds) shows its output.\n\n")
+	for _, r := range lint.Rules {
+		fmt.Fprintf(&b, "- %s (%s): %s\n", code(r.Name), r.Severity, strings.ReplaceAll(r.Says, ". ", ".\n  "))
+	}
+	return b.String()
 }
 
 // forms writes the signatures of a function.
@@ -188,64 +200,143 @@ func typeName(t *types.Type) string {
 	return strings.ReplaceAll(name, "optional_type", "optional")
 }
 
-// fields writes the fields of the API types, with their comments.
-func fields(t *testing.T, row func(cells ...any)) {
+// apiTypes are the types of the package v1alpha1.
+type apiTypes struct {
+	kinds   []string // in the order of the file
+	structs map[string]apiStruct
+	values  map[string][]apiValue // of a type of text
+	texts   map[string]bool       // the types of text
+}
+
+type apiStruct struct {
+	fields []*ast.Field
+	doc    string
+	spec   string // of a kind: the type of its spec
+}
+
+// apiValue is a value that a type of text has, with the comment of its constant.
+type apiValue struct{ constant, value, doc string }
+
+func parseTypes(t *testing.T) apiTypes {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "v1alpha1/types.go", nil, parser.ParseComments)
+	files, err := filepath.Glob("v1alpha1/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	structs := map[string]*ast.StructType{}
-	for _, d := range file.Decls {
+	var decls []ast.Decl
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			decls = append(decls, file.Decls...)
+		}
+	}
+	all := apiTypes{structs: map[string]apiStruct{}, values: map[string][]apiValue{}, texts: map[string]bool{}}
+	for _, d := range decls {
 		general, ok := d.(*ast.GenDecl)
 		if !ok {
 			continue
 		}
 		for _, s := range general.Specs {
-			if named, ok := s.(*ast.TypeSpec); ok {
-				if st, ok := named.Type.(*ast.StructType); ok {
-					structs[named.Name.Name] = st
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				all.add(s, general.Doc.Text())
+			case *ast.ValueSpec:
+				if of, ok := s.Type.(*ast.Ident); ok && len(s.Values) == 1 {
+					value := strings.Trim(s.Values[0].(*ast.BasicLit).Value, `"`)
+					all.values[of.Name] = append(all.values[of.Name], apiValue{s.Names[0].Name, value, s.Doc.Text()})
 				}
 			}
 		}
 	}
-	var walk func(st *ast.StructType, prefix string)
-	walk = func(st *ast.StructType, prefix string) {
-		for _, f := range st.Fields.List {
-			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
-			name, options, _ := strings.Cut(tag, ",")
-			inner, kind := typeOf(f.Type)
-			if strings.Contains(options, "inline") {
-				walk(structs[inner], prefix)
-				continue
-			}
-			doc := strings.Join(strings.Fields(f.Doc.Text()), " ")
-			if doc == "" {
-				t.Errorf("the field %s%s has no comment", prefix, name)
-			}
-			row("`"+prefix+name+"`", kind, strings.ReplaceAll(doc, "|", `\|`))
-			if below, ok := structs[inner]; ok {
-				if strings.HasPrefix(kind, "list of") {
-					name += "[]"
-				}
-				walk(below, prefix+name+".")
-			}
+	return all
+}
+
+func (a *apiTypes) add(s *ast.TypeSpec, doc string) {
+	if of, ok := s.Type.(*ast.Ident); ok {
+		a.texts[s.Name.Name] = of.Name == "string"
+	}
+	st, ok := s.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	found := apiStruct{fields: st.Fields.List, doc: doc}
+	meta := false
+	for _, f := range st.Fields.List {
+		embedded, isSelector := f.Type.(*ast.SelectorExpr)
+		meta = meta || isSelector && embedded.Sel.Name == "ObjectMeta"
+		if len(f.Names) == 1 && f.Names[0].Name == "Spec" {
+			found.spec, _ = a.typeOf(f.Type)
 		}
 	}
-	walk(structs["SidecarTemplateSpec"], "")
+	if meta && found.spec != "" {
+		a.kinds = append(a.kinds, s.Name.Name)
+	}
+	a.structs[s.Name.Name] = found
+}
+
+// sentence returns a comment with shown in the place of the Go name that it begins with, and a line for
+// each sentence.
+func (apiTypes) sentence(t *testing.T, name, shown, doc string) string {
+	t.Helper()
+	rest, ok := strings.CutPrefix(strings.Join(strings.Fields(doc), " "), name)
+	if !ok {
+		t.Errorf("the comment of %s does not begin with its name: %q", name, doc)
+	}
+	return shown + strings.NewReplacer("*", `\*`, "|", `\|`, ". ", ".\n").Replace(rest)
+}
+
+// fields writes the fields of a type with their comments: a heading for each, and a list of those below.
+func (a apiTypes) fields(t *testing.T, b *strings.Builder, typ, prefix string, depth int) {
+	t.Helper()
+	for _, f := range a.structs[typ].fields {
+		tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		inner, kind := a.typeOf(f.Type)
+		if strings.Contains(options, "inline") {
+			a.fields(t, b, inner, prefix, depth)
+			continue
+		}
+		item := "- "
+		if depth == 0 {
+			item = ""
+			fmt.Fprintf(b, "\n### %s\n\n", code(name))
+		}
+		text := a.sentence(t, f.Names[0].Name, code(prefix+name)+" ("+kind+")", f.Doc.Text())
+		fmt.Fprintf(b, "%s%s\n", item, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(item))))
+		if depth == 0 && (len(a.structs[inner].fields) > 0 || len(a.values[inner]) > 0) {
+			b.WriteString("\n")
+		}
+		for _, v := range a.values[inner] {
+			if inner == "ParameterType" {
+				continue // the page has a table of them
+			}
+			text := code(v.value)
+			if v.doc != "" {
+				text = a.sentence(t, v.constant, text, v.doc)
+			}
+			fmt.Fprintf(b, "%s- %s\n", strings.Repeat("  ", min(depth, 1)), text)
+		}
+		if strings.HasPrefix(kind, "list of") {
+			name += "[]"
+		}
+		a.fields(t, b, inner, prefix+name+".", depth+1)
+	}
 }
 
 // typeOf returns the name of a field's type, and the type in words.
-func typeOf(e ast.Expr) (name, words string) {
+func (a apiTypes) typeOf(e ast.Expr) (name, words string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
-		return typeOf(e.X)
+		return a.typeOf(e.X)
 	case *ast.MapType:
-		_, words = typeOf(e.Value)
-		return "", "object of " + words
+		name, words = a.typeOf(e.Value)
+		return name, "map of " + words
 	case *ast.ArrayType:
-		name, words = typeOf(e.Elt)
-		return name, "list of " + words
+		name, words = a.typeOf(e.Elt)
+		return name, strings.Replace("list of "+words, "of object", "of objects", 1)
 	case *ast.SelectorExpr:
 		switch e.Sel.Name {
 		case "RawMessage":
@@ -255,15 +346,15 @@ func typeOf(e ast.Expr) (name, words string) {
 		}
 		return "", e.Sel.Name
 	case *ast.Ident:
-		switch e.Name {
-		case "string":
+		switch {
+		case e.Name == "string":
 			return "", "text"
-		case "bool":
+		case e.Name == "bool":
 			return "", "boolean"
-		case "int32", "int64":
+		case e.Name == "int32" || e.Name == "int64":
 			return "", "whole number"
-		case "ParameterType", "Level", "ConflictPolicy", "ErrorPolicy", "PodResourcesPolicy", "ContainerSecurity", "OperatingSystem":
-			return "", "text"
+		case a.texts[e.Name]:
+			return e.Name, "text"
 		}
 		return e.Name, "object"
 	}

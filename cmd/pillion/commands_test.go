@@ -3,12 +3,13 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
 )
 
 //go:generate go test . -run TestTheReferenceOfCommandsIsUpToDate -update
@@ -17,20 +18,7 @@ const commandsPage = "../../docs/reference/commands.md"
 
 // TestTheReferenceOfCommandsIsUpToDate holds docs/reference/commands.md to the commands.
 func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
-	want := commandReference()
-	if *update {
-		if err := os.WriteFile(commandsPage, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	got, err := os.ReadFile(commandsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("docs/reference/commands.md is not what the commands say; go generate ./cmd/pillion writes it")
-	}
+	transcript.Generated(t, commandsPage, "go generate ./cmd/pillion", commandReference(), *update)
 }
 
 // commands returns all commands in the order of the help, without those of cobra's own.
@@ -52,8 +40,6 @@ func commands() []*cobra.Command {
 func commandReference() string {
 	var out strings.Builder
 	out.WriteString(`# Commands
-
-<!-- Made of the commands by ` + "`go generate ./cmd/pillion`" + `. Do not edit. -->
 
 For everybody: what ` + "`pillion COMMAND --help`" + ` says.
 Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else, unless a command says otherwise.

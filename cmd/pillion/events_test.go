@@ -2,20 +2,20 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pillion-dev/pillion/controller/events"
+	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
 const eventsPage = "../../docs/reference/events.md"
 
-// docs/reference/events.md is made of the reasons that events can have, and of all reason codes:
-//
-//	go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update
+//go:generate go test . -run TestTheReferenceOfEventsIsCurrent -update
+
+// TestTheReferenceOfEventsIsCurrent holds docs/reference/events.md to the reasons that events can have, and to all reason codes.
 func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	code := func(values []string) string { return "`" + strings.Join(values, "`, `") + "`" }
 	var b strings.Builder
@@ -38,22 +38,10 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/messages.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
 		}
 	}
-	if *update {
-		if err := os.WriteFile(eventsPage, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	written, err := os.ReadFile(eventsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != b.String() {
-		t.Error("docs/reference/events.md is not current: go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update")
-	}
+	transcript.Generated(t, eventsPage, "go generate ./cmd/pillion", b.String(), *update)
 }
 
 const eventsIntroduction = "# Events\n\n" +
-	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfEventsIsCurrent -update`. Do not edit. -->\n\n" +
 	"For teams: what `kubectl describe` of your workload says about its pods.\n" +
 	"Kubernetes shows warnings about a workload's pods to its controller alone.\n" +
 	"So Pillion writes an event on the topmost owner of the pod, or on the namespace if the API server knows no such owner.\n" +

@@ -24,7 +24,7 @@ func newLintCommand() *cobra.Command {
 (bundled ones, and yours with --pod), and checks the resulting pods: whether the API
 would accept them, their Pod Security level, Jobs that would never finish, the order
 of containers, images without a tag, missing resources, values inside scripts. Each
-finding has its file, line, template, path and rule; docs/reference/sidecartemplate.md lists the rules.
+finding has its file, line, template, path and rule; docs/reference/fields.md lists the rules.
 
 A template that no sample pod gets was not checked, and lint says so: give a pod that
 gets it with --pod, or a case that passes with --test. Of a workload lint takes the pod that its controller creates, with

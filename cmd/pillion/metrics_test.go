@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -266,9 +266,9 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 
 const metricsPage = "../../docs/reference/metrics.md"
 
-// docs/reference/metrics.md is made of the registry of a replica:
-//
-//	go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update
+//go:generate go test . -run TestTheReferenceOfMetricsIsCurrent -update
+
+// TestTheReferenceOfMetricsIsCurrent holds docs/reference/metrics.md to the registry of a replica.
 func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
 	registry := replicaMetrics(t)
 	values := labelValues(t, gathered(t, registry))
@@ -301,18 +301,7 @@ func TestTheReferenceOfMetricsIsCurrent(t *testing.T) {
 			t.Errorf("%s stands in no part of the reference", d.name)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(metricsPage, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	written, err := os.ReadFile(metricsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != b.String() {
-		t.Error("docs/reference/metrics.md is not current: go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update")
-	}
+	transcript.Generated(t, metricsPage, "go generate ./cmd/pillion", b.String(), *update)
 }
 
 type metricPart struct {
@@ -335,7 +324,6 @@ var metricParts = []metricPart{
 }
 
 const metricsIntroduction = "# Metrics\n\n" +
-	"<!-- Made by `go test ./cmd/pillion -run TestTheReferenceOfMetricsIsCurrent -update`. Do not edit. -->\n\n" +
 	"For the admin: each metric of a replica, and what it is good for.\n" +
 	"Each replica serves them on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not.\n\n" +
 	"| value of the chart | what it brings |\n| --- | --- |\n" +

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pillion-dev/pillion/docs/transcript"
 )
 
 //go:generate go test . -run TestTheReferenceOfValuesIsUpToDate -update
@@ -15,7 +17,6 @@ import (
 const valuesPage = "../../docs/reference/values.md"
 
 const valuesIntroduction = "# Values of the chart\n\n" +
-	"<!-- Made of charts/pillion/values.yaml by `go generate ./cmd/pillion`. Do not edit. -->\n\n" +
 	"For the admin: every value of the Helm chart, with its default and what it does.\n" +
 	"A misspelt name is an error. `PREFIX` is the value `annotationPrefix`.\n" +
 	"To change a value later, keep the others with `--reset-then-reuse-values` (Helm 3.14), or give your whole file of values:\n\n" +
@@ -34,14 +35,7 @@ func TestTheReferenceOfValuesIsUpToDate(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(valuesIntroduction)
 	writeValues(t, &page, file.Content[0], nil)
-	if *update {
-		if err := os.WriteFile(valuesPage, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(valuesPage); err != nil || string(got) != page.String() {
-		t.Errorf("docs/reference/values.md is not what charts/pillion/values.yaml says (%v); go generate ./cmd/pillion writes it", err)
-	}
+	transcript.Generated(t, valuesPage, "go generate ./cmd/pillion", page.String(), *update)
 }
 
 // writeValues writes a section for each value of a mapping, and those below it.

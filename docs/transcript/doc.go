@@ -2,7 +2,7 @@
 // what a command prints, or a table of results.
 //
 // In: a page's text. Out: its blocks, each with the line above it that says who tests it.
-// Imports: the standard library alone; only tests import it.
+// Only tests import it.
 //
 // A block is fenced, or a paragraph or table that ends at an empty line. A comment on the
 // line above it names its origin:

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SidecarTemplate is something that Pillion can inject into pods: a fragment of a
-// pod with CEL expressions in ${…}, the parameters that teams may set by
+// SidecarTemplate is something that Pillion can inject into pods. It has a fragment
+// of a pod with CEL expressions in ${…}, the parameters that teams may set by
 // annotation, and the rules that say which pods get it. It is cluster-scoped.
 // Its name is a DNS label, because it names the parameter annotations.
 type SidecarTemplate struct {

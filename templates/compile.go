@@ -76,6 +76,8 @@ type Template struct {
 	kubernetes  KubernetesVersion
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
+	// canary is nil for a template that is none.
+	canary *canary
 }
 
 // compiler compiles one manifest and gathers what is wrong with it.
@@ -94,10 +96,17 @@ var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`
 // sets, and renders it for a minimal and a full pod. Its error is a *CompileError with
 // every mistake. Warnings come with a template and with an error.
 func Compile(text []byte, o Options) (*Template, []Warning, error) {
-	c := &compiler{source: &manifest.Source{}}
+	source := &manifest.Source{}
 	if !strings.HasPrefix(o.Source, ClusterSource) {
-		c.source = manifest.NewSource(text, o.FirstLine)
+		source = manifest.NewSource(text, o.FirstLine)
 	}
+	object, err := manifest.Read(text, source)
+	return compileObject(object, err, source, o)
+}
+
+// compileObject compiles a manifest that was read, or could not be read.
+func compileObject(object map[string]any, unreadable error, source *manifest.Source, o Options) (*Template, []Warning, error) {
+	c := &compiler{source: source}
 	t := &Template{prefix: o.Prefix, kubernetes: o.Kubernetes}
 	if t.kubernetes == (KubernetesVersion{}) {
 		t.kubernetes = NewestKubernetes()
@@ -105,8 +114,8 @@ func Compile(text []byte, o Options) (*Template, []Warning, error) {
 	if t.prefix == "" {
 		t.prefix = DefaultPrefix
 	}
-	if object, err := manifest.Read(text, c.source); err != nil {
-		c.unreadable(err)
+	if unreadable != nil {
+		c.unreadable(unreadable)
 	} else {
 		c.compile(object, t, o)
 	}
@@ -128,6 +137,7 @@ func (c *compiler) broken(t *Template) *Broken {
 	b := &Broken{Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
 	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
 	b.template.spec.Inject = t.spec.Inject
+	b.canary = t.spec.Canary
 	if !c.hasProblemIn("spec.match") {
 		b.template.spec.Match = t.spec.Match
 	}
@@ -203,6 +213,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.rules(specAt)
 	t.verify = c.verification(specAt.Field("verify"))
 	c.selectors(t, specAt)
+	c.canary(t, object["spec"], o, specAt)
 	c.parameters(t, values, specAt.Field("parameters"))
 	c.expressions(t, values, specAt)
 	if len(c.problems) > 0 {

@@ -42,7 +42,9 @@ type Broken struct {
 	// Required, InjectByDefault, Suspend and OnError are the spec's, with defaults.
 	Required, InjectByDefault, Suspend bool
 	OnError                            v1alpha1.ErrorPolicy
-	template                           Template
+	// canary is the spec's, nil for a template that is no canary.
+	canary   *v1alpha1.Canary
+	template Template
 }
 
 // Match is [Template.Match]. ok is false if some part of spec.match cannot be read: the

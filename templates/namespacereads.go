@@ -42,6 +42,18 @@ func (r *NamespaceReads) add(e Entry) {
 	r.whole = r.whole || t.namespaceKeys.Whole
 }
 
+// addCanary adds what the choice of a canary reads, and what its version does.
+func (r *NamespaceReads) addCanary(c Canary) {
+	r.add(Entry{Name: c.Of, Template: c.Version})
+	if c.Version == nil {
+		return
+	}
+	requirements, _ := c.Template.canary.namespaces.Requirements()
+	for _, requirement := range requirements {
+		r.selected[requirement.Key()], r.labels[requirement.Key()] = true, true
+	}
+}
+
 // Selected reports whether selectors name the key of a label.
 func (r *NamespaceReads) Selected(label string) bool { return r.selected[label] }
 

@@ -18,6 +18,9 @@ type Entry struct {
 	Template *Template
 	// Err is why the newest manifest cannot be used, or nil.
 	Err error
+	// Stopped: the template is a canary that selects nobody any more, because its object has the
+	// condition [v1alpha1.Stopped] for the manifest in force.
+	Stopped bool
 }
 
 // Broken returns what is known of an entry without a good version, or nil.
@@ -70,10 +73,13 @@ func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
 }
 
 // Set is a snapshot of all templates. It is immutable. The place of an entry is its index
-// in the order of [Set.All].
+// in the order of [Set.All]. Canaries have no place: pods cannot ask for them.
 type Set struct {
 	entries []Entry
 	byName  map[string]int
+	// canaries are by name, byStable has them by the name of the stable template.
+	canaries []Canary
+	byStable map[string][]Canary
 	// defaults and required are the places of entries of these kinds, in order.
 	defaults, required []int
 	// matching finds the entries with a match that are not required. Those that are see
@@ -94,11 +100,18 @@ func NewSet(entries []Entry) *Set {
 		last[e.Name] = e
 	}
 	s := &Set{byName: make(map[string]int, len(last))}
+	var canaries []Entry
 	for _, e := range last {
-		s.entries = append(s.entries, e)
+		if _, ok := e.ofCanary(); ok {
+			canaries = append(canaries, e)
+		} else {
+			s.entries = append(s.entries, e)
+		}
 	}
 	slices.SortFunc(s.entries, compareEntries)
+	slices.SortFunc(canaries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
 	s.file()
+	s.pair(canaries)
 	return s
 }
 
@@ -140,7 +153,8 @@ func compareEntries(a, b Entry) int {
 	return cmp.Or(cmp.Compare(a.Template.Order(), b.Template.Order()), cmp.Compare(a.Name, b.Name))
 }
 
-// Get returns the entry of a name, and whether there is one.
+// Get returns the entry of a name, and whether there is one. Canaries are not among them:
+// [Set.Canary] returns those.
 func (s *Set) Get(name string) (Entry, bool) {
 	i, ok := s.byName[name]
 	if !ok {
@@ -149,29 +163,48 @@ func (s *Set) Get(name string) (Entry, bool) {
 	return s.entries[i], true
 }
 
-// Has reports whether the set has each template in the version of the hash.
+// Find returns the entry of a name, a canary or not.
+func (s *Set) Find(name string) (Entry, bool) {
+	if c, ok := s.Canary(name); ok {
+		return c.Entry, true
+	}
+	return s.Get(name)
+}
+
+// Has reports whether the set has each template in the version of the hash, as a canary or not.
 func (s *Set) Has(hashes map[string]string) bool {
 	for name, hash := range hashes {
-		if e, _ := s.Get(name); e.Template == nil || e.Template.Hash() != hash {
+		e, _ := s.Get(name)
+		isCanary := func(c Canary) bool { return c.InForce() && c.Version.Hash() == hash }
+		if (e.Template == nil || e.Template.Hash() != hash) && !slices.ContainsFunc(s.byStable[name], isCanary) {
 			return false
 		}
 	}
 	return true
 }
 
-// SameRequired reports whether the required templates of two sets are the same. Ones without a
-// good version are not.
+// SameRequired reports whether the required templates of two sets are the same, with their
+// canaries. Ones without a good version are not.
 func (s *Set) SameRequired(other *Set) bool {
 	return slices.EqualFunc(s.required, other.required, func(a, b int) bool {
-		return s.entries[a].Template != nil && s.entries[a].Template == other.entries[b].Template
+		one, two := s.entries[a], other.entries[b]
+		return one.Template != nil && one.Template == two.Template && slices.EqualFunc(s.byStable[one.Name], other.byStable[two.Name], sameCanary)
 	})
 }
 
-// All returns the entries by order, then name; those without a template come
-// last, by name. The caller may change the slice.
-func (s *Set) All() []Entry { return slices.Clone(s.entries) }
+func sameCanary(a, b Canary) bool { return a.Template == b.Template && a.InForce() == b.InForce() }
 
-// Len returns how many entries there are.
+// All returns the entries by order, then name; those without a template come
+// after them, by name, and canaries last. The caller may change the slice.
+func (s *Set) All() []Entry {
+	all := slices.Clone(s.entries)
+	for _, c := range s.canaries {
+		all = append(all, c.Entry)
+	}
+	return all
+}
+
+// Len returns how many entries there are, without canaries.
 func (s *Set) Len() int { return len(s.entries) }
 
 // At returns the entry of a place.

@@ -76,7 +76,7 @@ func (c *compiler) verification(at *manifest.Path) Verify {
 	if declared == nil {
 		return Verify{}
 	}
-	if !c.spec.Required {
+	if !c.spec.Required && c.spec.Canary == nil { // of a canary, the stable template says whether it is required
 		c.problem(at, "is only for required templates")
 	}
 	if len(declared.Images) == 0 && declared.Allow == nil {

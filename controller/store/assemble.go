@@ -69,8 +69,9 @@ type assembled struct {
 
 // assemble makes the set of units in the order of their precedence. before is the set in
 // force, from which bad manifests keep their last good template.
-func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
-	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
+// Stopped has the canaries that are, by source or by name.
+func (c *compiler) assemble(units []Unit, before *templates.Set, stopped map[string]bool) assembled {
+	a := assembly{before: before, stopped: stopped, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
 	done, names := make(map[string]compiledUnit, len(units)), map[string][]string{}
 	unreadable, from := map[string]error{}, map[string]string{}
 	var warnings []templates.Warning
@@ -97,7 +98,16 @@ func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
 		names[source] = append(names[source], kept...)
 	}
 	c.done, c.names = done, names
-	return assembled{a.set(), verdicts, a.served, warnings}
+	set := a.set()
+	for i := range verdicts {
+		v := &verdicts[i]
+		v.Share = judged(set, v.Object.Name, &v.Hash, &v.Reason, &v.Message)
+	}
+	for i := range a.served {
+		s := &a.served[i]
+		s.Share = judged(set, s.Name, &s.Hash, &s.Reason, &s.Message)
+	}
+	return assembled{set, verdicts, a.served, warnings}
 }
 
 // compile returns the result for each document of a unit, in order.
@@ -155,6 +165,7 @@ func (c *compiler) one(source string, d templates.Document) (compiled, []templat
 // assembly is a set in the making.
 type assembly struct {
 	before  *templates.Set
+	stopped map[string]bool
 	entries map[string]*templates.Entry
 	// owners has the place of the manifest that each name belongs to.
 	owners map[string]string
@@ -168,7 +179,7 @@ func (a *assembly) add(c claim) {
 		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.place, c.name, a.owners[c.name]))
 		return
 	}
-	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err}
+	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err, Stopped: a.stopped[c.source] || a.stopped[c.name]}
 	if e.Template == nil {
 		e.Template = a.lastGood(c.name)
 	}

@@ -25,6 +25,8 @@ type Served struct {
 	Manifest []byte
 	// Hash, Reason and Message are what the mirror's status says.
 	Hash, Reason, Message string
+	// Share is as in [Verdict].
+	Share *int32
 }
 
 // Mirrors are what there is to mirror, and what the cluster has.

@@ -207,7 +207,7 @@ func (w *MirrorWriter) judge() {
 		want, ok := w.wanted[o.Name]
 		if ok && !o.Going && w.asWanted(o, want) {
 			s := want.served
-			verdicts = append(verdicts, Verdict{Object: o.Object, From: s.From, Hash: s.Hash, Reason: s.Reason, Message: s.Message})
+			verdicts = append(verdicts, Verdict{Object: o.Object, From: s.From, Hash: s.Hash, Reason: s.Reason, Message: s.Message, Share: s.Share})
 		}
 	}
 	w.o.Verdicts(verdicts)

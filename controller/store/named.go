@@ -14,7 +14,7 @@ import (
 func (t *Templates) keepNamed(before, after *templates.Set) *templates.Set {
 	var kept []templates.Entry
 	for _, e := range before.All() {
-		if _, there := after.Get(e.Name); there || e.Template == nil || strings.HasPrefix(e.Source, templates.ClusterSource) || !t.named(e.Name) {
+		if _, there := after.Find(e.Name); there || e.Template == nil || strings.HasPrefix(e.Source, templates.ClusterSource) || !t.named(e.Name) {
 			continue
 		}
 		e.Err = fmt.Errorf("template %s is gone from %s, and namespaces name it; the last version stays in force until the template is back, no namespace names it, or Pillion starts anew", e.Name, e.Source)

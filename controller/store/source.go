@@ -95,6 +95,8 @@ type Verdict struct {
 	// Reason is [Compiled] or why the object is not in force; Message says so in
 	// words.
 	Reason, Message string
+	// Share is the percentage of a canary, nil for other templates.
+	Share *int32
 	// namespaces is in how many namespaces the template is in force, -1 if it is not known.
 	// [StatusWriter] fills it in.
 	namespaces int64
@@ -108,6 +110,9 @@ const (
 	CompileFailed = "CompileFailed"
 	// NameTaken: a file or a library template has the name, and counts.
 	NameTaken = "NameTaken"
+	// CanaryUnusable: the template is a canary that compiles alone, and not in place of the
+	// stable template, or there is none.
+	CanaryUnusable = "CanaryUnusable"
 	// SourceGone: the file is gone, and namespaces name the template, so its last version
 	// stays in force. Only of a mirror.
 	SourceGone = "SourceGone"

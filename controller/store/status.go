@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 
 	"golang.org/x/time/rate"
 
@@ -185,7 +186,7 @@ func (w *StatusWriter) due(name string, now time.Time) (v Verdict, wait time.Dur
 	switch {
 	case v.written():
 		return v, reconcile.Never
-	case !counted && v.Reason == Compiled && v.shown() < 0:
+	case !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0:
 		wait += countWait
 	}
 	return v, max(wait, 0)
@@ -253,7 +254,10 @@ func (v Verdict) text() string {
 // status is what the object's status should be. Of a template that does not
 // compile it keeps the hash: pods still get that version from replicas that know it.
 func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
-	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
+	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Share: v.Share, Conditions: slices.Clone(v.Object.Status.Conditions)}
+	if !v.Object.Status.IsStopped(v.Object.Generation) {
+		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.Stopped) // an earlier canary's
+	}
 	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
 	if v.Reason != Compiled {
 		condition.Status = metav1.ConditionFalse
@@ -279,7 +283,7 @@ func (v Verdict) written() bool { return v.saysAll() && v.shown() == v.namespace
 // namespaces.
 func (v Verdict) saysAll() bool {
 	want, has := v.status(), v.Object.Status
-	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source {
+	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source || !ptr.Equal(want.Share, has.Share) {
 		return false
 	}
 	a, b := meta.FindStatusCondition(want.Conditions, Ready), meta.FindStatusCondition(has.Conditions, Ready)

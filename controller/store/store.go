@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,8 +44,9 @@ type Templates struct {
 	states   []SourceStatus
 	units    [][]Unit
 	compiler *compiler
-	// last are the units that the set was assembled of, and verdicts those on its objects.
+	// last are the units that the set was assembled of, stopped the canaries that are, and verdicts those on its objects.
 	last     []Unit
+	stopped  map[string]bool
 	verdicts []Verdict
 	// served are the templates that the cluster is to have mirrors of, and mirrors those that it
 	// has; nil while they are not known.
@@ -201,13 +203,14 @@ func (t *Templates) complete() bool {
 // has something of each.
 func (t *Templates) assemble(complete bool) {
 	before, units := t.set.Load(), slices.Concat(t.units...)
-	if !t.keeping && slices.EqualFunc(units, t.last, sameManifest) {
+	stopped := stoppedCanaries(units, t.mirrors)
+	if !t.keeping && slices.EqualFunc(units, t.last, sameManifest) && maps.Equal(stopped, t.stopped) {
 		t.last = units
 		t.judgeAnew()
 		return
 	}
-	assembled := t.compiler.assemble(units, before)
-	t.last, t.verdicts = units, assembled.verdicts
+	assembled := t.compiler.assemble(units, before, stopped)
+	t.last, t.stopped, t.verdicts = units, stopped, assembled.verdicts
 	after := t.keepNamed(before, assembled.set)
 	t.served = served(assembled.served, t.served, assembled.set, after)
 	for _, w := range assembled.warnings {
@@ -268,23 +271,26 @@ func (t *Templates) logState(before SourceStatus, r Report) {
 // logChanges says what is different in the set, entry by entry.
 func (t *Templates) logChanges(before, after *templates.Set) {
 	for _, e := range after.All() {
-		old, _ := before.Get(e.Name)
+		old, _ := before.Find(e.Name)
 		if e.Err != nil && errorText(e.Err) != errorText(old.Err) {
 			t.logger.Error("template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
 		}
 		if e.Template != nil && hash(e.Template) != hash(old.Template) {
 			t.logger.Info("template in force", "template", e.Name, "hash", hash(e.Template))
 		}
+		if e.Stopped != old.Stopped {
+			t.logger.Info("canary", "template", e.Name, "stopped", e.Stopped)
+		}
 	}
 	for _, e := range before.All() {
-		if _, ok := after.Get(e.Name); !ok {
+		if _, ok := after.Find(e.Name); !ok {
 			t.logger.Info("template is gone", "template", e.Name, "lastHash", hash(e.Template))
 		}
 	}
 }
 
 func sameEntry(a, b templates.Entry) bool {
-	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
+	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && a.Stopped == b.Stopped && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
 }
 
 // broken is what an error tells of its template: another one whenever the manifest

@@ -84,6 +84,10 @@ type SidecarTemplateSpec struct {
 	// OS lists the operating systems whose pods get the template: linux, windows. A pod's system
 	// is spec.os.name, else its node selector kubernetes.io/os, else linux. Default [linux].
 	OS []OperatingSystem `json:"os,omitempty"`
+	// Canary makes the template a canary of another one: the pods that it selects get this
+	// template in place of the other, under the other's name. It then has no match, availableTo,
+	// required, injectByDefault, order, suspend or exceptions of its own: those of the other hold.
+	Canary *Canary `json:"canary,omitempty"`
 	// Inject is the fragment of a pod: metadata.labels, metadata.annotations and
 	// spec, with CEL in ${…} and directives in keys that begin with $.
 	Inject json.RawMessage `json:"inject"`
@@ -102,6 +106,25 @@ type Match struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// PodSelector selects the pod by label.
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+}
+
+// Canary says of which template a canary is one, and which pods get it. Both selectors must
+// select; one that is absent selects everything.
+type Canary struct {
+	// Of is the name of the stable template. It is no canary itself.
+	Of string `json:"of"`
+	// Percent is the share of workloads that get the canary, 0 to 100, among the pods that the
+	// selectors select. A workload is in the share by the name of its namespace and its own kind
+	// and name: its pods agree, and a larger percentage keeps the workloads of a smaller one.
+	// Default 100 with a selector, 0 without one.
+	Percent *int32 `json:"percent,omitempty"`
+	// NamespaceSelector selects the pod's namespace by label.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// PodSelector selects the pod by label.
+	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+	// Tolerate is how many workloads of the canary may fail, while those of the stable template
+	// do not, before the canary stops. Default 1.
+	Tolerate *int32 `json:"tolerate,omitempty"`
 }
 
 // Verify says what the sidecars of a required template may have in the final pod,
@@ -327,7 +350,12 @@ type SidecarTemplateStatus struct {
 	// Namespaces is in how many namespaces the template is in force: they name it, ask for
 	// it by "true", or its match selects them. It follows within some seconds.
 	Namespaces *int64 `json:"namespaces,omitempty"`
+	// Share is the percentage of workloads that get a canary, after its default. Absent of
+	// other templates.
+	Share *int32 `json:"share,omitempty"`
 	// Conditions tell whether the template is usable: the type Ready is True with
-	// the reason Compiled, or False with what is wrong as its message.
+	// the reason Compiled, or False with what is wrong as its message. A canary that has the type
+	// Stopped with the status True, and the observedGeneration that is its generation, selects
+	// nobody.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -1,0 +1,275 @@
+package templates
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// StableFields are the fields of a spec that a canary has not: those of the stable template hold.
+var StableFields = []string{"match", "availableTo", "required", "injectByDefault", "order", "suspend", "exceptions"}
+
+const (
+	// MaxPercent is a share of all workloads.
+	MaxPercent = 100
+	// defaultTolerate is [v1alpha1.Canary.Tolerate] where a canary says nothing.
+	defaultTolerate = 1
+)
+
+// canary is what a template has that is a canary.
+type canary struct {
+	declared        v1alpha1.Canary
+	namespaces, pod labels.Selector
+	percent         int
+	// spec is the manifest's, without canary.
+	spec    map[string]any
+	options Options
+
+	// version is what the canary is under the name of stable, or err why it cannot be.
+	mu      sync.Mutex
+	stable  *Template
+	version *Template
+	err     error
+}
+
+// Canary is a canary of a [Set], seen from the stable template.
+type Canary struct {
+	// Entry is the canary's own. Its template has the canary's name.
+	Entry
+	// Of is the name of the stable template, as far as it is known.
+	Of string
+	// Version is what selected pods get: the canary's spec with the stable template's
+	// [StableFields], under the stable template's name. It is the version that the stable
+	// template is of after a promotion, with the same hash. It is nil if Unusable says why.
+	Version *Template
+	// Unusable says why the canary selects nobody: it does not compile, alone or as the stable
+	// template, or there is no such template. A canary that is Stopped selects nobody either.
+	Unusable error
+}
+
+// Canary returns what spec.canary says, with its defaults. It reports false for a template that
+// is no canary.
+func (t *Template) Canary() (v1alpha1.Canary, bool) {
+	if t == nil || t.canary == nil {
+		return v1alpha1.Canary{}, false
+	}
+	return t.canary.declared, true
+}
+
+// Percent returns the share of workloads, 0 to 100, that the selectors leave to choose from.
+func (c Canary) Percent() int {
+	if c.Template == nil {
+		return 0
+	}
+	return c.Template.canary.percent
+}
+
+// Tolerate returns how many workloads of the canary may fail.
+func (c Canary) Tolerate() int {
+	if declared, ok := c.Template.Canary(); ok {
+		return int(*declared.Tolerate)
+	}
+	return defaultTolerate
+}
+
+// InForce reports whether the canary may select pods.
+func (c Canary) InForce() bool { return c.Version != nil && !c.Stopped }
+
+// Selects reports whether pods with these labels in a namespace with these labels get the canary,
+// if their workload's place in the share is below its percentage. Share gives the place, 0 to 99.
+// It is asked only where it decides.
+func (c Canary) Selects(namespaceLabels, podLabels map[string]string, share func() int) bool {
+	if !c.InForce() {
+		return false
+	}
+	of := c.Template.canary
+	return of.namespaces.Matches(labels.Set(namespaceLabels)) && of.pod.Matches(labels.Set(podLabels)) &&
+		(of.percent == MaxPercent || of.percent > 0 && share() < of.percent)
+}
+
+// ofCanary returns the name of the stable template, and whether the entry is a canary's. One without a good
+// version is a canary if its newest manifest says so.
+func (e Entry) ofCanary() (stable string, ok bool) {
+	if e.Template != nil {
+		declared, ok := e.Template.Canary()
+		return declared.Of, ok
+	}
+	if b := e.Broken(); b != nil && b.canary != nil {
+		return b.canary.Of, true
+	}
+	return "", false
+}
+
+// canaryOf returns the canary of an entry, beside the stable template's entry.
+func canaryOf(e Entry, of string, stable Entry, found bool) Canary {
+	c := Canary{Entry: e, Of: of}
+	switch {
+	case e.Template == nil:
+		c.Unusable = e.Err
+	case !found:
+		c.Unusable = fmt.Errorf("there is no template %s (spec.canary.of), so it selects no pods; name a template that is no canary itself, or make it", show.Value(of))
+	case stable.Template == nil:
+		c.Unusable = fmt.Errorf("no good version of the template %s (spec.canary.of) is known, so it selects no pods", show.Value(of))
+	default:
+		c.Version, c.Unusable = e.Template.asStable(stable.Template)
+	}
+	return c
+}
+
+// asStable compiles the canary under the name of the stable template, with its [StableFields].
+func (t *Template) asStable(stable *Template) (*Template, error) {
+	c := t.canary
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stable != stable {
+		c.stable = stable
+		c.version, c.err = t.compileAsStable(stable)
+	}
+	return c.version, c.err
+}
+
+func (t *Template) compileAsStable(stable *Template) (*Template, error) {
+	spec, err := PromotedSpec(t.canary.spec, stable.spec)
+	if err != nil {
+		return nil, err
+	}
+	object := map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
+		"metadata": map[string]any{"name": stable.name}, "spec": spec,
+	}
+	version, _, err := compileObject(object, nil, &manifest.Source{}, t.canary.options)
+	var mistakes *CompileError
+	if errors.As(err, &mistakes) {
+		for i := range mistakes.Problems {
+			mistakes.Problems[i].Message += fmt.Sprintf(" (with what the stable template %s says of %s)", stable.name, strings.Join(StableFields, ", "))
+		}
+		mistakes.Template = t.name
+	}
+	return version, err
+}
+
+// PromotedSpec returns the spec of the stable template after a promotion: that of the canary's
+// manifest, with the [StableFields] of the stable one.
+func PromotedSpec(canary map[string]any, stable any) (map[string]any, error) {
+	text, err := json.Marshal(stable)
+	if err != nil {
+		return nil, fmt.Errorf("reading the stable template's spec: %w", err)
+	}
+	v, err := manifest.DecodeJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the stable template's spec: %w", err)
+	}
+	own, _ := v.(map[string]any)
+	spec := map[string]any{}
+	for key, value := range canary {
+		if key != "canary" && !slices.Contains(StableFields, key) {
+			spec[key] = value
+		}
+	}
+	for _, key := range StableFields {
+		if value, ok := own[key]; ok && value != nil {
+			spec[key] = value
+		}
+	}
+	return spec, nil
+}
+
+// canary compiles spec.canary.
+func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
+	declared := t.spec.Canary
+	if declared == nil {
+		return
+	}
+	const instead = "is the stable template's: leave it out of a canary"
+	for _, field := range []struct {
+		name  string
+		there bool
+	}{
+		{"match", t.spec.Match != nil}, {"availableTo", t.spec.AvailableTo != nil}, {"required", t.spec.Required},
+		{"injectByDefault", t.spec.InjectByDefault}, {"order", t.spec.Order != 0}, {"suspend", t.spec.Suspend},
+	} {
+		if field.there {
+			c.problem(at.Field(field.name), instead)
+		}
+	}
+	here := at.Field("canary")
+	switch {
+	case declared.Of == "":
+		c.problem(here.Field("of"), "is missing; want the name of the template that this is a canary of")
+	case !templateName.MatchString(declared.Of):
+		c.problem(here.Field("of"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", show.Value(declared.Of)))
+	case declared.Of == t.name:
+		c.problem(here.Field("of"), "is this template itself; want the name of another one")
+	}
+	of := &canary{declared: *declared, options: o}
+	of.namespaces = c.namespaceSelector(t, declared.NamespaceSelector, here.Field("namespaceSelector"))
+	of.pod = c.podSelector(t, declared.PodSelector, here.Field("podSelector"))
+	if declared.NamespaceSelector != nil || declared.PodSelector != nil {
+		of.percent = MaxPercent
+	}
+	if p := declared.Percent; p != nil {
+		if of.percent = int(*p); *p < 0 || *p > MaxPercent {
+			c.problem(here.Field("percent"), fmt.Sprintf("is %d; want 0 to %d", *p, MaxPercent))
+		}
+	} else {
+		percent := int32(of.percent) //nolint:gosec // 0 or 100
+		of.declared.Percent = &percent
+	}
+	if p := declared.Tolerate; p == nil {
+		tolerate := int32(defaultTolerate)
+		of.declared.Tolerate = &tolerate
+	} else if *p < 0 {
+		c.problem(here.Field("tolerate"), fmt.Sprintf("is %d; want 0 or more workloads", *p))
+	}
+	spec, _ := raw.(map[string]any)
+	of.spec = make(map[string]any, len(spec))
+	for key, value := range spec {
+		if key != "canary" {
+			of.spec[key] = value
+		}
+	}
+	t.canary = of
+}
+
+// Canaries returns the canaries of the set, by name. The caller must not change the slice.
+func (s *Set) Canaries() []Canary { return s.canaries }
+
+// Canary returns the canary of a name, and whether there is one.
+func (s *Set) Canary(name string) (Canary, bool) {
+	i, ok := slices.BinarySearchFunc(s.canaries, name, func(c Canary, name string) int { return cmp.Compare(c.Name, name) })
+	if !ok {
+		return Canary{}, false
+	}
+	return s.canaries[i], true
+}
+
+// CanariesOf returns the canaries of a stable template, by name. The caller must not change the
+// slice.
+func (s *Set) CanariesOf(stable string) []Canary { return s.byStable[stable] }
+
+// pair brings the canaries together with their stable templates.
+func (s *Set) pair(entries []Entry) {
+	for _, e := range entries {
+		of, _ := e.ofCanary()
+		stable, found := s.Get(of)
+		c := canaryOf(e, of, stable, found)
+		s.canaries = append(s.canaries, c)
+		if found {
+			if s.byStable == nil {
+				s.byStable = map[string][]Canary{}
+			}
+			s.byStable[of] = append(s.byStable[of], c)
+		}
+		s.reads.addCanary(c)
+	}
+}

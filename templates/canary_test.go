@@ -1,0 +1,91 @@
+package templates_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
+)
+
+const canaryStable = `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: logs}
+spec:
+  match: {namespaceSelector: {matchLabels: {team: a}}}
+  required: true
+  order: 7
+  inject: {spec: {initContainers: [{name: logs, image: "logs:1", restartPolicy: Always}]}}
+`
+
+func canaryOf(fields string) string {
+	return `
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: logs-next}
+spec:
+  ` + fields + `
+  inject: {spec: {initContainers: [{name: logs, image: "logs:2", restartPolicy: Always}]}}
+`
+}
+
+func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
+	for fields, want := range map[string]string{
+		"canary: {of: logs}":                                       "",
+		"canary: {of: logs, percent: 100, tolerate: 0}":            "",
+		"canary: {of: logs, percent: 101}":                         "percent: is 101; want 0 to 100",
+		"canary: {of: logs, percent: -1}":                          "percent: is -1; want 0 to 100",
+		"canary: {of: logs, percent: ten}":                         "spec.canary.percent",
+		"canary: {of: logs, tolerate: -1}":                         "tolerate: is -1",
+		"canary: {of: logs, share: 10}":                            "unknown field",
+		"canary: {}":                                               "spec.canary.of: is missing",
+		"canary: {of: Logs}":                                       "no name of a template",
+		"canary: {of: logs-next}":                                  "is this template itself",
+		"canary: {of: logs, podSelector: {matchLabels: {a: '!'}}}": "spec.canary.podSelector",
+		"canary: {of: logs, namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}": "a label that Pillion sets itself",
+		"canary: {of: logs}\n  required: true\n  match: {}":                                      "spec.required: is the stable template's",
+		"canary: {of: logs}\n  match: {}":                                                        "spec.match: is the stable template's",
+		"canary: {of: logs}\n  availableTo: {}":                                                  "spec.availableTo: is the stable template's",
+		"canary: {of: logs}\n  injectByDefault: true":                                            "spec.injectByDefault: is the stable template's",
+		"canary: {of: logs}\n  order: 1":                                                         "spec.order: is the stable template's",
+		"canary: {of: logs}\n  suspend: true":                                                    "spec.suspend: is the stable template's",
+		"canary: {of: logs}\n  injectByDefault: false\n  order: 0":                               "", // what the CRD fills in
+	} {
+		_, _, err := templates.Compile([]byte(canaryOf(fields)), templates.Options{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", fields, err, want)
+		}
+	}
+}
+
+func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {
+	promoted := templatestest.Compile(t, strings.ReplaceAll(canaryStable, "logs:1", "logs:2"))
+	set := templatestest.Set(t, canaryOf("canary: {of: logs, percent: 100}\n  verify: {images: ['logs:*']}"), canaryStable)
+	if _, ok := set.Get("logs-next"); ok || set.Len() != 1 || len(set.All()) != 2 {
+		t.Errorf("pods can ask for the canary: %v", set.All())
+	}
+	canaries := set.CanariesOf("logs")
+	if len(canaries) != 1 || canaries[0].Unusable != nil || canaries[0].Version.Name() != "logs" || !canaries[0].Version.Policies().Required || canaries[0].Version.Order() != 7 {
+		t.Fatalf("%+v", canaries)
+	}
+	if plain := templatestest.Set(t, canaryOf("canary: {of: logs}"), canaryStable).CanariesOf("logs")[0].Version; plain.Hash() != promoted.Hash() {
+		t.Error("the canary has another hash than the stable template after a promotion")
+	}
+	for _, c := range []struct{ name, manifest, want string }{
+		{"of none", canaryOf("canary: {of: log}"), `there is no template "log"`},
+		{"of a required one", canaryOf("canary: {of: logs}\n  overridable: true"), "spec.overridable"},
+	} {
+		got, ok := templatestest.Set(t, c.manifest, canaryStable).Canary("logs-next")
+		if !ok || got.InForce() || got.Unusable == nil || !strings.Contains(got.Unusable.Error(), c.want) {
+			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
+		}
+	}
+	stopped := templates.NewSet([]templates.Entry{
+		{Name: "logs", Template: templatestest.Compile(t, canaryStable)},
+		{Name: "logs-next", Template: templatestest.Compile(t, canaryOf("canary: {of: logs, percent: 100}")), Stopped: true},
+	})
+	if stopped.CanariesOf("logs")[0].Selects(nil, nil, nil) {
+		t.Error("a stopped canary selects pods")
+	}
+}

@@ -3,6 +3,7 @@ package injector
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -18,7 +19,7 @@ func (p *Pipeline) choose(r Request, base map[string]any, labels, requiredLabels
 		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
 		PodAnnotations: stringMap(metadata["annotations"]), PodLabels: labels, RequiredPodLabels: requiredLabels,
 		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
-		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Explain: r.Explain,
+		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Now: p.timeOf(r), Explain: r.Explain,
 	}, catalog{r.Templates})
 }
 
@@ -28,6 +29,14 @@ func (p *Pipeline) decide(r Request, base, requiredBase map[string]any) policy.D
 		return r.decided.decision
 	}
 	return p.choose(r, base, podLabels(base), podLabels(requiredBase))
+}
+
+// timeOf returns the time of a request's review.
+func (p *Pipeline) timeOf(r Request) time.Time {
+	if r.Now.IsZero() {
+		return p.config.Now()
+	}
+	return r.Now
 }
 
 // disabled reports whether the namespace's label has Pillion keep out. API servers do not call
@@ -45,11 +54,11 @@ func (c catalog) At(place int) policy.Template {
 		return brokenChoice(e)
 	}
 	spec := e.Template.Policies()
-	return policy.Template{Name: e.Name, Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template}
+	return policy.Template{Name: e.Name, Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template, Exceptions: e.Exceptions()}
 }
 
 func brokenChoice(e templates.Entry) policy.Template {
-	c := policy.Template{Name: e.Name, Broken: e.Err}
+	c := policy.Template{Name: e.Name, Broken: e.Err, Exceptions: e.Exceptions()}
 	if b := e.Broken(); b != nil {
 		c.Suspended, c.Required, c.Audience = b.Suspend, b.Required, b
 		c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required

@@ -48,7 +48,7 @@ func (p *Pipeline) newInjection(r Request, decision policy.Decision, verifying b
 		w.out.Refusals = append(w.out.Refusals, TemplateOutcome{Code: decision.Code, Why: decision.Why})
 	}
 	for _, o := range decision.Exclusions {
-		t := TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
+		t := TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Exception: o.Exception, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
 		w.out.Templates = append(w.out.Templates, t)
 		switch {
 		case o.Deny && !w.spares(o.Template):
@@ -89,7 +89,13 @@ func (w *injection) spares(template string) bool {
 		return false
 	}
 	entry, _ := w.request.Templates.Get(template)
-	return !entry.Required()
+	return !entry.Required() || w.decision.Excepted[template]
+}
+
+// requires reports whether what a template gives is required of the pod: a pod that is excepted may
+// ask for it, as for any other.
+func (w *injection) requires(t *templates.Template) bool {
+	return t.Policies().Required && !w.decision.Excepted[t.Name()]
 }
 
 // template returns one that was decided to be injected.
@@ -110,7 +116,7 @@ func (w *injection) render() error {
 
 func (w *injection) renderOne(t *templates.Template) error {
 	pod := w.base
-	if t.Policies().Required {
+	if w.requires(t) {
 		pod = w.requiredBase
 	}
 	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
@@ -150,7 +156,7 @@ func (w *injection) renderOne(t *templates.Template) error {
 	spec := t.Policies()
 	w.fragments = append(w.fragments, merge.Fragment{
 		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
-		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
+		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: w.requires(t), KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	})
 	return nil
 }

@@ -30,8 +30,8 @@ type Config struct {
 	// Explain is the command with which refusals end. Default: the one for the pod's workload
 	// in the cluster, or for the pod.
 	Explain string
-	// Now is the clock, which decides nothing: a refusal for want of time says how long
-	// was allowed. Default: [time.Now].
+	// Now is the clock for requests without a time, and for a refusal for want of time, which
+	// says how long was allowed. Default: [time.Now].
 	Now func() time.Time
 }
 
@@ -70,6 +70,9 @@ type Request struct {
 	// PodTemplate is the pod template that Pod would be created of, where there is no pod yet:
 	// the outcome then has the template with the same changes. It is not modified.
 	PodTemplate map[string]any
+	// Now is the time of the review, by which exceptions of required templates end. Default: that
+	// of the configuration's clock.
+	Now time.Time
 	// Kubernetes is the API server's version. Default: what the pipeline's configuration says.
 	Kubernetes templates.KubernetesVersion
 	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
@@ -88,6 +91,8 @@ type TemplateOutcome struct {
 	Code       reason.Code
 	// Why is a sentence for people.
 	Why string
+	// Exception names the template's exception by which the pod goes without it, "" for none.
+	Exception string
 	// Asked reports whether an annotation asked for the template, or the template
 	// is required here.
 	Asked bool
@@ -200,6 +205,7 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 // forged one does: then it counts as none. The part that counts is returned, too.
 func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
 	r = p.versioned(r)
+	r.Now = p.timeOf(r) // the same for each plan that is made
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
 	r.decided = nil // that was for the record as it is

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -84,7 +85,7 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 		if !ok || e.Suspended() || !namespaces.Matches(labels.Set(r.Namespace.Labels)) || !e.AvailableTo(r.Namespace.Labels) {
 			continue
 		}
-		selected := pods.Matches(labels.Set(podLabels(r.Pod))) || pods.Matches(labels.Set(podLabels(r.Old)))
+		selected := (pods.Matches(labels.Set(podLabels(r.Pod))) || pods.Matches(labels.Set(podLabels(r.Old)))) && !exceptedWhenMade(e, r)
 		wrong, err := u.judge(e, selected)
 		if err != nil {
 			return nil, err
@@ -94,6 +95,18 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 		}
 	}
 	return refusals, nil
+}
+
+// exceptedWhenMade reports whether an exception that selects the pod had not ended when the pod was
+// created. Such a pod may run without the template, and may be updated after the end as well. A pod
+// that has containers of the template is held by their names: to set a label that an exception
+// selects gains nothing.
+func exceptedWhenMade(e templates.Entry, r Request) bool {
+	metadata, _ := r.Old["metadata"].(map[string]any)
+	text, _ := metadata["creationTimestamp"].(string)
+	created, err := time.Parse(time.RFC3339, text)
+	exception := e.Exceptions().Find(r.Namespace.Labels, podLabels(r.Old))
+	return err == nil && exception != nil && !exception.Ended(created)
 }
 
 // update is a change of a running pod.

@@ -196,7 +196,7 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 		there bool
 	}{
 		{"match", t.spec.Match != nil}, {"availableTo", t.spec.AvailableTo != nil}, {"required", t.spec.Required},
-		{"injectByDefault", t.spec.InjectByDefault}, {"order", t.spec.Order != 0}, {"suspend", t.spec.Suspend},
+		{"injectByDefault", t.spec.InjectByDefault}, {"order", t.spec.Order != 0}, {"suspend", t.spec.Suspend}, {"exceptions", t.spec.Exceptions != nil},
 	} {
 		if field.there {
 			c.problem(at.Field(field.name), instead)

@@ -59,6 +59,7 @@ type Template struct {
 	spec        v1alpha1.SidecarTemplateSpec
 
 	availableTo, matchNamespace, matchPod labels.Selector
+	exceptions                            Exceptions
 	// namespaceKeys are what expressions read of namespaces.
 	namespaceKeys expression.NamespaceKeys
 	verify        Verify
@@ -141,6 +142,9 @@ func (c *compiler) broken(t *Template) *Broken {
 	if !c.hasProblemIn("spec.match") {
 		b.template.spec.Match = t.spec.Match
 	}
+	if !c.hasProblemIn("spec.exceptions") {
+		b.template.exceptions = t.exceptions
+	}
 	return b
 }
 
@@ -214,6 +218,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	t.verify = c.verification(specAt.Field("verify"))
 	c.selectors(t, specAt)
 	c.canary(t, object["spec"], o, specAt)
+	c.exceptions(t, specAt.Field("exceptions"))
 	c.parameters(t, values, specAt.Field("parameters"))
 	c.expressions(t, values, specAt)
 	if len(c.problems) > 0 {

@@ -58,10 +58,10 @@ func valuesRead(values map[string]any, reads expression.ValueReads) any {
 
 // hashOf hashes what rendering reads of the spec and of the values. The raw parts of the spec
 // are written anew, so that neither white space nor the order of keys counts. Nor do
-// descriptions, examples and operating systems: they change nothing of a pod that has the
-// template.
+// descriptions, examples, operating systems and exceptions: they change nothing of a pod that
+// has the template.
 func hashOf(spec v1alpha1.SidecarTemplateSpec, values any, foreign []string) string {
-	spec.OS, spec.Description, spec.Parameters = nil, "", slices.Clone(spec.Parameters)
+	spec.OS, spec.Exceptions, spec.Description, spec.Parameters = nil, nil, "", slices.Clone(spec.Parameters)
 	for i := range spec.Parameters {
 		spec.Parameters[i].Description, spec.Parameters[i].Example = "", nil
 	}

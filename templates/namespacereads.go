@@ -27,6 +27,9 @@ func (r *NamespaceReads) add(e Entry) {
 	if t.availableTo != nil {
 		selectors = append(selectors, t.availableTo)
 	}
+	for _, exception := range t.exceptions {
+		selectors = append(selectors, exception.namespace)
+	}
 	for _, s := range selectors {
 		requirements, _ := s.Requirements()
 		for _, requirement := range requirements {

@@ -50,6 +50,9 @@ type Metrics struct {
 	pods       *prometheus.CounterVec
 	injections *prometheus.CounterVec
 	info       *prometheus.GaugeVec
+	// excepted counts the pods by exception, ends has the end of each.
+	excepted *prometheus.CounterVec
+	ends     *prometheus.GaugeVec
 
 	mu sync.Mutex
 	// known are the templates of the last set, true, and those that went with it, false.
@@ -84,8 +87,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "pillion_template_info",
 			Help: "1 for each template that this replica applies, with its hash. good is false when a newer version is broken. The hash is empty when no good version is known.",
 		}, []string{"template", "hash", "good"}),
+		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pillion_excepted_pods_total",
+			Help: "New pods that go without a required template by one of its exceptions; dry runs are not counted.",
+		}, []string{"template", "exception"}),
+		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "pillion_template_exception_end_timestamp_seconds",
+			Help: "When each exception of a required template ends, or ended, in seconds since 1970.",
+		}, []string{"template", "exception"}),
 	}
-	registry.MustRegister(m.requests, m.duration, m.busy, m.pods, m.injections, m.info)
+	registry.MustRegister(m.requests, m.duration, m.busy, m.pods, m.injections, m.info, m.excepted, m.ends)
 	return m
 }
 
@@ -129,6 +140,9 @@ func (m *Metrics) pod(r Response, dryRun bool) {
 			name = UnknownTemplate // a tenant may write as many names as they like
 		}
 		m.injections.WithLabelValues(name, string(t.Code)).Inc()
+		if t.Code == reason.Excepted && !denied {
+			m.excepted.WithLabelValues(t.Name, t.Exception).Inc()
+		}
 	}
 }
 
@@ -138,6 +152,7 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.info.Reset()
+	m.ends.Reset()
 	known := map[string]bool{}
 	for _, e := range set.All() {
 		known[e.Name] = true
@@ -146,12 +161,17 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 			hash = e.Template.Hash()
 		}
 		m.info.WithLabelValues(e.Name, hash, strconv.FormatBool(e.Err == nil)).Set(1)
+		for _, exception := range e.Exceptions() {
+			m.ends.WithLabelValues(e.Name, exception.Name).Set(float64(exception.Until.Unix()))
+			m.excepted.WithLabelValues(e.Name, exception.Name) // a rate needs the first value 0
+		}
 	}
 	for name, there := range m.known {
 		if known[name] {
 			continue
 		}
 		m.injections.DeletePartialMatch(prometheus.Labels{"template": name})
+		m.excepted.DeletePartialMatch(prometheus.Labels{"template": name})
 		if there {
 			known[name] = false // once more, the next time: a review may still be under way
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -24,7 +25,8 @@ type Namespaces interface {
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required but Forecasts.
+// Pods are what the webhooks for pods work with. All fields are required but Now and
+// Forecasts.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
@@ -34,6 +36,8 @@ type Pods struct {
 	// namespace as it was then, the last version first. Verification of new pods needs them.
 	TemplatesBefore func() []*templates.Set
 	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
+	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
+	Now func() time.Time
 	// Forecasts are about the pods that controllers create. Nil: there are none.
 	Forecasts *Forecasts
 }
@@ -67,6 +71,13 @@ func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (in
 	}
 	return injector.Request{
 		Operation: r.Operation, Subresource: r.SubResource, FromNode: fromNode,
-		Namespace: ns, Templates: set,
+		Namespace: ns, Templates: set, Now: p.now(),
 	}, nil
+}
+
+func (p Pods) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
 }

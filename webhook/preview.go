@@ -137,7 +137,7 @@ func (p preview) hold(ctx context.Context, r *Review, object part) bool {
 type written struct{ object, template, created map[string]any }
 
 func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace, w written) (Response, error) {
-	request := injector.Request{Operation: "CREATE", Pod: w.created, Namespace: ns, Templates: p.options.Pods.Templates()}
+	request := injector.Request{Operation: "CREATE", Pod: w.created, Namespace: ns, Templates: p.options.Pods.Templates(), Now: p.options.Pods.now()}
 	out, err := p.options.Pods.Pipeline.Inject(ctx, request)
 	if ctx.Err() != nil {
 		return Skipped(), nil // that there was no time here says nothing of the pods

@@ -128,7 +128,7 @@ func (p preview) createdOf(ctx context.Context, r *Review, ns templates.Namespac
 // meets returns what keeps a new pod from running, as the end of a sentence; "" if nothing does. It
 // reports whether there was time to find out.
 func (p preview) meets(ctx context.Context, ns templates.Namespace, set *templates.Set, pod map[string]any) (why string, ok bool) {
-	out, err := p.options.Pods.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+	out, err := p.options.Pods.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set, Now: p.options.Pods.now()})
 	if err != nil || ctx.Err() != nil {
 		return "", false
 	}

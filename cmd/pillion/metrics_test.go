@@ -106,6 +106,8 @@ var metricUses = map[string]struct {
 	"pillion_pods_total":                                     {dto.MetricType_COUNTER, "How many pods are injected and refused.\nA pod with the record of an earlier call is not counted again.\nA pod that gets nothing has no record, and counts for each call.\nA pod that another webhook refuses later has been counted."},
 	"pillion_injections_total":                               {dto.MetricType_COUNTER, "Which template is used, and which one refuses pods. The series of a template end when it is deleted."},
 	"pillion_template_info":                                  {dto.MetricType_GAUGE, "Whether all replicas apply the same, and which template is broken."},
+	"pillion_excepted_pods_total":                            {dto.MetricType_COUNTER, "Whether anybody still needs an exception. The series of a template end when it is deleted."},
+	"pillion_template_exception_end_timestamp_seconds":       {dto.MetricType_GAUGE, "Which exceptions end soon, and which have ended and can go."},
 	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
 	"pillion_unknown_template_namespaces":                    {dto.MetricType_GAUGE, "Misspelt names, and templates that went away too early."},
 	"pillion_in_use_record_failing":                          {dto.MetricType_GAUGE, "Whether an upgrade that drops a template in use would be held up."},
@@ -244,6 +246,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"template":                                     "the name of a template in force",
 		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's",
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
+		"exception":                                    "the name of an exception of the template",
 		"pod_namespace":                                "one of the 20 namespaces with the most such pods, or `(others)`",
 		"hash":                                         "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
 		"version":                                      "of Pillion",
@@ -314,7 +317,7 @@ func (p metricPart) has(name string) bool {
 }
 
 var metricParts = []metricPart{
-	{"Admission", []string{"pillion_admission_", "pillion_pods_total", "pillion_injections_"}},
+	{"Admission", []string{"pillion_admission_", "pillion_pods_total", "pillion_injections_", "pillion_excepted_"}},
 	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_"}},
 	{"Running pods", []string{"pillion_pods_missing", "pillion_pods_outdated", "pillion_survey_"}},
 	{"Events", []string{"pillion_events_"}},

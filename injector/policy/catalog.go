@@ -1,5 +1,7 @@
 package policy
 
+import "time"
+
 // Template has the facts about a template that the decision needs.
 type Template struct {
 	Name            string
@@ -9,6 +11,8 @@ type Template struct {
 	Required bool
 	// Audience says which namespaces may have it; nil is every namespace.
 	Audience Audience
+	// Exceptions are those of a required template; nil is none.
+	Exceptions Exceptions
 	// Broken says why there is no good version, and is nil if there is one. SkipBroken
 	// admits pods without it, by its onError.
 	Broken     error
@@ -18,6 +22,14 @@ type Template struct {
 // Audience reports whether a namespace with these labels may have a template.
 type Audience interface {
 	AvailableTo(namespaceLabels map[string]string) bool
+}
+
+// Exceptions says which pods may go without a required template.
+type Exceptions interface {
+	// Excepted returns the exception that selects a pod by its labels and its namespace's, with a
+	// sentence for people, and reports whether it is in force at a time. The name is empty if no
+	// exception selects the pod.
+	Excepted(namespace, pod map[string]string, now time.Time) (exception, why string, ok bool)
 }
 
 // Catalog has the templates in force. The place of a template is its index in the order in

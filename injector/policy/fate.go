@@ -25,6 +25,9 @@ type fate struct {
 	off reason.Code
 	// why is the rule that it is wanted or taken off by.
 	why cause
+	// exception is that of a required template by which the pod goes without it, "" for none, and
+	// excepted its sentence.
+	exception, excepted string
 }
 
 // nowhere is the place of a template that does not exist: after all others.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates/nearest"
@@ -35,6 +36,9 @@ type Request struct {
 	// Disabled reports whether the namespace is switched off by its label.
 	Disabled bool
 
+	// Now is the time of the review, by which exceptions of required templates end.
+	Now time.Time
+
 	// Explain asks for Steps, and for an exclusion for each template that is not injected.
 	Explain bool
 }
@@ -45,6 +49,8 @@ type Exclusion struct {
 	Code     reason.Code
 	// Why is a sentence that names the rule and its input.
 	Why string
+	// Exception names the exception of a required template by which the pod goes without it.
+	Exception string
 	// Asked reports whether somebody asked for the template, so that its
 	// absence deserves a warning.
 	Asked bool
@@ -80,6 +86,9 @@ type Decision struct {
 	Asked map[string]bool
 	// Required has the templates of Inject that are required for this pod.
 	Required map[string]bool
+	// Excepted has the required templates that the pod is excepted from, whether or not an
+	// annotation asks for them.
+	Excepted map[string]bool
 	// Exclusions are the templates that are not injected though something concerns them:
 	// they are asked for, match, or are taken off one by one. They are in the catalog's
 	// order, those that do not exist last. Of the rest there is none, unless the request
@@ -124,6 +133,8 @@ type decider struct {
 	noDefaults bool
 	// matching has the places of the templates that match.
 	matching []int
+	// excepted are the required templates that would match, and that the pod is excepted from.
+	excepted []exception
 	// listed is what listTemplates returned, offered the names behind it.
 	listed  string
 	offered []string
@@ -137,7 +148,7 @@ func (d *decider) decide() {
 	}
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
-	d.matching = d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels)
+	d.matching = slices.DeleteFunc(d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels), d.except)
 	switch {
 	case podErr != nil:
 		d.deny(Pod, podErr)
@@ -149,6 +160,10 @@ func (d *decider) decide() {
 	}
 	d.choose(pod, ns)
 	d.require()
+	for _, e := range d.excepted {
+		f := d.fate(e.template, e.place)
+		f.exception, f.excepted = e.name, e.why
+	}
 	d.finish(pod)
 }
 
@@ -404,6 +419,8 @@ func (d *decider) finish(pod Ask) {
 		case f.wanted:
 			d.offer(f)
 		case f.place == nowhere:
+		case f.exception != "":
+			d.exclude(Exclusion{Template: f.name, Code: reason.Excepted, Why: f.excepted, Exception: f.exception, Asked: true})
 		case f.off != "":
 			d.exclude(Exclusion{Template: f.name, Code: f.off, Why: d.sentence(f), Asked: f.inVain})
 		case d.off != "" && (f.inVain || d.request.Explain):

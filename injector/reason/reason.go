@@ -57,6 +57,9 @@ const (
 	TemplateTooExpensive Code = "TemplateTooExpensive"
 	// RenderFailed: an expression of the template fails for this pod.
 	RenderFailed Code = "RenderFailed"
+	// Excepted: the template is required, and an exception of it lets the pod go without it for
+	// a time.
+	Excepted Code = "Excepted"
 	// TemplateInvalid: a SidecarTemplate has mistakes and is refused.
 	TemplateInvalid Code = "TemplateInvalid"
 	// TemplateInUse: a SidecarTemplate that namespaces ask for may not be deleted.
@@ -111,6 +114,7 @@ var table = map[Code]struct{ sentence, event string }{
 	Conflict:             {"the pod and a template disagree on a field", warning},
 	TemplateTooExpensive: {"rendering the template goes over its bound", warning},
 	RenderFailed:         {"an expression of the template fails for this pod", warning},
+	Excepted:             {"the template is required, and an exception lets the pod go without it for a time", normal},
 	TemplateInvalid:      {"the template has mistakes", ""},
 	TemplateInUse:        {"namespaces, workloads or pods ask for the template", ""},
 	TemplateReadOnly:     {"the template is one of the library or of a file, which its SidecarTemplate only shows", ""},

@@ -44,6 +44,10 @@ type SidecarTemplateSpec struct {
 	// Verify says what the sidecars may have in the final pod, besides what the
 	// template renders. Default: nothing. Only with required.
 	Verify *Verify `json:"verify,omitempty"`
+	// Exceptions let pods go without the template for a time, as if it were neither
+	// required nor matching: a pod that asks for it still gets it. They change no hash. Only with
+	// required.
+	Exceptions []Exception `json:"exceptions,omitempty"`
 	// Overridable lets a pod's author declare a container of the sidecar's name,
 	// whose fields then win. Default false: such a pod conflicts.
 	Overridable bool `json:"overridable,omitempty"`
@@ -114,8 +118,8 @@ type Canary struct {
 	// Of is the name of the stable template. It is no canary itself.
 	Of string `json:"of"`
 	// Percent is the share of workloads that get the canary, 0 to 100, among the pods that the
-	// selectors select. A workload is in the share by the name of its namespace and its own kind
-	// and name: its pods agree, and a larger percentage keeps the workloads of a smaller one.
+	// selectors select. The names of the namespace and the workload decide, with its kind: its pods
+	// agree. A larger percentage keeps the workloads of a smaller one.
 	// Default 100 with a selector, 0 without one.
 	Percent *int32 `json:"percent,omitempty"`
 	// NamespaceSelector selects the pod's namespace by label.
@@ -125,6 +129,24 @@ type Canary struct {
 	// Tolerate is how many workloads of the canary may fail, while those of the stable template
 	// do not, before the canary stops. Default 1.
 	Tolerate *int32 `json:"tolerate,omitempty"`
+}
+
+// Exception lets pods go without a required template until a time. Both selectors must
+// select, and at least one of them must be there.
+type Exception struct {
+	// Name tells exceptions of one template apart in warnings and metrics. It is a DNS
+	// label.
+	Name string `json:"name"`
+	// NamespaceSelector selects the pod's namespace by label. Default: every namespace.
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// PodSelector selects the pod by label. Default: every pod. The author
+	// of a pod chooses its labels.
+	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
+	// Until is when the exception ends, as RFC 3339 has it: 2027-03-31T00:00:00Z. A pod that
+	// is created at that time is no longer excepted.
+	Until string `json:"until"`
+	// Reason says why there is the exception. The warning about an excepted workload has it.
+	Reason string `json:"reason"`
 }
 
 // Verify says what the sidecars of a required template may have in the final pod,

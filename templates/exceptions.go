@@ -1,0 +1,131 @@
+package templates
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// Exception lets pods go without a required template until a time.
+type Exception struct {
+	Name, Reason string
+	// Until is when the exception ends: a pod that is created at that time is not excepted.
+	Until          time.Time
+	namespace, pod labels.Selector
+}
+
+// Ended reports whether the exception has ended at a time.
+func (e Exception) Ended(now time.Time) bool { return !now.Before(e.Until) }
+
+// Selects reports whether both selectors select a pod, whatever the time is.
+func (e Exception) Selects(namespace, pod map[string]string) bool {
+	return e.namespace.Matches(labels.Set(namespace)) && e.pod.Matches(labels.Set(pod))
+}
+
+// String names the exception, with its end and its reason.
+func (e Exception) String() string {
+	return fmt.Sprintf("until %s by the exception %s: %s", e.Until.UTC().Format(time.RFC3339), e.Name, e.Reason)
+}
+
+// Exceptions are those of one template.
+type Exceptions []Exception
+
+// Find returns the exception that selects a pod and ends last. It returns nil if none does.
+func (all Exceptions) Find(namespace, pod map[string]string) *Exception {
+	var last *Exception
+	for i := range all {
+		if e := &all[i]; e.Selects(namespace, pod) && (last == nil || e.Until.After(last.Until)) {
+			last = e
+		}
+	}
+	return last
+}
+
+// Excepted returns the name of the exception that selects a pod and ends last, with a sentence
+// for people. It reports whether the exception is in force: a template with one is neither
+// required of the pod nor matches it. The name is empty if no exception selects the pod.
+func (all Exceptions) Excepted(namespace, pod map[string]string, now time.Time) (exception, why string, ok bool) {
+	e := all.Find(namespace, pod)
+	switch {
+	case e == nil:
+		return "", "", false
+	case e.Ended(now):
+		return e.Name, "it was excepted " + e.String(), false
+	}
+	return e.Name, "it is required here, and the pod is excepted " + e.String(), true
+}
+
+// Exceptions returns the template's exceptions, in the manifest's order, ended ones included. The
+// caller must not change them.
+func (t *Template) Exceptions() Exceptions { return t.exceptions }
+
+// Exceptions returns the template's exceptions, as far as they are known.
+func (e Entry) Exceptions() Exceptions {
+	if e.Template != nil {
+		return e.Template.Exceptions()
+	}
+	if b := e.Broken(); b != nil {
+		return b.template.Exceptions()
+	}
+	return nil
+}
+
+// EndedBetween reports whether an exception of the set ended after the first time, and at the
+// second one at the latest.
+func (s *Set) EndedBetween(first, second time.Time) bool {
+	for _, place := range s.required {
+		for _, e := range s.entries[place].Exceptions() {
+			if e.Ended(second) && !e.Ended(first) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mostReason is how many characters an exception's reason has at most, as in the CRD.
+const mostReason = 256
+
+// exceptions checks and compiles the exceptions.
+func (c *compiler) exceptions(t *Template, at *manifest.Path) {
+	if len(t.spec.Exceptions) > 0 && !t.spec.Required {
+		c.problem(at, "is for required templates: other templates let pods opt out")
+	}
+	seen := map[string]bool{}
+	for i, declared := range t.spec.Exceptions {
+		at := at.Item(i)
+		e := Exception{Name: declared.Name, Reason: declared.Reason}
+		switch {
+		case declared.Name == "":
+			c.problem(at, "an exception needs a name")
+		case !templateName.MatchString(declared.Name):
+			c.problem(at.Field("name"), fmt.Sprintf("is %s; want a DNS label: lower case letters, digits and -", show.Value(declared.Name)))
+		case seen[declared.Name]:
+			c.problem(at.Field("name"), fmt.Sprintf("the exception %s is there twice", show.Value(declared.Name)))
+		}
+		seen[declared.Name] = true
+		switch {
+		case declared.Reason == "":
+			c.problem(at, "an exception needs a reason: the warning about an excepted workload has it")
+		case utf8.RuneCountInString(declared.Reason) > mostReason:
+			c.problem(at.Field("reason"), fmt.Sprintf("has %d characters; want %d at most, since a warning has to hold it", utf8.RuneCountInString(declared.Reason), mostReason))
+		}
+		if declared.NamespaceSelector == nil && declared.PodSelector == nil {
+			c.problem(at, "selects every pod that the template matches: name a namespaceSelector or a podSelector (required: false is for all)")
+		}
+		e.namespace = c.namespaceSelector(t, declared.NamespaceSelector, at.Field("namespaceSelector"))
+		e.pod = c.podSelector(t, declared.PodSelector, at.Field("podSelector"))
+		var err error
+		if declared.Until == "" {
+			c.problem(at, "an exception needs an end: until, such as 2027-03-31T00:00:00Z")
+		} else if e.Until, err = time.Parse(time.RFC3339, declared.Until); err != nil {
+			c.problem(at.Field("until"), fmt.Sprintf("is %s; want a time with its zone, as RFC 3339 has it: 2027-03-31T00:00:00Z", show.Value(declared.Until)))
+		}
+		t.exceptions = append(t.exceptions, e)
+	}
+}

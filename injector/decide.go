@@ -57,6 +57,11 @@ func (c catalog) At(place int) policy.Template {
 	return policy.Template{Name: e.Name, Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template, Exceptions: e.Exceptions()}
 }
 
+func (c catalog) CanaryOf(name string) (string, bool) {
+	canary, ok := c.Canary(name)
+	return canary.Of, ok
+}
+
 func brokenChoice(e templates.Entry) policy.Template {
 	c := policy.Template{Name: e.Name, Broken: e.Err, Exceptions: e.Exceptions()}
 	if b := e.Broken(); b != nil {

@@ -32,6 +32,7 @@ type injection struct {
 	verifying bool
 
 	decision  policy.Decision
+	versions  map[string]chosen           // by template: those that were asked for
 	rendered  map[string]*TemplateOutcome // by template: those that rendered
 	fragments []merge.Fragment
 	planned   merge.Plan
@@ -98,28 +99,26 @@ func (w *injection) requires(t *templates.Template) bool {
 	return t.Policies().Required && !w.decision.Excepted[t.Name()]
 }
 
-// template returns one that was decided to be injected.
-func (w *injection) template(name string) *templates.Template {
-	entry, _ := w.request.Templates.Get(name)
-	return entry.Template
-}
+// template returns the version of one that was decided to be injected.
+func (w *injection) template(name string) *templates.Template { return w.version(name).template }
 
 // render renders each template that was decided.
 func (w *injection) render() error {
 	for _, name := range w.decision.Inject {
-		if err := w.renderOne(w.template(name)); err != nil {
+		if err := w.renderOne(w.version(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *injection) renderOne(t *templates.Template) error {
+func (w *injection) renderOne(v chosen) error {
+	t := v.template
 	pod := w.base
 	if w.requires(t) {
 		pod = w.requiredBase
 	}
-	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Asked: w.decision.Asked[t.Name()]}
+	out := TemplateOutcome{Name: t.Name(), Hash: t.Hash(), Canary: v.canary, Asked: w.decision.Asked[t.Name()], template: t}
 	if why := t.OtherSystem(pod); why != "" {
 		w.otherSystem(out, why)
 		return nil

@@ -88,7 +88,10 @@ type Request struct {
 type TemplateOutcome struct {
 	// Name is the template's, "" for a refusal of the whole pod.
 	Name, Hash string
-	Code       reason.Code
+	// Canary is the name of the canary that the pod gets in place of the stable template, "" for
+	// none.
+	Canary string
+	Code   reason.Code
 	// Why is a sentence for people.
 	Why string
 	// Exception names the template's exception by which the pod goes without it, "" for none.
@@ -106,6 +109,8 @@ type TemplateOutcome struct {
 
 	named bool // Why names the template
 	files *templates.Files
+	// template is the version, nil where it was not looked for.
+	template *templates.Template
 }
 
 // Outcome is the answer to one [Request].

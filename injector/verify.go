@@ -155,7 +155,8 @@ func changedContainers(r Request) []changedContainer {
 // wants them. Selected reports whether the template selects the pod by its labels,
 // before or after.
 func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
-	own := e.Own()
+	own := u.request.Templates.Own(e)
+	e.Template = choose(u.request.Templates, e, u.request.Namespace, u.base).template
 	var verify templates.Verify
 	if e.Template != nil {
 		verify = e.Template.Verify()

@@ -68,17 +68,17 @@ func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns temp
 		}
 	}
 	if out.Allowed {
-		f.Troubles = Troubles(created, out, s.Namespaces.Limited(ns), s.Templates)
+		f.Troubles = Troubles(created, out, s.Namespaces.Limited(ns))
 	}
 	return f, nil
 }
 
-// Troubles returns what refuses a pod after its injection, by the templates of a set.
-func Troubles(created map[string]any, out injector.Outcome, ns predict.Namespace, set *templates.Set) []predict.Trouble {
+// Troubles returns what refuses a pod after its injection.
+func Troubles(created map[string]any, out injector.Outcome, ns predict.Namespace) []predict.Trouble {
 	var injected []*templates.Template
 	for _, t := range out.Templates {
-		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
-			injected = append(injected, e.Template)
+		if t.Code == reason.Injected {
+			injected = append(injected, t.Template())
 		}
 	}
 	return predict.Troubles(predict.Input{Before: created, After: out.Pod, Namespace: ns, Injected: injected})
@@ -102,6 +102,11 @@ func (s *Session) Unasked() []error {
 	for _, e := range s.Templates.All() {
 		if e.Err != nil && !s.told[e.Name] {
 			mistakes = append(mistakes, e.Err)
+		}
+	}
+	for _, c := range s.Templates.Canaries() {
+		if c.Unusable != nil && c.Err == nil {
+			mistakes = append(mistakes, fmt.Errorf("canary %s selects nobody: %w", c.Name, c.Unusable))
 		}
 	}
 	return mistakes

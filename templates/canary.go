@@ -85,6 +85,13 @@ func (c Canary) Tolerate() int {
 // InForce reports whether the canary may select pods.
 func (c Canary) InForce() bool { return c.Version != nil && !c.Stopped }
 
+// Matches reports whether the canary's selectors select a namespace and a pod with these labels.
+// The canary must compile.
+func (c Canary) Matches(namespaceLabels, podLabels map[string]string) (namespace, pod bool) {
+	of := c.Template.canary
+	return of.namespaces.Matches(labels.Set(namespaceLabels)), of.pod.Matches(labels.Set(podLabels))
+}
+
 // Selects reports whether pods with these labels in a namespace with these labels get the canary,
 // if their workload's place in the share is below its percentage. Share gives the place, 0 to 99.
 // It is asked only where it decides.
@@ -92,9 +99,9 @@ func (c Canary) Selects(namespaceLabels, podLabels map[string]string, share func
 	if !c.InForce() {
 		return false
 	}
-	of := c.Template.canary
-	return of.namespaces.Matches(labels.Set(namespaceLabels)) && of.pod.Matches(labels.Set(podLabels)) &&
-		(of.percent == MaxPercent || of.percent > 0 && share() < of.percent)
+	percent := c.Percent()
+	namespace, pod := c.Matches(namespaceLabels, podLabels)
+	return namespace && pod && (percent == MaxPercent || percent > 0 && share() < percent)
 }
 
 // ofCanary returns the name of the stable template, and whether the entry is a canary's. One without a good

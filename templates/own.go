@@ -2,6 +2,7 @@ package templates
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -26,6 +27,22 @@ func (o Own) Volume(name string) bool { return anyMatches(o.volumes, name) }
 
 // PodResources reports whether the template may render resources of the pod itself.
 func (o Own) PodResources() bool { return o.podResources }
+
+// Own returns the names of a required entry, those of its canaries among them: a pod may have
+// been made with a canary that is stopped now.
+func (s *Set) Own(e Entry) Own {
+	own := e.Own()
+	for _, c := range s.byStable[e.Name] {
+		if c.Version == nil {
+			continue
+		}
+		of := Entry{Template: c.Version}.Own()
+		maps.Copy(own.containers, of.containers)
+		own.volumes = append(own.volumes, of.volumes...)
+		own.podResources = own.podResources || of.podResources
+	}
+	return own
+}
 
 // Own returns the names of a required entry. Of a template without a good version they are
 // those that can be read.

@@ -70,7 +70,7 @@ func (f *Forecasts) of(p Pods, r *Review, request injector.Request, out injector
 			defer func() { <-f.slot }()
 			ctx, cancel := context.WithTimeout(context.Background(), forecastTime)
 			defer cancel()
-			injection := Injection{Before: p.Pipeline.Base(request.Pod), After: out.Pod, Namespace: request.Namespace, Injected: injectedOf(out, request.Templates)}
+			injection := Injection{Before: p.Pipeline.Base(request.Pod), After: out.Pod, Namespace: request.Namespace, Injected: injectedOf(out)}
 			found := f.foretell(ctx, injection)
 			if len(found) == 0 {
 				f.known.Add(owner, nil, forecastAgain)

@@ -152,7 +152,7 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 	if r.Kind.Kind != "Pod" {
 		said.outcome(out)
 	}
-	if injected := injectedOf(out, request.Templates); out.Allowed && len(injected) > 0 && p.options.Refused != nil {
+	if injected := injectedOf(out); out.Allowed && len(injected) > 0 && p.options.Refused != nil {
 		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected, Creates: r.Kind.Kind == "Pod"})...)
 	}
 	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
@@ -184,11 +184,11 @@ func concerned(out injector.Outcome) func(string) bool {
 }
 
 // injectedOf returns the templates that were injected.
-func injectedOf(out injector.Outcome, set *templates.Set) []*templates.Template {
+func injectedOf(out injector.Outcome) []*templates.Template {
 	var injected []*templates.Template
 	for _, t := range out.Templates {
-		if e, ok := set.Get(t.Name); ok && t.Code == reason.Injected && e.Template != nil {
-			injected = append(injected, e.Template)
+		if t.Code == reason.Injected {
+			injected = append(injected, t.Template())
 		}
 	}
 	return injected

@@ -135,7 +135,7 @@ func (p preview) meets(ctx context.Context, ns templates.Namespace, set *templat
 	if len(out.Refusals) > 0 {
 		return "are refused: " + out.Refusals[0].Sentence() + " (" + string(out.Refusals[0].Code) + ")", true
 	}
-	if injected := injectedOf(out, set); len(injected) > 0 && p.options.Refused != nil {
+	if injected := injectedOf(out); len(injected) > 0 && p.options.Refused != nil {
 		for _, says := range p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(pod), After: out.Pod, Namespace: ns, Injected: injected}) {
 			return "are in trouble: " + says, true
 		}

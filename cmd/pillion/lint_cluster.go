@@ -319,7 +319,7 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 	if !out.Allowed {
 		return all, nil
 	}
-	for _, t := range inspect.Troubles(pod, out, predict.Namespace{Namespace: ns}, set) {
+	for _, t := range inspect.Troubles(pod, out, predict.Namespace{Namespace: ns}) {
 		if t.Refused {
 			for _, name := range t.Templates {
 				all = append(all, [2]string{name, t.Says + ": " + t.Advice})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -245,7 +246,7 @@ func (c *checker) means(field Field, template, name, value string) bool {
 	case !known || level == Workload:
 		return false
 	case level == Namespace:
-		return isParameter(entry, c.Prefix, name)
+		return c.isParameter(entry, name)
 	}
 	return c.Concerned == nil || c.Concerned(template)
 }
@@ -278,7 +279,23 @@ func (c *checker) selected(key string) bool {
 			return true
 		}
 	}
-	return false
+	return c.selectedByCanary(key)
+}
+
+// selectedByCanary reports whether a canary selects namespaces or pods by the label.
+func (c *checker) selectedByCanary(key string) bool {
+	return slices.ContainsFunc(c.Templates.Canaries(), func(canary templates.Canary) bool {
+		declared, _ := canary.Template.Canary()
+		selector := declared.PodSelector
+		if c.object.Level == Namespace {
+			selector = declared.NamespaceSelector
+		}
+		if selector == nil {
+			return false
+		}
+		_, named := selector.MatchLabels[key]
+		return named || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+	})
 }
 
 // ofLongerPrefix reports whether a key is a template's of an install with a longer prefix, such
@@ -366,7 +383,10 @@ func (c *checker) parameter(f *Finding, template, name string) {
 	if !known {
 		f.Mistake = UnknownTemplate
 		f.Says = fmt.Sprintf("means nothing: there is no template %s", show.Value(template))
-		if near, ok := nearest.Name(template, c.names()); ok {
+		if stable, ok := c.Templates.Canary(template); ok {
+			f.Instead = stable.Of + "." + c.Prefix + "/" + name
+			f.Says = fmt.Sprintf("means nothing: %s is a canary, whose parameters are set by those of the template %s: %s", show.Value(template), show.Value(stable.Of), show.Plain(f.Instead))
+		} else if near, ok := nearest.Name(template, c.names()); ok {
 			f.Instead = near + "." + c.Prefix + "/" + name
 			f.Says += "; did you mean " + show.Plain(f.Instead) + "?"
 		} else {
@@ -374,7 +394,7 @@ func (c *checker) parameter(f *Finding, template, name string) {
 		}
 		return
 	}
-	if !isParameter(entry, c.Prefix, name) {
+	if !c.isParameter(entry, name) {
 		f.Mistake = UnknownParameter
 		f.Says = fmt.Sprintf("means nothing: the template %s has no such parameter", template)
 		if c.object.Level == Namespace {
@@ -479,6 +499,17 @@ func suffixes(e templates.Entry, prefix string) (plain, mapped []string) {
 		}
 	}
 	return plain, mapped
+}
+
+// isParameter reports whether a name is that of a parameter's annotation, in some version of the
+// template.
+func (c *checker) isParameter(e templates.Entry, name string) bool {
+	if isParameter(e, c.Prefix, name) {
+		return true
+	}
+	return slices.ContainsFunc(c.Templates.CanariesOf(e.Name), func(canary templates.Canary) bool {
+		return canary.InForce() && isParameter(templates.Entry{Name: e.Name, Template: canary.Version}, c.Prefix, name)
+	})
 }
 
 // isParameter reports whether a name is that of a parameter's annotation. Of a broken template

@@ -6,6 +6,9 @@
 package owner
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,4 +110,37 @@ func WorkloadOf(pod map[string]any) Workload {
 		}
 	}
 	return Workload{of.Kind, of.Name}
+}
+
+// jobTime ends the names of a CronJob's Jobs: the time at which the Job was due, in minutes since
+// 1970.
+// Source: getJobName in k8s.io/kubernetes/pkg/controller/cronjob.
+var jobTime = regexp.MustCompile(`-[0-9]{8}$`)
+
+// Topmost returns the workload at the top of a pod's owners, as far as the pod tells: a CronJob
+// for a Job whose name ends in a time, and for a pod that no controller made the pod itself, by
+// its generateName if it has one, since its name comes after its admission.
+func Topmost(pod map[string]any) Workload {
+	w := WorkloadOf(pod)
+	switch w.Kind {
+	case "":
+		metadata, _ := pod["metadata"].(map[string]any)
+		w.Kind = "Pod"
+		if w.Name, _ = metadata["generateName"].(string); w.Name == "" {
+			w.Name, _ = metadata["name"].(string)
+		}
+	case "Job":
+		if name := jobTime.ReplaceAllString(w.Name, ""); name != w.Name {
+			return Workload{"CronJob", name}
+		}
+	}
+	return w
+}
+
+// Share returns the place of a workload among all, 0 to 99: the workloads whose place is below a
+// percentage are its share. It depends on nothing else, so a larger share has all workloads of a
+// smaller one.
+func Share(namespace string, w Workload) int {
+	sum := sha256.Sum256([]byte(namespace + "/" + w.Kind + "/" + w.Name))
+	return int(binary.BigEndian.Uint64(sum[:8]) % 100)
 }

@@ -39,6 +39,9 @@ type Catalog interface {
 	Len() int
 	At(place int) Template
 	Place(name string) (place int, ok bool)
+	// CanaryOf returns the template that a canary of this name is one of. Pods cannot ask for a
+	// canary.
+	CanaryOf(name string) (stable string, ok bool)
 	// Defaults returns the places of the templates with InjectByDefault, Required those of
 	// the required ones, in order.
 	Defaults() []int

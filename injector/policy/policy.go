@@ -415,7 +415,7 @@ func (d *decider) finish(pod Ask) {
 		switch {
 		case f.wanted && f.place == nowhere:
 			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-				Why: fmt.Sprintf("%s (annotation %s), but there is no template %q%s; there are: %s", d.sentence(f), d.request.InjectKey, clip(f.name), d.meant(f.name), d.listTemplates())})
+				Why: fmt.Sprintf("%s (annotation %s), but %s", d.sentence(f), d.request.InjectKey, d.unknown(f.name))})
 		case f.wanted:
 			d.offer(f)
 		case f.place == nowhere:
@@ -431,13 +431,24 @@ func (d *decider) finish(pod Ask) {
 	}
 }
 
+// unknown says that no template has a name, and what to ask for.
+func (d *decider) unknown(name string) string {
+	if stable, ok := d.catalog.CanaryOf(name); ok {
+		return fmt.Sprintf("%q is a canary, which cannot be asked for; ask for %q, and the canary's share and selectors choose the version", clip(name), stable)
+	}
+	return fmt.Sprintf("there is no template %q%s; there are: %s", clip(name), d.meant(name), d.listTemplates())
+}
+
 // warnOfTakenOff warns of names that the pod takes off in vain.
 func (d *decider) warnOfTakenOff(names []string) {
 	for _, name := range names {
 		f := d.named(name)
 		if f.place == nowhere {
-			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf(
-				"the pod takes off %q, which does not exist; there are: %s", name, d.listTemplates())))
+			what := fmt.Sprintf("which does not exist; there are: %s", d.listTemplates())
+			if stable, ok := d.catalog.CanaryOf(name); ok {
+				what = fmt.Sprintf("a canary, which cannot be named; name %q", stable)
+			}
+			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf("the pod takes off %q, %s", name, what)))
 		}
 		if f.wanted {
 			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod takes off %q, which is required here and stays", name))

@@ -48,6 +48,8 @@ func (l list) places(of func(given) bool) []int {
 	return places
 }
 
+func (l list) CanaryOf(name string) (string, bool) { return "logs", name == "logs-next" }
+
 func (l list) Defaults() []int { return l.places(func(g given) bool { return g.byDefault }) }
 func (l list) Required() []int { return l.places(func(g given) bool { return g.Required }) }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,7 @@ The same program works as ` + "`kubectl pillion`" + ` where a link to it is call
 
 `)
 	all := commands()
+	shared := sharedFlags(all)
 	for _, cmd := range all {
 		path := cmd.CommandPath()
 		fmt.Fprintf(&out, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), cmd.Short)
@@ -63,8 +65,10 @@ The same program works as ` + "`kubectl pillion`" + ` where a link to it is call
 		if cmd.Example != "" {
 			fmt.Fprintf(&out, "\nFor example:\n\n```sh\n%s\n```\n", unindent(cmd.Example))
 		}
-		writeFlags(&out, cmd.NonInheritedFlags())
+		writeFlags(&out, flagRows(cmd), shared)
 	}
+	out.WriteString("\n## Shared flags\n\nSeveral commands have these.\n")
+	writeFlags(&out, shared, nil)
 	return out.String()
 }
 
@@ -76,23 +80,59 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeFlags writes a table of flags.
-func writeFlags(out *strings.Builder, flags *pflag.FlagSet) {
-	began := false
-	flags.VisitAll(func(f *pflag.Flag) {
+// A flagRow is a flag in a table of the reference.
+type flagRow struct{ name, row string }
+
+// flagRows returns the flags of a command.
+func flagRows(cmd *cobra.Command) []flagRow {
+	var rows []flagRow
+	cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
 			return
-		}
-		if !began {
-			out.WriteString("\n| flag | takes | default | meaning |\n| --- | --- | --- | --- |\n")
-			began = true
 		}
 		name := "`--" + f.Name + "`"
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", name, meaning[f.Value.Type()], defaultOf(f), strings.ReplaceAll(f.Usage, "|", `\|`))
+		rows = append(rows, flagRow{name, fmt.Sprintf("| %s | %s | %s | %s |\n", name, meaning[f.Value.Type()], defaultOf(f), strings.ReplaceAll(f.Usage, "|", `\|`))})
 	})
+	return rows
+}
+
+// sharedBy is how many commands have a flag that is listed once for all of them.
+const sharedBy = 4
+
+// sharedFlags returns the flags that several commands have in the same words.
+func sharedFlags(all []*cobra.Command) (shared []flagRow) {
+	count := map[flagRow]int{}
+	for _, cmd := range all {
+		for _, r := range flagRows(cmd) {
+			if count[r]++; count[r] == sharedBy {
+				shared = append(shared, r)
+			}
+		}
+	}
+	slices.SortFunc(shared, func(a, b flagRow) int { return strings.Compare(a.name, b.name) })
+	return shared
+}
+
+// writeFlags writes a table of a command's own flags, and the names of those that it shares.
+func writeFlags(out *strings.Builder, rows, shared []flagRow) {
+	const head = "\n| flag | takes | default | meaning |\n| --- | --- | --- | --- |\n"
+	var own, also []string
+	for _, r := range rows {
+		if slices.Contains(shared, r) {
+			also = append(also, r.name)
+		} else {
+			own = append(own, r.row)
+		}
+	}
+	if len(own) > 0 {
+		out.WriteString(head + strings.Join(own, ""))
+	}
+	if len(also) > 0 {
+		fmt.Fprintf(out, "\n[Shared flags](#shared-flags):\n%s.\n", strings.Join(also, ",\n"))
+	}
 }
 
 // meaning says what a flag takes, for people.

@@ -151,7 +151,7 @@ func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want author
 		}
 		_, err = secrets.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 	} else if s.options.SecretGiven {
-		return false, fmt.Errorf("the secret does not exist, and rbac.createSecrets=false takes the permission to make it: kubectl -n %s create secret generic %s", s.options.Namespace, s.options.SecretName)
+		return false, fmt.Errorf("the Secret does not exist, and with rbac.createSecrets=false Pillion may not create it; run: kubectl -n %s create secret generic %s", s.options.Namespace, s.options.SecretName)
 	} else {
 		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.options.Namespace, Name: s.options.SecretName,

@@ -168,7 +168,7 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 		return err
 	}
 	if next.issuer == nil && m.options.Publish {
-		return fmt.Errorf("key %s has no CA that signed the certificate in %s, so that there is nothing to publish", secretCAKey, corev1.TLSCertKey)
+		return fmt.Errorf("key %s: no CA in it signed the certificate in %s, so there is no CA to publish", secretCAKey, corev1.TLSCertKey)
 	}
 	if !m.options.Publish {
 		m.take(next)

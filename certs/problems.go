@@ -62,9 +62,9 @@ func (p *problems) note(object, operation string, err error) {
 	p.mu.Unlock()
 	switch {
 	case changed:
-		p.log.Warn("certificates", "object", object, "error", err)
+		p.log.Warn("a certificate, its Secret or a caBundle has a problem", "object", object, "error", err)
 	case err == nil && before.err != nil && object != subjectStart:
-		p.log.Info("certificates: well again", "object", object)
+		p.log.Info("a certificate, its Secret or a caBundle is well again", "object", object)
 	}
 }
 

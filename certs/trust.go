@@ -29,7 +29,7 @@ const (
 	fromCABundle = "caBundle"
 	fromOwnCA    = "made by this replica"
 	byRevocation = "revocation"
-	byItsEnd     = "its time is over"
+	byItsEnd     = "it has expired"
 )
 
 // trust returns what the Secret says.
@@ -140,7 +140,7 @@ func (l *trustLog) note(t trust, now time.Time) {
 		case !ca.until.IsZero() && !now.Before(ca.until) || expired(ca.cert, now):
 			level, source = slog.LevelInfo, byItsEnd
 		}
-		l.line(level, "a CA is trusted no more", ca.cert, source)
+		l.line(level, "a CA is no longer trusted", ca.cert, source)
 	}
 	l.known, l.begun = t.cas, l.begun || len(t.cas) > 0
 }

@@ -53,15 +53,15 @@ func TestEveryReplicaLogsEachChangeOfTheTrustedCAs(t *testing.T) {
 		})
 		all("level=WARN", "a CA is trusted\"", FingerprintOf(foreign.cert).String(), "source=secret")
 		c.revoke(foreign)
-		all("level=WARN", "a CA is trusted no more", FingerprintOf(foreign.cert).String(), "source=revocation")
+		all("level=WARN", "a CA is no longer trusted", FingerprintOf(foreign.cert).String(), "source=revocation")
 		time.Sleep(20 * time.Second)
-		all("level=INFO", "a CA is trusted no more", FingerprintOf(other.cert).String(), "its time is over")
+		all("level=INFO", "a CA is no longer trusted", FingerprintOf(other.cert).String(), "it has expired")
 
 		third := yearCA(t)
 		c.editSecret(func(data map[string][]byte) { data[secretTrustedKey] = append(data[secretTrustedKey], pemOf(third)...) })
 		all("a CA is trusted\"", FingerprintOf(third.cert).String())
 		c.editSecret(func(data map[string][]byte) { data[secretTrustedKey] = pemOf(stored.current) })
-		all("level=WARN", "a CA is trusted no more", FingerprintOf(third.cert).String(), "source=secret")
+		all("level=WARN", "a CA is no longer trusted", FingerprintOf(third.cert).String(), "source=secret")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
 			return logged(&log, "WARN", "a CA is trusted\"", FingerprintOf(second.cert).String(), "source=caBundle")
 		})
 		eventually(t, func() error {
-			return logged(&log, "WARN", "a CA is trusted no more", FingerprintOf(first.cert).String(), "source=caBundle")
+			return logged(&log, "WARN", "a CA is no longer trusted", FingerprintOf(first.cert).String(), "source=caBundle")
 		})
 		if status := s.Status(); status.Provider != (ProviderStatus{"cert-manager", testSecret, false}) || len(status.Authorities) != 1 {
 			t.Errorf("the status is %+v", status)

@@ -99,8 +99,8 @@ func TestAPolicyThatChangesASidecarIsKeptOrRefusedAsTheTemplateSays(t *testing.T
 		n.previews(t, soon, newPod("probe", nil), changed(name))
 	})
 	for verify, says := range map[string][]string{
-		"":                                     {`.resources is {"limits":{"memory":"32Mi"},"requests":{"memory":"32Mi"}}; want {"limits":{"memory":"64Mi"}}`, ".env[name=FROM_POLICY] is there", sinceSays},
-		"\nverify: {allow: {resources: true}}": {".env[name=FROM_POLICY] is there", sinceSays},
+		"":                                     {`.resources is {"limits":{"memory":"32Mi"},"requests":{"memory":"32Mi"}}; must be {"limits":{"memory":"64Mi"}}`, ".env[name=FROM_POLICY] is present", sinceSays},
+		"\nverify: {allow: {resources: true}}": {".env[name=FROM_POLICY] is present", sinceSays},
 		"\nverify: {allow: {resources: true, env: [\"FROM_*\"]}}": nil,
 	} {
 		t.Run("required"+strings.TrimSpace(verify), func(t *testing.T) {

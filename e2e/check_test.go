@@ -200,7 +200,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 				if _, err := all.Create(ctx, copied, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
-				return copied.Name + " is none of the chart's and calls Pillion"
+				return copied.Name + " is not part of the chart, and its entry"
 			}, "entries", "failed", "kubectl delete mutatingwebhookconfiguration copy-"},
 		},
 		"a right taken, and the caBundle emptied": {

@@ -72,7 +72,7 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	says(t, append(in, "pod", "early"), "not injected; missing: "+name+"; created now: Injected", "created at "+early.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"))
 	eventually(t, soon, func() error {
 		out, _, err := run(t, "", "pillion", "explain", "-n", n.name, "deploy/web")
-		if err == nil && !strings.Contains(out, "1 pod, 1 as they would be created now, 0 not") {
+		if err == nil && !strings.Contains(out, "1 of 1 pods up to date") {
 			err = fmt.Errorf("%s", out)
 		}
 		return err

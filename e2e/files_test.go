@@ -37,7 +37,7 @@ func TestAPodHasTheFilesOfItsTemplateAndNoOthers(t *testing.T) {
 	if mounted != 1 {
 		t.Errorf("the volumes are %s", pretty(pod.Spec.Volumes))
 	}
-	if _, err := n.preview(t, newPod("own", map[string]string{key: "mine"})); err == nil || !strings.Contains(err.Error(), "has another text than the template's file") {
+	if _, err := n.preview(t, newPod("own", map[string]string{key: "mine"})); err == nil || !strings.Contains(err.Error(), "differs from the template's file") {
 		t.Errorf("a pod that brings a file along: %v", err)
 	}
 	// The live pod under another name, as kubectl get -o yaml gives it.

@@ -46,8 +46,8 @@ inject:
 `
 
 // sinceSays is in the refusal of a place that the pod's status says is as it has to be.
-const sinceSays = "pillion.dev/status says that Pillion wrote it as it has to be: another webhook changed it since, which spec.verify.allow of the template can allow, " +
-	"or the annotation is another pod's: leave it out"
+const sinceSays = "pillion.dev/status says that Pillion wrote it correctly: another webhook changed it since, which spec.verify.allow of the template can allow, " +
+	"or the annotation is another pod's: then remove it"
 
 // copyOf is a pod that somebody wrote after a stored one: with its status and its spec, the
 // sidecar at their disposal.
@@ -96,11 +96,11 @@ func TestASidecarThatATenantDeclaresIsAsTheRequiredTemplateRendersIt(t *testing.
 		"nothing":           {func(*corev1.Pod, *corev1.Container) {}, "", false},
 		"an accepted image": {func(_ *corev1.Pod, c *corev1.Container) { c.Image = "mirror.example.com/x:2" }, "", false},
 		"another image": {func(_ *corev1.Pod, c *corev1.Container) { c.Image = "evil:1" },
-			at + `image is "evil:1"; want "registry.example.com/NAME:1", or an image that the template's spec.verify.images allows`, true},
+			at + `image is "evil:1"; must be "registry.example.com/NAME:1", or an image that the template's spec.verify.images allows`, true},
 		"a mount over the program": {func(pod *corev1.Pod, c *corev1.Container) {
 			volume(pod, "own")
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "own", MountPath: "/usr/bin"})
-		}, at + "volumeMounts[mountPath=/usr/bin] is there, and the template does not render it", true},
+		}, at + "volumeMounts[mountPath=/usr/bin] is present, but the template does not render it", true},
 		"another volume where the token is": {func(pod *corev1.Pod, c *corev1.Container) {
 			volume(pod, "own")
 			for i := range c.VolumeMounts {
@@ -108,12 +108,12 @@ func TestASidecarThatATenantDeclaresIsAsTheRequiredTemplateRendersIt(t *testing.
 					c.VolumeMounts[i].Name = "own"
 				}
 			}
-		}, at + "volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is there, and the template does not render it", true},
+		}, at + "volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is present, but the template does not render it", true},
 		"less CPU asked for": {func(_ *corev1.Pod, c *corev1.Container) { c.Resources.Requests["cpu"] = resource.MustParse("1m") },
-			at + `resources is {"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}…; want {"limits":{"cpu":"200m","memory":"64Mi"}}`, true},
+			at + `resources is {"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}…; must be {"limits":{"cpu":"200m","memory":"64Mi"}}`, true},
 		"behind the pod's own": {func(pod *corev1.Pod, _ *corev1.Container) {
 			pod.Spec.InitContainers = append([]corev1.Container{{Name: "own", Image: "own:1"}}, pod.Spec.InitContainers...)
-		}, ": spec.initContainers[name=NAME] stands behind own, and the template wants it first", false},
+		}, ": spec.initContainers[name=NAME] comes after own, but must be first", false},
 	} {
 		t.Run(why, func(t *testing.T) {
 			pod := copyOf(stored)
@@ -159,10 +159,10 @@ func TestARunningSidecarStaysAsItIs(t *testing.T) {
 		{"the app's image", "", spec("containers", map[string]any{"name": "app", "image": "nginx:1.30"}), ""},
 		{"an accepted image", "", spec("initContainers", map[string]any{"name": m.name, "image": "mirror.example.com/x:1"}), ""},
 		{"another image", "", spec("initContainers", map[string]any{"name": m.name, "image": "evil:1"}),
-			`: the container NAME would have the image "evil:1"; want "registry.example.com/NAME:1", or an image that the template's spec.verify.images allows`},
+			`: the container NAME would have the image "evil:1"; must be "registry.example.com/NAME:1", or an image that the template's spec.verify.images allows`},
 		{"another size", "resize", size("1m"),
 			`: the container NAME would have the resources {"limits":{"cpu":"1m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}}; ` +
-				`want {"limits":{"cpu":"200m","memory":"64Mi"}}, as the template renders them (spec.verify.allow.resources could allow others)`},
+				`want {"limits":{"cpu":"200m","memory":"64Mi"}}, as the template renders them (spec.verify.allow.resources can allow others)`},
 		{"an ephemeral container in the app", "ephemeralcontainers", debug("beside-app", "app"), ""},
 		{"an ephemeral container in no container", "ephemeralcontainers", debug("beside", nil), ""},
 		{"an ephemeral container in the sidecar", "ephemeralcontainers", debug("within", m.name),

@@ -397,7 +397,7 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 	must(t, workloadOf("Pod", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	// Whoever applies the template reads what comes to depend on Pillion.
 	depends := func(value, then string) string {
-		return "spec.match: these come to depend on Pillion, by " + injectionLabel + "=" + value + ": " + n.name + " (namespaces: 1, pods: 1). While it does not answer, new pods there are " + then
+		return "spec.match: more namespaces will depend on Pillion, by the label " + injectionLabel + "=" + value + ": " + n.name + " (namespaces: 1, pods: 1). While Pillion does not answer, new pods there are " + then
 	}
 	required := strings.Replace(m.yaml(), "\n  match:", "\n  required: true\n  match:", 1)
 	// Pods are counted as far as the API server answers in time.

@@ -115,7 +115,7 @@ func TestAShownTemplateCanBeChangedByNobodyAndIsBackWhenItIsDeleted(t *testing.T
 		"one's own, by the server": {own.yaml(), []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}},
 	} {
 		_, stderr, err := run(t, c.input, "kubectl", c.args...)
-		for _, want := range []string{"SidecarTemplate fluent-bit is a read-only copy of what Pillion serves from Pillion's library", "take another name", "(TemplateReadOnly)"} {
+		for _, want := range []string{"SidecarTemplate fluent-bit is a read-only copy of a template that Pillion serves from Pillion's library", "choose another name", "(TemplateReadOnly)"} {
 			if err == nil || !strings.Contains(stderr, want) {
 				t.Errorf("%s: %v\n%s\nwant %q", what, err, stderr, want)
 			}
@@ -123,7 +123,7 @@ func TestAShownTemplateCanBeChangedByNobodyAndIsBackWhenItIsDeleted(t *testing.T
 	}
 	labelled := manifest{name: unique("side"), spec: sidecarSpec}
 	text := strings.Replace(labelled.yaml(), "metadata: {", "metadata: {labels: {"+mirrorLabel+": 'true'}, ", 1)
-	if _, stderr, err := run(t, text, "kubectl", "create", "-f", "-"); err == nil || !strings.Contains(stderr, "take it off (TemplateReadOnly)") {
+	if _, stderr, err := run(t, text, "kubectl", "create", "-f", "-"); err == nil || !strings.Contains(stderr, "remove it (TemplateReadOnly)") {
 		t.Errorf("a template with the label: %v\n%s", err, stderr)
 	}
 
@@ -133,7 +133,7 @@ func TestAShownTemplateCanBeChangedByNobodyAndIsBackWhenItIsDeleted(t *testing.T
 	}
 	before := uid()
 	_, stderr, err := run(t, "", "kubectl", "delete", "sct", "statsd-exporter")
-	if err != nil || !strings.Contains(stderr, "Pillion makes it again") {
+	if err != nil || !strings.Contains(stderr, "Pillion creates it again") {
 		t.Errorf("the deletion: %v\n%s", err, stderr)
 	}
 	took := eventually(t, soon, func() error {

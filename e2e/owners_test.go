@@ -306,7 +306,7 @@ func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
 	}
 	eventually(t, 2*soon, func() error {
 		for _, e := range n.pillionsEvents(t) {
-			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "take labels and annotations off") {
+			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "remove labels and annotations") {
 				return nil
 			}
 		}
@@ -344,7 +344,7 @@ func TestATenantGivesItsNamespaceNoMoreFieldManagersThanAPolicyCanGoThrough(t *t
 	for ; accepted <= 250 && refused == nil; accepted++ {
 		refused = write(tenant, fmt.Sprint("tool-", accepted), "1")
 	}
-	if !apierrors.IsForbidden(refused) || !strings.Contains(refused.Error(), "Write it as one of those that it has: --field-manager") || accepted < 200 {
+	if !apierrors.IsForbidden(refused) || !strings.Contains(refused.Error(), "Write it with one of its field managers: --field-manager") || accepted < 200 {
 		t.Fatalf("after %d field managers: %v, want the next one refused", accepted, refused)
 	}
 	if err := write(tenant, "tool-0", "2"); err != nil {

@@ -95,7 +95,7 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 		return strings.ReplaceAll(stderr, " …\nWarning: … ", " ")
 	}
 	for _, excluded := range []string{"kube-system", "pillion-system"} {
-		none := "the annotation pillion.dev/inject has no effect in the namespace " + excluded + ": Pillion keeps out of it"
+		none := "the annotation pillion.dev/inject has no effect in the namespace " + excluded + ": it is excluded"
 		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=fluent-bit", "--dry-run=server"), none)
 		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=false", "--dry-run=server"))
 		in := &namespace{name: excluded}
@@ -109,8 +109,8 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 	wantWarnings(t, kubectl("-n", n.name, "label", "pod", "web", "team=web"))
 	// Prefixes that look like Pillion's, once.
 	for _, key := range []string{"pillion.io/inject", "pilion.dev/inject", "pillions.dev/inject", "pillino.dev/inject", "pillion/inject"} {
-		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" means nothing to Pillion; did you mean pillion.dev/inject?")
-		wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "asks", "", key+": fluent-bit", "")), "the annotation "+key+" means nothing")
+		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" is not recognised by Pillion; did you mean pillion.dev/inject?")
+		wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "asks", "", key+": fluent-bit", "")), "the annotation "+key+" is not recognised")
 	}
 	for _, key := range []string{"sidecar.istio.io/inject", "linkerd.io/inject", "example.com/inject", "pillion.example.com/inject", "pillion.io/injects"} {
 		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=true"))

@@ -179,7 +179,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	m.version(t, n, "registry.example.com/ship:2", "info")
 	_, before := n.images(t, m.name)
 	out := rollout("--dry-run")
-	for _, want := range []string{"pods up to date: 0, not: 4", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
+	for _, want := range []string{"0 of 4 pods up to date", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
 		"not touched: pod/bare in namespace " + n.name, "not touched: job/import in namespace " + n.name, "dry run: nothing was touched"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("rollout --dry-run says\n%s\nwant %q", out, want)
@@ -194,7 +194,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
-	if out := rollout(); !strings.Contains(out, "pods up to date: 2, not: 2") || !strings.Contains(out, "there is nothing to do") {
+	if out := rollout(); !strings.Contains(out, "2 of 4 pods up to date") || !strings.Contains(out, "nothing to do") {
 		t.Errorf("once more it says\n%s", out)
 	}
 
@@ -206,7 +206,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if howMany(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
 		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
 	}
-	if out := rollout("--dry-run"); !strings.Contains(out, "pods up to date: 2, not: 2") {
+	if out := rollout("--dry-run"); !strings.Contains(out, "2 of 4 pods up to date") {
 		t.Errorf("after the change in place it says\n%s", out)
 	}
 
@@ -356,7 +356,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 		t.Attr("app-started", fmt.Sprintf("%s before, %s after; restarts %d and %d; sidecar restarts %d and %d", appWas.State.Running.StartedAt.UTC().Format(time.TimeOnly), app.State.Running.StartedAt.UTC().Format(time.TimeOnly),
 			appWas.RestartCount, app.RestartCount, sideWas.RestartCount, side.RestartCount))
 	}
-	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "pods up to date: 2, not: 0") {
+	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "2 of 2 pods up to date") {
 		t.Errorf("a second look says\n%s", out)
 	}
 }

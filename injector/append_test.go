@@ -54,12 +54,12 @@ func TestARequiredTextIsThereInTheEnd(t *testing.T) {
 		{"the source is another", source, `[{"op":"replace","path":"/spec/containers/0/env/0/valueFrom/fieldRef/fieldPath","value":"metadata.name"}]`, ""},
 		{"another in front", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"add","path":"/spec/containers/0/env/0","value":{"name":"JTO","value":"x"}}]`, ""},
 		{"another behind", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"JTO","value":"x"}}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","value":"`},
-		{"a part is gone", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper"}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","value":"-Xmx1g -helper"}; want {"name":"JTO","value":"-Xmx1g -helper -agent"}`},
-		{"something is appended", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper -agent -more"}]`, `another webhook changed it since`},
+		{"a part is gone", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper"}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","value":"-Xmx1g -helper"}; must be {"name":"JTO","value":"-Xmx1g -helper -agent"}`},
+		{"something is appended", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper -agent -more"}]`, `another webhook changed it, which`},
 		{"the second item is gone", source, `[{"op":"remove","path":"/spec/containers/0/env/1"}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","valueFrom"`},
 		{"the items change places", source, `[{"op":"move","from":"/spec/containers/0/env/1","path":"/spec/containers/0/env/0"}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","valueFrom"`},
 		{"both are gone", source, `[{"op":"remove","path":"/spec/containers/0/env"}]`, `spec.containers[name=app].env[name=JTO] is missing`},
-		{"the annotation is gone", ``, `[{"op":"replace","path":"/metadata/annotations/ports","value":"80"}]`, `metadata.annotations.ports is "80"; want "80,8080"`},
+		{"the annotation is gone", ``, `[{"op":"replace","path":"/metadata/annotations/ports","value":"80"}]`, `metadata.annotations.ports is "80"; must be "80,8080"`},
 	} {
 		injected := injectRequired(t, set, podWithEnv(t, c.env, `"ports":"80"`))
 		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)
@@ -80,7 +80,7 @@ func TestWhatARequiredTemplateSetsIsNotAppendedTo(t *testing.T) {
 		if err != nil || out.Allowed || out.Code != reason.Conflict {
 			t.Fatalf("%q: %v %s %s", value, err, out.Code, out.Message)
 		}
-		if want := `template helper conflicts at spec.containers[name=app].env[name=SET]: template guarded has {"name":"SET","value":"plain"}, the template wants "-helper" (that template is required, and what it sets stays as it is)`; value != "own" && !strings.Contains(out.Message, want) {
+		if want := `template helper conflicts at spec.containers[name=app].env[name=SET]: template guarded has {"name":"SET","value":"plain"}, the template sets "-helper" (that template is required, and what it sets stays as it is)`; value != "own" && !strings.Contains(out.Message, want) {
 			t.Errorf("%q: %s", value, out.Message)
 		}
 	}

@@ -45,7 +45,7 @@ func TestARefusalEndsInTheCommandThatTheTeamCanRun(t *testing.T) {
 				request.Operation = c.operation
 				out.Message = refused(nil, "", c.config.explainCommand(request))
 			}
-			if err != nil || !strings.HasSuffix(out.Message, "; why, rule by rule: "+c.want+")") {
+			if err != nil || !strings.HasSuffix(out.Message, "; for details run: "+c.want+")") {
 				t.Errorf("%v\n%s\nwant %s", err, out.Message, c.want)
 			}
 			if bare := out.Refusal(); c.operation == "" && (strings.Contains(bare, "explain") || !strings.HasSuffix(bare, ")") || !strings.HasPrefix(out.Message, strings.TrimSuffix(bare, ")"))) {

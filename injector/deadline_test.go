@@ -124,7 +124,7 @@ func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 	}{
 		"before anything": {deadline, "the 1.8 s that were allowed were up while Pillion was reading the record of an earlier call: make the pod smaller, or inject fewer templates into it; " +
 			"if the pod is small, Pillion has too much to do: try again, or ask the cluster's admin for a longer timeout of the webhook " +
-			"(TemplateTooExpensive; why, rule by rule: kubectl pillion explain -n bench ", ""},
+			"(TemplateTooExpensive; for details run: kubectl pillion explain -n bench ", ""},
 		"while a template is rendered": {&ending{Context: deadline, after: 500, err: context.DeadlineExceeded},
 			"the 1.8 s that were allowed were up while Pillion was rendering the template ", "fluent-bit"},
 		"without a deadline": {&ending{Context: t.Context(), err: context.DeadlineExceeded}, "the time that the API server waits was up while Pillion was ", ""},

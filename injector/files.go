@@ -36,7 +36,7 @@ func (w *injection) checkFiles(pod map[string]any) error {
 		for _, key := range slices.Sorted(maps.Keys(t.files.Texts)) {
 			if annotations[key] != t.files.Texts[key] {
 				return &fileError{template: name, code: reason.Conflict, why: fmt.Sprintf(
-					"the annotation %q of the pod has another text than the template's file: it is the file that the sidecar reads, and Pillion writes it. Remove the annotation from the pod%s", key, w.copied())}
+					"the annotation %q of the pod differs from the template's file, which Pillion writes there for the sidecar. Remove the annotation from the pod%s", key, w.copied())}
 			}
 		}
 		if volumes == nil {
@@ -44,7 +44,7 @@ func (w *injection) checkFiles(pod map[string]any) error {
 		}
 		if volume := t.files.Volume; !podschema.Equal(podschema.At("spec.volumes[]"), volumes[volume["name"]], volume) {
 			return &fileError{template: name, code: reason.Conflict, why: fmt.Sprintf(
-				"the volume %q of the pod is another one than that of the template's files, and Pillion makes it. Remove the volume from the pod, or give it another name%s", volume["name"], w.copied())}
+				"the pod has a volume %q of its own, a name that Pillion needs for the template's files. Remove the volume from the pod, or rename it%s", volume["name"], w.copied())}
 		}
 	}
 	return w.checkAnnotations(annotations)
@@ -55,7 +55,7 @@ func (w *injection) copied() string {
 	if annotationsOf(w.request.Pod)[w.pipeline.statusKey] == nil {
 		return ""
 	}
-	return fmt.Sprintf("; a copy of an injected pod is made new by pillion uninject, or without the annotation %s", w.pipeline.statusKey)
+	return fmt.Sprintf("; if the pod is a copy of an injected pod, run pillion uninject, or remove the annotation %s", w.pipeline.statusKey)
 }
 
 // volumesOf returns the volumes of a pod by name.

@@ -56,12 +56,12 @@ func TestAPodCannotBringFilesOfItsOwn(t *testing.T) {
 			pod  map[string]any
 			says string
 		}{
-			"an annotation":                       {askingPod(t, ask+`,"side.files.pillion.dev/a.conf":"mine"`), `"side.files.pillion.dev/a.conf" of the pod has another text than the template's file`},
+			"an annotation":                       {askingPod(t, ask+`,"side.files.pillion.dev/a.conf":"mine"`), `"side.files.pillion.dev/a.conf" of the pod differs from the template's file`},
 			"an empty annotation":                 {askingPod(t, ask+`,"side.files.pillion.dev/b":""`), `"side.files.pillion.dev/b"`},
-			"a changed one, with the record":      {change("side.files.pillion.dev/a.conf", "mine"), "a copy of an injected pod is made new by pillion uninject"},
+			"a changed one, with the record":      {change("side.files.pillion.dev/a.conf", "mine"), "run pillion uninject"},
 			"a changed one, with an older record": {older, `"side.files.pillion.dev/a.conf"`},
 			"a volume":                            {volume, "side-files"},
-			"a changed volume, with the record":   {forgedVolume, `the volume "side-files" of the pod is another one`},
+			"a changed volume, with the record":   {forgedVolume, `the pod has a volume "side-files" of its own`},
 		} {
 			out := injectOnce(t, set, c.pod)
 			if out.Allowed || out.Code != reason.Conflict || !strings.Contains(out.Message, c.says) {

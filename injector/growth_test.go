@@ -40,7 +40,7 @@ func BenchmarkGrowth(b *testing.B) {
 			if g.call != toInject || whole.refused || part.refused {
 				continue
 			}
-			// The second call has to find that there is nothing to do.
+			// The second call has to find that nothing to do.
 			part.again()
 			whole.again()
 			reportRatio(b, g.name(",again"), part.run, whole.run, doublings)

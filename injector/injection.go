@@ -80,7 +80,7 @@ func (w *injection) warnOfLabels() {
 		shown[i] = podschema.Clip(key)
 	}
 	w.out.Warnings = append(w.out.Warnings, reason.UntrueLabel.Warning(fmt.Sprintf(
-		"labels of the pod say that something is injected that is not: %s; take them out of metadata.labels, for a workload out of its pod template's: Pillion labels injected pods itself", strings.Join(shown, ", "))))
+		"labels of the pod say that a sidecar is injected that is not: %s; remove them from metadata.labels, or from the pod template of the workload: Pillion sets them itself", strings.Join(shown, ", "))))
 }
 
 // spares reports whether a template's failure refuses nothing: the verification
@@ -218,7 +218,7 @@ func renderCode(err error) reason.Code {
 // onError: Skip is left out, and the plan is made of the others.
 func (w *injection) plan() error {
 	for {
-		if err := w.work.next("merging what the templates want"); err != nil {
+		if err := w.work.next("merging the templates"); err != nil {
 			return err
 		}
 		plan, err := merge.Merge(w.work.ctx, w.base, w.fragments, w.pipeline.statusKey)
@@ -231,7 +231,7 @@ func (w *injection) plan() error {
 		}
 		name, code := faultOf(err)
 		if !w.leaveOut(name, code, err) {
-			return fmt.Errorf("planning what the templates want: %w", err)
+			return fmt.Errorf("planning the changes of the templates: %w", err)
 		}
 		if len(w.out.Refusals) > 0 {
 			return nil
@@ -390,7 +390,7 @@ func (w *injection) injected(traced []string) {
 			w.warn(*out)
 		}
 		w.out.Templates = append(w.out.Templates, *out)
-		w.step(name, "its matchConditions hold, its parameters are good", string(out.Code))
+		w.step(name, "conditions met, parameters valid", string(out.Code))
 	}
 }
 
@@ -399,7 +399,7 @@ func (w *injection) requireAll(pod map[string]any, rec record.Record) error {
 	if !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Required }) {
 		return nil
 	}
-	if err := w.work.next("comparing the pod with what the required templates want"); err != nil {
+	if err := w.work.next("comparing the pod with the required templates"); err != nil {
 		return err
 	}
 	differences, err := required.Differences(w.work.ctx, w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
@@ -418,8 +418,8 @@ func (w *injection) requireAll(pod map[string]any, rec record.Record) error {
 		out := *w.rendered[name]
 		out.Code, out.Why = reason.RequiredMissing, strings.Join(wrong[name], "; ")
 		if since[name] {
-			out.Why += fmt.Sprintf(" (%s says that Pillion wrote it as it has to be: another webhook changed it since, which spec.verify.allow of the template can allow, "+
-				"or the annotation is another pod's: leave it out)", w.pipeline.statusKey)
+			out.Why += fmt.Sprintf(" (%s says that Pillion wrote it correctly. Either another webhook changed it, which spec.verify.allow of the template can allow, "+
+				"or the annotation is another pod's: then remove it)", w.pipeline.statusKey)
 		}
 		w.out.Templates = append(w.out.Templates, out)
 		w.step(name, out.Why, string(out.Code))
@@ -474,7 +474,7 @@ func (o Outcome) Refusal() string {
 
 // refused is the message for a pod that is refused. The command explains it.
 func refused(refusals []TemplateOutcome, code reason.Code, command string) string {
-	return fmt.Sprintf("%s (%s; why, rule by rule: %s)", sentences(refusals), code, command)
+	return fmt.Sprintf("%s (%s; for details run: %s)", sentences(refusals), code, command)
 }
 
 // sentences joins refusals, each with the name of its template.

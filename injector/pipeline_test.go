@@ -95,7 +95,7 @@ func TestAPositionOfAnItemThatThePodHasGivesAWarning(t *testing.T) {
 	pod := askingPod(t, `"pillion.dev/inject":"side"`)
 	spec := pod["spec"].(map[string]any)
 	own, side := map[string]any{"name": "own", "image": "own:1"}, map[string]any{"name": "side", "image": "side:1"}
-	for want, inits := range map[string][]any{"": {side, own}, "the pod has it already, and it stays where the pod has it": {own, side}} {
+	for want, inits := range map[string][]any{"": {side, own}, "the pod already has it, so it stays at its place": {own, side}} {
 		spec["initContainers"] = inits
 		first := injectOnce(t, set, pod)
 		if got := strings.Join(first.Warnings, " "); want == "" && got != "" || !strings.Contains(got, want) {
@@ -133,7 +133,7 @@ func TestAnUnknownParameterIsABadOne(t *testing.T) {
 		code           reason.Code
 		says           string
 	}{
-		"on the pod":              {map[string]string{"pillion.dev/inject": "side", "side.pillion.dev/levle": "debug"}, nil, reason.BadParameter, `annotation side.pillion.dev/levle on the pod has the value "debug": the template side has no such parameter; did you mean level?`},
+		"on the pod":              {map[string]string{"pillion.dev/inject": "side", "side.pillion.dev/levle": "debug"}, nil, reason.BadParameter, `annotation side.pillion.dev/levle on the pod: the template side has no such parameter; did you mean level?`},
 		"on the namespace":        {map[string]string{"pillion.dev/inject": "side"}, map[string]string{"side.pillion.dev/levle": "debug"}, reason.BadParameter, "annotation side.pillion.dev/levle on the namespace"},
 		"of a template not asked": {map[string]string{"pillion.dev/inject": "false", "side.pillion.dev/levle": "debug"}, map[string]string{"skips.pillion.dev/x": "y"}, reason.PodOptedOut, ""},
 		"onError Skip":            {map[string]string{"pillion.dev/inject": "skips", "skips.pillion.dev/x": "y"}, nil, reason.BadParameter, "BadParameter: without skips: annotation skips.pillion.dev/x on the pod"},

@@ -38,30 +38,30 @@ func TestNothingHidesOrRewritesWhatARequiredTemplateMounts(t *testing.T) {
 	set := requiredSet(t, audit, copied)
 	for why, c := range map[string]struct{ pod, says string }{
 		"a file of the agent": {app("/agent/agent.jar", `,"subPath":"agent.jar"`),
-			"spec.containers[name=app].volumeMounts[mountPath=/agent/agent.jar] stands below /agent, and would hide a part of what the template mounts there: mount it elsewhere (spec.verify.allow.volumeMounts of the template could allow the path)"},
-		"a subPathExpr":            {app("/agent/agent.jar", `,"subPathExpr":"$(A)"`), "stands below /agent"},
-		"a directory of the agent": {app("/agent/lib/x", ""), "stands below /agent"},
-		"another spelling":         {app("/agent/../agent//./lib/", ""), "stands below /agent"},
-		"a path without its slash": {app("agent/lib", ""), "stands below /agent"},
+			"spec.containers[name=app].volumeMounts[mountPath=/agent/agent.jar] is below /agent, and would hide a part of the template's mount: mount it elsewhere (spec.verify.allow.volumeMounts of the template can allow the path)"},
+		"a subPathExpr":            {app("/agent/agent.jar", `,"subPathExpr":"$(A)"`), "is below /agent"},
+		"a directory of the agent": {app("/agent/lib/x", ""), "is below /agent"},
+		"another spelling":         {app("/agent/../agent//./lib/", ""), "is below /agent"},
+		"a path without its slash": {app("agent/lib", ""), "is below /agent"},
 		"the mount itself, spelled otherwise": {app("/agent/", ""),
 			`spec.containers[name=app].volumeMounts[mountPath=/agent] is mounted over by a mount at "/agent/"`},
-		"the root":                    {app("/", ""), "stands over /agent"},
-		"the root, spelled otherwise": {app("/agent/..", ""), "stands over /agent"},
+		"the root":                    {app("/", ""), "is above /agent"},
+		"the root, spelled otherwise": {app("/agent/..", ""), "is above /agent"},
 		"a block device": {mountingPod(`,"volumeDevices":[{"name":"own","devicePath":"/agent/agent.jar"}]`, "", `{"name":"own","persistentVolumeClaim":{"claimName":"own"}}`),
-			"spec.containers[name=app].volumeDevices[devicePath=/agent/agent.jar] stands below /agent"},
+			"spec.containers[name=app].volumeDevices[devicePath=/agent/agent.jar] is below /agent"},
 		"the file for the container's last words": {mountingPod(`,"terminationMessagePath":"/agent/agent.jar"`, "", ""),
-			"spec.containers[name=app].terminationMessagePath stands below /agent, and would hide a part"},
+			"spec.containers[name=app].terminationMessagePath is below /agent, and would hide a part"},
 		"that file in place of the mount":    {mountingPod(`,"terminationMessagePath":"/agent/"`, "", ""), `mountPath=/agent] is mounted over by a mount at "/agent/"`},
 		"that file where it is by default":   {mountingPod(`,"terminationMessagePath":"/dev/termination-log"`, "", ""), ""},
 		"that file where it may be":          {mountingPod(`,"terminationMessagePath":"/agent/conf/log"`, "", ""), ""},
 		"beside it":                          {app("/agentless", ""), ""},
 		"above it":                           {mountingPod(`,"volumeMounts":[{"name":"own","mountPath":"/agents"}]`, "", own), ""},
 		"where the template allows it":       {app("/agent/conf/a", ""), ""},
-		"below where the template allows it": {app("/agent/conf/a/b", ""), "stands below /agent"},
-		"an allowed path spelled otherwise":  {app("/agent/conf/a/", ""), "stands below /agent"},
+		"below where the template allows it": {app("/agent/conf/a/b", ""), "is below /agent"},
+		"an allowed path spelled otherwise":  {app("/agent/conf/a/", ""), "is below /agent"},
 		"another container's mount":          {mountingPod("", `{"name":"mine","image":"x:1","volumeMounts":[{"name":"own","mountPath":"/agent/x"}]}`, own), ""},
 		"an init container of the pod": {mountingPod("", `{"name":"mine","image":"x:1","volumeMounts":[{"name":"agent","mountPath":"/x"}]}`, agent),
-			"spec.initContainers[name=mine].volumeMounts[mountPath=/x] mounts the volume agent, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template could allow the path)"},
+			"spec.initContainers[name=mine].volumeMounts[mountPath=/x] mounts the volume agent, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template can allow the path)"},
 		"the app, a second time":                      {mountingPod(`,"volumeMounts":[{"name":"agent","mountPath":"/x","subPath":"y"}]`, "", agent), "spec.containers[name=app].volumeMounts[mountPath=/x] mounts the volume agent"},
 		"the app, as a device":                        {mountingPod(`,"volumeDevices":[{"name":"agent","devicePath":"/dev/x"}]`, "", agent), "spec.containers[name=app].volumeDevices[devicePath=/dev/x] mounts the volume agent"},
 		"an init container where the template allows": {mountingPod("", `{"name":"mine","image":"x:1","volumeMounts":[{"name":"agent","mountPath":"/shared"}]}`, agent), ""},
@@ -117,7 +117,7 @@ func TestTheTokenStandsBelowARequiredMount(t *testing.T) {
 	}
 	pod = podOf(t, mountingPod(`,"volumeMounts":[`+tokenMount+`]`, "", `{"name":"kube-api-access-x7k2p","emptyDir":{}}`))
 	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
-	if err != nil || !strings.Contains(out.Message, "stands below /var/run") {
+	if err != nil || !strings.Contains(out.Message, "is below /var/run") {
 		t.Errorf("%v %q", err, out.Message)
 	}
 }

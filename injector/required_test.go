@@ -132,18 +132,18 @@ func TestTheFinalPodHasEverythingThatARequiredTemplateRenders(t *testing.T) {
 		{"the token is mounted into the sidecar", `[{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":` + tokenMount + `},{"op":"add","path":"/spec/volumes/-","value":` + tokenVolume + `}]`, ""},
 		{"the image is taken from an accepted mirror", `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:1@sha256:` + strings.Repeat("0", 64) + `"}]`, ""},
 		{"another sidecar and other defaults are there", `[{"op":"add","path":"/spec/containers/-","value":{"name":"mesh","image":"mesh:1","volumeMounts":[{"name":"audit","mountPath":"/audit"}]}},{"op":"add","path":"/spec/initContainers/0/terminationMessagePath","value":"/dev/termination-log"}]`, ""},
-		{"the image is another", `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `spec.initContainers[name=audit].image is "evil:1"; want "registry.example.com/audit:1", or an image that the template's spec.verify.images allows`},
+		{"the image is another", `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `spec.initContainers[name=audit].image is "evil:1"; must be "registry.example.com/audit:1", or an image that the template's spec.verify.images allows`},
 		{"the container is gone", `[{"op":"remove","path":"/spec/initContainers/0"}]`, "spec.initContainers[name=audit] is missing"},
-		{"the container runs something else", `[{"op":"add","path":"/spec/initContainers/0/command","value":["sleep"]}]`, `spec.initContainers[name=audit].command is ["sleep"], which the template leaves alone`},
+		{"the container runs something else", `[{"op":"add","path":"/spec/initContainers/0/command","value":["sleep"]}]`, `spec.initContainers[name=audit].command is ["sleep"], but the template does not set it`},
 		{"the arguments are others", `[{"op":"replace","path":"/spec/initContainers/0/args","value":["--off"]}]`, "args"},
-		{"a variable is another", `[{"op":"replace","path":"/spec/initContainers/0/env/0/value","value":"off"}]`, `env[name=MODE] is {"name":"MODE","value":"off"}; want {"name":"MODE","value":"strict"}`},
+		{"a variable is another", `[{"op":"replace","path":"/spec/initContainers/0/env/0/value","value":"off"}]`, `env[name=MODE] is {"name":"MODE","value":"off"}; must be {"name":"MODE","value":"strict"}`},
 		{"a variable is gone", `[{"op":"remove","path":"/spec/initContainers/0/env"}]`, "spec.initContainers[name=audit].env[name=MODE] is missing"},
 		{"an app container has no mount", `[{"op":"remove","path":"/spec/containers/0/volumeMounts"}]`, "spec.containers[name=app].volumeMounts[mountPath=/audit] is missing"},
 		{"a container came later and has no mount", `[{"op":"add","path":"/spec/containers/-","value":{"name":"late","image":"late:1"}}]`, "spec.containers[name=late].volumeMounts[mountPath=/audit] is missing"},
 		{"the volume is another", `[{"op":"replace","path":"/spec/volumes/0","value":{"name":"audit","hostPath":{"path":"/"}}}]`, "volumes"},
 		{"the memory is less", `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, "memory"},
 		{"the label is gone", `[{"op":"remove","path":"/metadata/labels/audited"}]`, "metadata.labels.audited is missing"},
-		{"a label is another", `[{"op":"replace","path":"/metadata/labels/audited","value":"no"}]`, `metadata.labels.audited is "no"; want "true"`},
+		{"a label is another", `[{"op":"replace","path":"/metadata/labels/audited","value":"no"}]`, `metadata.labels.audited is "no"; must be "true"`},
 		{"the pod is exempt", `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/spec/initContainers"}]`, ""},
 		{"a matchCondition is false", `[{"op":"add","path":"/spec/hostNetwork","value":true},{"op":"remove","path":"/spec/initContainers"}]`, ""},
 		{"the pod opts out", `[{"op":"add","path":"/metadata/annotations/pillion.dev~1inject","value":"false"},{"op":"remove","path":"/spec/initContainers"}]`, "spec.initContainers[name=audit] is missing"},
@@ -162,7 +162,7 @@ func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T)
 	injected := injectRequired(t, set, podOf(t, plainPod))
 	for says, change := range map[string]string{
 		"": `{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":` + tokenMount + `},{"op":"add","path":"/spec/volumes/-","value":` + tokenVolume + `}`,
-		"spec.initContainers[name=audit].volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is there, and the template does not render it": `
+		"spec.initContainers[name=audit].volumeMounts[mountPath=/var/run/secrets/kubernetes.io/serviceaccount] is present, but the template does not render it": `
 			{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":{"name":"audit","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}`,
 	} {
 		pod := patched(t, injected, `[{"op":"remove","path":"/metadata/annotations"},{"op":"remove","path":"/spec/containers/1"},`+change+`]`)
@@ -385,12 +385,12 @@ func TestAnUpdateIsJudgedByTheContainersThatItChanges(t *testing.T) {
 		{"the sidecar's image of a pod that has been relabelled", "", patched(t, old, `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/metadata/annotations"}]`), `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `"evil:1"`},
 		{"the image of a pod that never had the sidecar", "", bare, `[{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}]`, ""},
 		{"the app's resources", "resize", old, `[{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1"}}}]`, ""},
-		{"the sidecar's memory", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, `the container audit would have the resources {"limits":{"memory":"1Mi"}}; want {"limits":{"memory":"64Mi"}}`},
+		{"the sidecar's memory", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"1Mi"}]`, `the container audit would have the resources {"limits":{"memory":"1Mi"}}; must be {"limits":{"memory":"64Mi"}}`},
 		{"the sidecar's memory, written otherwise", "resize", old, `[{"op":"replace","path":"/spec/initContainers/0/resources/limits/memory","value":"65536Ki"}]`, ""},
-		{"the sidecar's CPU, which the template leaves alone", "resize", old, `[{"op":"add","path":"/spec/initContainers/0/resources/limits/cpu","value":"1"}]`, `would have the resources {"limits":{"cpu":"1","memory":"64Mi"}}`},
+		{"the sidecar's CPU, but the template does not set it", "resize", old, `[{"op":"add","path":"/spec/initContainers/0/resources/limits/cpu","value":"1"}]`, `would have the resources {"limits":{"cpu":"1","memory":"64Mi"}}`},
 		{"an ephemeral container in the sidecar", "ephemeralcontainers", old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","targetContainerName":"audit"}]}]`, "the ephemeral container debug targets the container audit; leave out targetContainerName, or target another container"},
 		{"an ephemeral container in the app", "ephemeralcontainers", old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","targetContainerName":"app"}]}]`, ""},
-		{"the sidecar's limits", "resize", old, `[{"op":"remove","path":"/spec/initContainers/0/resources"}]`, `want {"limits":{"memory":"64Mi"}}`},
+		{"the sidecar's limits", "resize", old, `[{"op":"remove","path":"/spec/initContainers/0/resources"}]`, `must be {"limits":{"memory":"64Mi"}}`},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, c.old, c.change)}, c.old)
 		if c.says == "" && got != "" || !strings.Contains(got, c.says) {

@@ -51,9 +51,9 @@ func TestAContainerOfARequiredTemplateIsKnownByItsName(t *testing.T) {
 		old                                    map[string]any
 	}{
 		{why: "the app's image", change: `[` + otherApp + `]`},
-		{why: "the sidecar's image", change: evil, says: `the container audit would have the image "evil:1"; want "audit:1", or`},
+		{why: "the sidecar's image", change: evil, says: `the container audit would have the image "evil:1"; must be "audit:1", or`},
 		{why: "its image while it is not rendered", before: otherApp, change: evil,
-			says: `the container audit would have the image "evil:1"; the template does not render it for the pod as it is now, so want an image that its spec.verify.images allows, or make a new pod`},
+			says: `the container audit would have the image "evil:1"; the template does not render it for the pod as it is now, so use an image that its spec.verify.images allows, or create a new pod`},
 		{why: "its image while it is not rendered, to an accepted one", before: otherApp, change: accepted},
 		{why: "its size while it is not rendered", subresource: "resize", before: otherApp, change: smaller, says: "the container audit would have the resources"},
 		{why: "its image while rendering fails", before: failing, change: evil, says: `the container audit would have the image "evil:1"; the template fails for the pod as it is now`},
@@ -94,7 +94,7 @@ func TestAResizeLeavesTheResourcesOfThePodThatARequiredTemplateRenders(t *testin
 		asRendered = `[{"op":"replace","path":"/spec/resources/limits/memory","value":"2048Mi"}]`
 	)
 	for _, c := range []struct{ why, spec, before, change, says string }{
-		{"less", text, `[]`, smaller, `the pod would have the resources {"limits":{"cpu":"1m","memory":"1Gi"}}; want {"limits":{"cpu":1,"memory":"1Gi"}}, as the template renders them`},
+		{"less", text, `[]`, smaller, `the pod would have the resources {"limits":{"cpu":"1m","memory":"1Gi"}}; must be {"limits":{"cpu":1,"memory":"1Gi"}}, as the template renders them`},
 		{"none", text, `[]`, `[{"op":"remove","path":"/spec/resources"}]`, "the pod would have the resources"},
 		{"less, while rendering fails and the pod is not selected", text, failing, smaller, "the template does not render them for the pod as it is now, so leave them as they are"},
 		{"what the template leaves alone", text, `[]`, more, ""},

@@ -31,7 +31,7 @@ func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 		return k.end(r, out, err)
 	}
 	out.Allowed, out.Code, out.Refusals = false, reason.RequiredMissing, refusals
-	out.Message = fmt.Sprintf("required here, and not as it has to be: %s (%s)", sentences(refusals), out.Code)
+	out.Message = fmt.Sprintf("the pod differs from a required template: %s (%s)", sentences(refusals), out.Code)
 	return out, nil
 }
 
@@ -223,7 +223,7 @@ func (u *update) entered(own templates.Own, verify templates.Verify) []string {
 		}
 		for _, m := range required.MountsOf(c.container) {
 			if own.Volume(m.Volume) && !verify.AllowsMount(m.Path) {
-				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template could allow the path)",
+				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template can allow the path)",
 					nameOf(c.container), m.Volume))
 			}
 		}
@@ -253,10 +253,10 @@ func (u *update) sidecars(own templates.Own, verify templates.Verify, fragment m
 			switch {
 			case verify.AllowsResources(), isSidecar && podschema.Equal(resources, orEmpty(want["resources"]), orEmpty(c.container["resources"])):
 			case isSidecar:
-				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; want %s, as the template renders them (spec.verify.allow.resources could allow others)",
+				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; must be %s, as the template renders them (spec.verify.allow.resources can allow others)",
 					name, podschema.Show(c.container["resources"]), podschema.Show(want["resources"])))
 			default:
-				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; %s, so leave them as they are (spec.verify.allow.resources could allow others)",
+				wrong = append(wrong, fmt.Sprintf("the container %s would have the resources %s; %s, so leave them as they are (spec.verify.allow.resources can allow others)",
 					name, podschema.Show(c.container["resources"]), instead))
 			}
 			continue
@@ -265,10 +265,10 @@ func (u *update) sidecars(own templates.Own, verify templates.Verify, fragment m
 		switch {
 		case verify.AllowsImage(got), isSidecar && got == image:
 		case isSidecar:
-			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; want %s, or an image that the template's spec.verify.images allows",
+			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; must be %s, or an image that the template's spec.verify.images allows",
 				name, podschema.Show(got), podschema.Show(image)))
 		default:
-			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; %s, so want an image that its spec.verify.images allows, or make a new pod",
+			wrong = append(wrong, fmt.Sprintf("the container %s would have the image %s; %s, so use an image that its spec.verify.images allows, or create a new pod",
 				name, podschema.Show(got), instead))
 		}
 	}
@@ -293,10 +293,10 @@ func (u *update) podResources(fragment map[string]any) []string {
 	}
 	switch {
 	case want == nil:
-		return []string{fmt.Sprintf("the pod would have the resources %s; the template does not render them for the pod as it is now, so leave them as they are (spec.verify.allow.resources could allow others)",
+		return []string{fmt.Sprintf("the pod would have the resources %s; the template does not render them for the pod as it is now, so leave them as they are (spec.verify.allow.resources can allow others)",
 			podschema.Show(is))}
 	case !podschema.Equal(podResources, rendered, want):
-		return []string{fmt.Sprintf("the pod would have the resources %s; want %s, as the template renders them (spec.verify.allow.resources could allow others)",
+		return []string{fmt.Sprintf("the pod would have the resources %s; must be %s, as the template renders them (spec.verify.allow.resources can allow others)",
 			podschema.Show(is), podschema.Show(want))}
 	}
 	return nil
@@ -361,7 +361,7 @@ func (u *update) unreached(template string, fragment, seen map[string]any) ([]st
 				reached = true
 			case changed[list+"/"+name]:
 				wrong = append(wrong, fmt.Sprintf("the container %s would have another image, without what the template gives to it; "+
-					"a pod's other fields cannot change any more: make a new pod", name))
+					"a pod's other fields cannot change any more: create a new pod", name))
 			}
 		}
 	}

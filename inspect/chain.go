@@ -62,7 +62,7 @@ func lackingChain(resources []string, denied error) explain.Note {
 	for _, r := range resources {
 		qualified = append(qualified, r+"."+admissionv1.GroupName)
 	}
-	return explain.Note{Says: lacks + "you lack the right to list them. Who may grant it:", Remedy: []string{
+	return explain.Note{Says: lacks + "you lack the right to list them. An admin can grant it:", Remedy: []string{
 		"kubectl create clusterrole pillion-chain --verb=list --resource=" + strings.Join(qualified, ","),
 		"kubectl create clusterrolebinding pillion-chain --clusterrole=pillion-chain " + deniedTo(denied),
 	}}

@@ -255,7 +255,7 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 		return explain.Pod{}, err
 	}
 	if now == nil {
-		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and what is said is about a new one"})
+		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and the answer is about a new one"})
 	}
 	explained.Called = new(s.Live.called(ns, created, pod))
 	return explained, nil
@@ -328,7 +328,7 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload *unstructured.Unstructured) (*explain.Running, error) {
 	r := &explain.Running{Behind: []explain.RunningPod{}}
 	if s.Live.Templates == nil {
-		r.Unread = &explain.Note{Says: "how they stand cannot be told without the templates"}
+		r.Unread = &explain.Note{Says: "whether they are up to date cannot be told without the templates"}
 		return r, nil
 	}
 	mine, err := s.Live.ownerOf(ctx, ns.Name, o, workload)
@@ -450,7 +450,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
 	case call == entries.CalledNowhere:
-		called.Why = fmt.Sprintf("no: Pillion keeps out of the namespace %s", ns.Name)
+		called.Why = fmt.Sprintf("no: Pillion excludes the namespace %s", ns.Name)
 	case ns.Unread != nil:
 		called.Known, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
 	case call == entries.CalledByLabel:
@@ -465,7 +465,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
 		called.Known, called.Why, called.Remedy = false, unread.Says, unread.Remedy
 	case labelled:
-		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace means nothing; allowed are enabled, enforced and disabled", key, label)
+		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace is not recognised; allowed are enabled, enforced and disabled", key, label)
 	case pod == nil:
 		called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, prefix)
 	default:

@@ -84,7 +84,7 @@ func TestCheckReadsWhatItJudges(t *testing.T) {
 	for _, want := range []string{
 		"ok the API server answers", "warning 1 of 2 replicas of Deployment pillion are available kubectl -n own get pods -l app.kubernetes.io/instance=release",
 		"failed revision 3 of the Helm release release is pending-upgrade for", "failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
-		"failed Pillion's service account own:account was deleted, and made again at 2026-06-01T12:00:00Z. The replicas one are older", "kubectl -n own rollout restart deployment/pillion",
+		"failed Pillion's service account own:account was deleted, and created again at 2026-06-01T12:00:00Z. The replicas one still have tokens", "kubectl -n own rollout restart deployment/pillion",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
 		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", `has failurePolicy "Fail", and the chart renders "Ignore"`, "does not verify the certificate of replica one", "failed (NotInjected)",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",

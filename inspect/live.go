@@ -69,7 +69,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 		return l, nil
 	}
 	notes := []explain.Note{{
-		Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. Who may grant more:",
+		Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
 		Remedy: []string{
 			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", c.Namespace),
 			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, deniedTo(err)),
@@ -183,7 +183,7 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 	}
 	unread := func(kind string, err error) error {
 		if apierrors.IsForbidden(err) {
-			ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not foretold: ", kind, name), err))
+			ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not predicted: ", kind, name), err))
 			return nil
 		}
 		return err

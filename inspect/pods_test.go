@@ -140,13 +140,13 @@ broken     enabled    1     0         0        0         1 now
 bank       enforced   2     2         0        0         -
 off        disabled   1     1         0        0         -
 
-WORKLOAD        NAMESPACE  PODS  WHAT IS BEHIND
+WORKLOAD        NAMESPACE  PODS  OUTDATED OR MISSING
 deployment/web  shop       2     missing: logs, proxy
 bare pods       shop       1     missing: logs, proxy
 deployment/api  shop       1     outdated: proxy
 deployment/web  broken     1     refused: gone
 
-Refused lately, by Pillion's events:
+Recently refused, from Pillion's events:
   shop replicaset/web-5d8c (BadParameter): template proxy: level: "loud" is not allowed
 
 To bring the pods up to date:
@@ -287,9 +287,9 @@ func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
 	for _, test := range []struct {
 		user, where, want string
 	}{
-		{"jane", "at the cluster scope", "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
+		{"jane", "at the cluster scope", "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. An admin can grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
 			"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: "},
-		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "you lack the right to list pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
+		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "you lack the right to list pods in namespace shop. An admin can grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
 			"kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --serviceaccount=ci:bot: "},
 	} {
 		reader := statusCluster(t)

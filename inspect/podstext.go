@@ -28,10 +28,10 @@ func (r PodsReport) Write(w io.Writer, of Target) error {
 		return err
 	}
 	if more := len(rows) - mostRows; more > 0 {
-		fmt.Fprintf(w, "and %d namespaces more, which are no worse; -o json has all\n", more)
+		fmt.Fprintf(w, "and %d more namespaces with as few such pods or fewer; -o json lists all\n", more)
 	}
 	if r.EventsUnknown != "" {
-		fmt.Fprintf(w, "what was refused lately is not known: %s\n", r.EventsUnknown)
+		fmt.Fprintf(w, "recent refusals are not known: %s\n", r.EventsUnknown)
 	}
 	if r.NotLookedAt > 0 {
 		fmt.Fprintf(w, "not compared: %d pods are too large\n", r.NotLookedAt)
@@ -72,7 +72,7 @@ func (r PodsReport) writeWorkloads(w io.Writer, of Target) error {
 	for i, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
 		switch {
 		case of.Namespace == "" && i == 0:
-			fmt.Fprintln(table, "WORKLOAD\tNAMESPACE\tPODS\tWHAT IS BEHIND")
+			fmt.Fprintln(table, "WORKLOAD\tNAMESPACE\tPODS\tOUTDATED OR MISSING")
 		case i == 0:
 			fmt.Fprintln(table, "WORKLOAD\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED NOW")
 		}
@@ -86,7 +86,7 @@ func (r PodsReport) writeWorkloads(w io.Writer, of Target) error {
 		return err
 	}
 	if more := len(r.Workloads) - mostRows; more > 0 {
-		fmt.Fprintf(w, "and %d workloads more, which -o json has\n", more)
+		fmt.Fprintf(w, "and %d more workloads; -o json lists all\n", more)
 	}
 	if r.PodsOfMoreWorkloads > 0 {
 		fmt.Fprintf(w, "and %d pods of workloads beyond %d\n", r.PodsOfMoreWorkloads, mostWorkloads)
@@ -98,7 +98,7 @@ func (r PodsReport) writeWorkloads(w io.Writer, of Target) error {
 	for _, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
 		for _, p := range o.Behind {
 			if !began {
-				fmt.Fprintln(table, "\nPOD\tCOMPARED WITH ONE THAT IS CREATED NOW")
+				fmt.Fprintln(table, "\nPOD\tCOMPARED WITH A NEW POD")
 				began = true
 			}
 			fmt.Fprintf(table, "%s\t%s\n", p.Name, cell(show.Plain(p.Says)))
@@ -130,7 +130,7 @@ func writeRefusals(w io.Writer, rows []namespaceReport) {
 	for _, n := range rows {
 		for _, e := range n.RefusedLately {
 			if !began {
-				fmt.Fprintf(w, "\nRefused lately, by Pillion's events:\n")
+				fmt.Fprintf(w, "\nRecently refused, from Pillion's events:\n")
 				began = true
 			}
 			fmt.Fprintf(w, "  %s %s (%s): %s\n", n.Name, show.Plain(e.About), e.Reason, cell(show.Plain(e.Note)))

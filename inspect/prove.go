@@ -130,7 +130,7 @@ func (p Proof) judge(status string, warnings []string) (string, error) {
 	if len(warnings) > 0 {
 		hint += "; the API server warned: " + strings.Join(warnings, "; ")
 	}
-	return "", fmt.Errorf("a pod in namespace %s came back without a trace of Pillion: %s", p.In, hint)
+	return "", fmt.Errorf("a pod in namespace %s came back without any sign of Pillion: %s", p.In, hint)
 }
 
 // mostNamed bounds how many names are tried, those that most namespaces name first.

@@ -77,7 +77,7 @@ func (c *Cluster) release(ctx context.Context, otherwise string) (release, error
 		}
 	}
 	if serving != 1 {
-		return r, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves, want one; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart",
+		return r, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves; there must be one; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart",
 			errNoDeployment, serving, c.Namespace, Container)
 	}
 	if r.Served, err = c.Serve(r.container); err != nil {

@@ -62,7 +62,7 @@ func (c *Cluster) Settings(ctx context.Context, otherwise string) (Settings, err
 // settingsOf reads the settings of a release.
 func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err error) {
 	if r.Config != "" {
-		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which cannot be read from here%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
+		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
 	}
 	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: r.Enforcement, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {

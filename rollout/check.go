@@ -83,7 +83,7 @@ func (r *run) rights(ctx context.Context, v view) (missing []string, creates map
 		if err != nil {
 			return nil, nil, err
 		}
-		if text := fmt.Sprintf("you lack the right to %s. Who may grant it: %s", need, strings.Join(need.Grant(""), "; ")); !may && !slices.Contains(missing, text) {
+		if text := fmt.Sprintf("you lack the right to %s. An admin can grant it: %s", need, strings.Join(need.Grant(""), "; ")); !may && !slices.Contains(missing, text) {
 			missing = append(missing, text)
 		}
 		if r.Mode == InPlaceMode {

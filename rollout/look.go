@@ -219,9 +219,9 @@ func (r *run) namespace(ctx context.Context, name string) (templates.Namespace, 
 func (r *run) ownerOf(ctx context.Context, s seen) (Owner, string, error) {
 	switch {
 	case !s.owned:
-		return Owner{}, "nothing makes a new pod in its place: delete it and create it again", nil
+		return Owner{}, "no controller replaces it: delete it and create it again", nil
 	case s.owner.Kind == "Job":
-		return Owner{}, "the work of a Job would begin again: its next run gets what is in force then", nil
+		return Owner{}, "the Job's work would start again: its next run gets the templates in force", nil
 	case s.owner.Kind == "Node":
 		return Owner{}, "the node runs it by itself", nil
 	case s.owner.Kind != "ReplicaSet":
@@ -232,7 +232,7 @@ func (r *run) ownerOf(ctx context.Context, s seen) (Owner, string, error) {
 	}
 	object, err := r.Cluster.Object(ctx, s.owner)
 	if apierrors.IsNotFound(err) {
-		return Owner{}, "its " + s.owner.String() + " is gone, and so will it be", nil
+		return Owner{}, "its " + s.owner.String() + " is gone, so the pod will be deleted, too", nil
 	}
 	if err != nil {
 		return Owner{}, "", err

@@ -58,7 +58,7 @@ type Options struct {
 
 // ErrLeft is the error of a rollout that did what it could, and left pods of workloads as
 // they are.
-var ErrLeft = errors.New("pods are left that are not up to date")
+var ErrLeft = errors.New("some pods are not up to date")
 
 // StoppedError says why a rollout stopped before its end.
 type StoppedError struct {
@@ -134,13 +134,13 @@ func (r *run) stop(format string, args ...any) error {
 
 // describe says what there is to do.
 func (r *run) describe(v view) {
-	r.say("pods up to date: %d, not: %d", v.current, v.behind)
+	r.say("%d of %d pods up to date", v.current, v.current+v.behind)
 	for _, w := range v.workloads {
 		behind := w.behind()
 		what := map[Mode]string{Evict: "evict", Restart: "restart, for", InPlaceMode: "change in place"}[r.Mode]
 		r.say("  %s in namespace %s: %s %d of %d pods (%s)", w.Owner, w.Namespace, what, len(behind), len(w.Pods), behind[0].Behind)
 		if r.Mode == Evict && w.Desired == 1 && w.Kind == "Deployment" {
-			r.say("    it has no other pod while that is replaced; --restart makes the new one first")
+			r.say("    it has no other pod meanwhile; --restart creates the new one first")
 		}
 	}
 	for _, l := range v.left {
@@ -211,7 +211,7 @@ func (r *run) waves(ctx context.Context, v view) error {
 func (r *run) conclude(v view) {
 	if r.wave == 0 {
 		if v.cannot == 0 {
-			r.say("there is nothing to do")
+			r.say("nothing to do")
 		}
 		return
 	}
@@ -219,7 +219,7 @@ func (r *run) conclude(v view) {
 	if r.wave > 1 {
 		in = fmt.Sprintf("%d waves", r.wave)
 	}
-	r.say("done: %d %s in %s; pods up to date: %d, not: %d", r.done, r.verb(r.done), in, v.current, v.behind)
+	r.say("done: %d %s in %s; %d of %d pods up to date", r.done, r.verb(r.done), in, v.current, v.current+v.behind)
 }
 
 // size returns how many are to go: pods, or with Restart owners.
@@ -345,7 +345,7 @@ func (r *run) giveUp(ctx context.Context, budgets map[Owner]string, waits string
 		return r.late(ctx, waits)
 	}
 	for o, why := range budgets {
-		r.stays[o] = fmt.Sprintf("not within %s: %s", r.Timeout, why)
+		r.stays[o] = fmt.Sprintf("not done within %s: %s", r.Timeout, why)
 	}
 	return nil
 }
@@ -356,7 +356,7 @@ var errLate = errors.New("it took longer than --timeout")
 // late says why the wave has ended before it was done.
 func (r *run) late(ctx context.Context, why string) error {
 	if errors.Is(context.Cause(ctx), errLate) {
-		return r.stop("not within %s: %s", r.Timeout, why)
+		return r.stop("not done within %s: %s", r.Timeout, why)
 	}
 	return r.stop("interrupted: %s", why)
 }
@@ -549,7 +549,7 @@ func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool
 		}
 		why, stuck := RolledOut(o.Kind, object)
 		if why == "" && len(w.behind()) > 0 {
-			why = fmt.Sprintf("%d of its pods are as they were", len(w.behind()))
+			why = fmt.Sprintf("%d of its pods are unchanged", len(w.behind()))
 		}
 		if why != "" {
 			why = fmt.Sprintf("%s in namespace %s: %s", o, o.Namespace, why)

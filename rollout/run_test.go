@@ -326,7 +326,7 @@ func TestEveryModeBringsAllPodsUpToDateAndASecondRunDoesNothing(t *testing.T) {
 				t.Errorf("%s: a dry run writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 			out, err := c.roll(mode)
-			if err != nil || len(c.writes) != writes || !strings.Contains(out, "pods up to date: 6, not: 0") {
+			if err != nil || len(c.writes) != writes || !strings.Contains(out, "6 of 6 pods up to date") {
 				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 			if !strings.Contains(out, "wave 1: ") || strings.Contains(strings.SplitN(strings.SplitAfter(out+"wave 1: ", "wave 1: ")[1], "\n", 2)[0], ",") {
@@ -338,7 +338,7 @@ func TestEveryModeBringsAllPodsUpToDateAndASecondRunDoesNothing(t *testing.T) {
 				}
 			}
 			c.writes = nil
-			if out, err := c.roll(mode); err != nil || len(c.writes) > 0 || !strings.Contains(out, "pods up to date: 6, not: 0") {
+			if out, err := c.roll(mode); err != nil || len(c.writes) > 0 || !strings.Contains(out, "6 of 6 pods up to date") {
 				t.Errorf("%s once more writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 		})
@@ -349,7 +349,7 @@ func TestARolloutGoesOnWhereItStopped(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.unready = true
 		out, err := c.roll(rollout.Evict)
-		if err == nil || !strings.Contains(err.Error(), "stopped: not within 1m0s: pod shop/") || !strings.Contains(err.Error(), "which is new, is not ready") || len(c.writes) != 1 {
+		if err == nil || !strings.Contains(err.Error(), "stopped: not done within 1m0s: pod shop/") || !strings.Contains(err.Error(), "which is new, is not ready") || len(c.writes) != 1 {
 			t.Fatalf("with new pods that never become ready it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 		c.unready = false
@@ -383,7 +383,7 @@ func TestAWorkloadWithoutAnyPodForAMomentIsWaitedFor(t *testing.T) {
 		c.owners["web"].replicas, c.owners["db"].replicas, c.slow = 0, 1, 5
 		c.pods = slices.DeleteFunc(c.pods, func(p map[string]any) bool { return meta(p)["name"] != "db-1" })
 		out, err := c.roll(rollout.Evict)
-		if err != nil || len(c.writes) != 1 || c.ready("db") != 1 || !strings.Contains(out, "pods up to date: 1, not: 0") {
+		if err != nil || len(c.writes) != 1 || c.ready("db") != 1 || !strings.Contains(out, "1 of 1 pods up to date") {
 			t.Errorf("it writes %v and says (%v), and %d pods are ready\n%s", c.writes, err, c.ready("db"), out)
 		}
 	})
@@ -398,7 +398,7 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 	})
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.budget, c.budgetEnds = 9, time.Now().Add(time.Hour)
-		if out, err := c.roll(rollout.Evict); !errors.Is(err, rollout.ErrLeft) || len(c.writes) != 0 || !strings.Contains(out, "left: 4 pods of deployment/web in namespace shop: outdated: shipper; not within 1m0s: Cannot evict pod") {
+		if out, err := c.roll(rollout.Evict); !errors.Is(err, rollout.ErrLeft) || len(c.writes) != 0 || !strings.Contains(out, "left: 4 pods of deployment/web in namespace shop: outdated: shipper; not done within 1m0s: Cannot evict pod") {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
@@ -417,7 +417,7 @@ func TestTheRestGoesOnWhereOneWorkloadCannot(t *testing.T) {
 		says        string
 	}{
 		"a paused Deployment":          {rollout.Restart, paused, 1, "shop/deployment/web", "restart db", "left: 4 pods of deployment/web in namespace shop: outdated: shipper; it is paused: kubectl -n shop rollout resume deployment/web"},
-		"a budget that lets no pod go": {rollout.Evict, budget, 4, "shop/statefulset/db", "evict web-", "left: 2 pods of statefulset/db in namespace shop: outdated: shipper; not within 1m0s: Cannot evict pod"},
+		"a budget that lets no pod go": {rollout.Evict, budget, 4, "shop/statefulset/db", "evict web-", "left: 2 pods of statefulset/db in namespace shop: outdated: shipper; not done within 1m0s: Cannot evict pod"},
 	} {
 		onCluster(t, one, two, func(t *testing.T, c *cluster) {
 			test.change(c)
@@ -456,7 +456,7 @@ func TestNothingIsTouchedWhereNewPodsWouldBeWorse(t *testing.T) {
 		"API servers do not call Pillion": {change: func(c *cluster) { c.uncalled = true },
 			modes: []rollout.Mode{rollout.Evict, rollout.Restart}, want: "a new pod of deployment/web in namespace shop would not be up to date: it comes without shipper"},
 		"the right to evict is missing": {change: func(c *cluster) { c.lacks["create pods/eviction"] = true },
-			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop. Who may grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --user=USER"},
+			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop. An admin can grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --user=USER"},
 		"the right to change pods is missing": {change: func(c *cluster) { c.lacks["patch pods"] = true },
 			modes: []rollout.Mode{rollout.InPlaceMode}, want: "you lack the right to patch pods in namespace shop"},
 		"the right to change Deployments is missing": {change: func(c *cluster) { c.lacks["patch deployments"] = true },
@@ -503,7 +503,7 @@ func TestPodsThatNothingReplacesAreListedAndLeftAlone(t *testing.T) {
 		if err != nil || len(c.writes) != 6 || slices.Contains(c.writes, "evict bare") || slices.Contains(c.writes, "evict job") {
 			t.Errorf("it writes %v (%v)", c.writes, err)
 		}
-		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; nothing makes a new pod in its place", "not touched: job/import in namespace shop: outdated: shipper; the work of a Job would begin again", "pods up to date: 6, not: 2"} {
+		for _, want := range []string{"not touched: pod/bare in namespace shop: outdated: shipper; no controller replaces it", "not touched: job/import in namespace shop: outdated: shipper; the Job's work would start again", "6 of 8 pods up to date"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("it says\n%s\nwant %q", out, want)
 			}
@@ -524,7 +524,7 @@ func TestAnotherTemplateWithoutEffectOnThePodsChangesNone(t *testing.T) {
 	for _, mode := range []rollout.Mode{rollout.Evict, rollout.Restart, rollout.InPlaceMode} {
 		onCluster(t, one, shipper{image: "ship:1", level: "info", unread: "other words"}, func(t *testing.T, c *cluster) {
 			out, err := c.roll(mode)
-			if err != nil || len(c.writes) > 0 || !strings.Contains(out, "pods up to date: 6, not: 0") {
+			if err != nil || len(c.writes) > 0 || !strings.Contains(out, "6 of 6 pods up to date") {
 				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 		})
@@ -546,7 +546,7 @@ func TestAPodThatChangesInBetweenIsReadAgain(t *testing.T) {
 // An image that cannot be pulled keeps one pod's sidecar down. With the image mended, the same
 // command begins with that pod.
 func TestAnImageThatDoesNotComeStopsTheRolloutAndIsMendedByTheNext(t *testing.T) {
-	for waiting, within := range map[string]string{"ImagePullBackOff": "not within 1m0s: sidecar shipper of pod shop/web-2 does not run with the image ship:2: ImagePullBackOff",
+	for waiting, within := range map[string]string{"ImagePullBackOff": "not done within 1m0s: sidecar shipper of pod shop/web-2 does not run with the image ship:2: ImagePullBackOff",
 		"InvalidImageName": "sidecar shipper of pod shop/web-2 does not start with the image ship:2: InvalidImageName: no such image"} {
 		onCluster(t, one, two, func(t *testing.T, c *cluster) {
 			c.unpullable, c.waiting = "ship:2", waiting

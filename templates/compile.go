@@ -198,7 +198,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.source.BooleanKeys(c.warn)
 	c.header(object, t)
 	if !templateName.MatchString(t.name) {
-		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", show.Value(t.name)))
+		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("must be a DNS label: lower case letters, digits and -; got %s", show.Value(t.name)))
 		t.name = ""
 	}
 	t.annotations = t.name + "." + t.prefix + "/"
@@ -234,10 +234,10 @@ func (c *compiler) header(object map[string]any, t *Template) {
 	// The CRD's group follows the prefix. The library's templates keep the default
 	// group under every prefix.
 	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
-		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("is %s; want %s", shownAny(object["apiVersion"]), own))
+		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("must be %s; got %s", own, shownAny(object["apiVersion"])))
 	}
 	if object["kind"] != v1alpha1.Kind {
-		c.problem((*manifest.Path)(nil).Field("kind"), fmt.Sprintf("is %s; want %s", shownAny(object["kind"]), v1alpha1.Kind))
+		c.problem((*manifest.Path)(nil).Field("kind"), fmt.Sprintf("must be %s; got %s", v1alpha1.Kind, shownAny(object["kind"])))
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		at := (*manifest.Path)(nil).Field(key)
@@ -295,7 +295,7 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *m
 func (c *compiler) rules(at *manifest.Path) {
 	policy := func(field, got string, allowed ...string) {
 		if !slices.Contains(allowed, got) {
-			c.problem(at.Field(field), fmt.Sprintf("is %s; want one of %s", show.Value(got), strings.Join(allowed, ", ")))
+			c.problem(at.Field(field), fmt.Sprintf("must be one of %s; got %s", strings.Join(allowed, ", "), show.Value(got)))
 		}
 	}
 	policy("onConflict", string(c.spec.OnConflict), "Deny", "KeepPod", "Overwrite")
@@ -311,14 +311,14 @@ func (c *compiler) rules(at *manifest.Path) {
 // systems checks the operating systems.
 func (c *compiler) systems(at *manifest.Path) {
 	if len(c.spec.OS) == 0 {
-		c.problem(at, "is empty; want linux, windows or both (suspend: true stops injection everywhere)")
+		c.problem(at, "is empty; write linux, windows or both (suspend: true stops injection everywhere)")
 	}
 	for i, system := range c.spec.OS {
 		switch {
 		case system != v1alpha1.Linux && system != v1alpha1.Windows:
-			c.problem(at.Item(i), fmt.Sprintf("is %s; want one of linux, windows", show.Value(string(system))))
+			c.problem(at.Item(i), fmt.Sprintf("must be one of linux, windows; got %s", show.Value(string(system))))
 		case slices.Contains(c.spec.OS[:i], system):
-			c.problem(at.Item(i), fmt.Sprintf("is %s once more", show.Value(string(system))))
+			c.problem(at.Item(i), fmt.Sprintf("lists %s twice", show.Value(string(system))))
 		}
 	}
 }
@@ -335,10 +335,10 @@ func (c *compiler) requirement(at *manifest.Path) {
 		c.problem(at.Field("overridable"), "is true; a required template cannot be overridable, since every pod could then replace it")
 	}
 	if c.spec.OnConflict == v1alpha1.ConflictKeepPod {
-		c.problem(at.Field("onConflict"), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a required template out")
+		c.problem(at.Field("onConflict"), "must be Deny or Overwrite, not KeepPod: with KeepPod a pod could keep a required template out")
 	}
 	if c.spec.OnError == v1alpha1.ErrorSkip {
-		c.problem(at.Field("onError"), "is Skip; want Deny: with Skip a pod could make a required template fail and go without it")
+		c.problem(at.Field("onError"), "must be Deny, not Skip: with Skip a pod could make a required template fail and go without it")
 	}
 }
 
@@ -446,7 +446,7 @@ func (c *compiler) variables(t *Template, at *manifest.Path) {
 		here := at.Item(i)
 		switch {
 		case !variableName.MatchString(v.Name) || slices.Contains(param.Keywords, v.Name):
-			c.problem(here.Field("name"), fmt.Sprintf("%s is no name of a variable; want letters, digits and _, and none of %s", show.Value(v.Name), strings.Join(param.Keywords, ", ")))
+			c.problem(here.Field("name"), fmt.Sprintf("must have only letters, digits and _, and be none of %s; got %s", strings.Join(param.Keywords, ", "), show.Value(v.Name)))
 			continue
 		case seen[v.Name]:
 			c.problem(here.Field("name"), fmt.Sprintf("the variable %s is there twice", v.Name))
@@ -501,7 +501,7 @@ func (c *compiler) rule(kind, name, source string, at *manifest.Path, seen map[s
 
 func (c *compiler) fragment(t *Template, at *manifest.Path) {
 	if len(t.spec.Inject) == 0 {
-		c.problem(at, "is missing; want a fragment of a pod: "+fragmentRoots)
+		c.problem(at, "is missing; it must be a fragment of a pod: "+fragmentRoots)
 		return
 	}
 	v, err := manifest.DecodeJSON(t.spec.Inject)

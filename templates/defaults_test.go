@@ -71,18 +71,18 @@ func TestTheInstallersDefaultsStandBelowAnnotationsAndAboveTheManifest(t *testin
 
 func TestAnInstallersDefaultThatBreaksItsConstraintMakesTheTemplateBad(t *testing.T) {
 	for own, want := range map[string]string{
-		`{"owner": "a", "size": 9}`:               "spec.parameters[1].default: the installer's values.defaults.side.size: is \"9\"; want a whole number",
-		`{"owner": "a", "image": "Not An Image"}`: "the installer's values.defaults.side.image: is",
+		`{"owner": "a", "size": 9}`:               "spec.parameters[1].default: the installer's values.defaults.side.size: must be a whole number, at most 8; got \"9\"",
+		`{"owner": "a", "image": "Not An Image"}`: "the installer's values.defaults.side.image: must be an image",
 		`{"owner": "a", "sise": 2}`:               "the installer's values.defaults.side.sise: the template has no such parameter; did you mean size?",
-		`{"owner": "a", "output": "x"}`:           "the installer's values.defaults.side.output: want an object",
-		`3`:                                       "the installer's values.defaults.side is a number; want an object",
+		`{"owner": "a", "output": "x"}`:           "the installer's values.defaults.side.output: must be an object",
+		`3`:                                       "the installer's values.defaults.side must be an object, not a number",
 		`{}`:                                      "nobody may set this required parameter, and it has no default",
 	} {
 		if _, err := all(t, `{"defaults": {"side": `+own+`}}`, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("with %s: error\n%v\nwant one with\n%s", own, err, want)
 		}
 	}
-	if _, err := all(t, `{"defaults": "x"}`, nil); err == nil || !strings.Contains(err.Error(), "the installer's values.defaults is text; want an object") {
+	if _, err := all(t, `{"defaults": "x"}`, nil); err == nil || !strings.Contains(err.Error(), "the installer's values.defaults must be an object, not text") {
 		t.Errorf("error %v", err)
 	}
 }

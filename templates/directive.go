@@ -50,7 +50,7 @@ func (c *fragmentCompiler) directives(v map[string]any, h here) (condition *expr
 		c.problem(h.at.Field(p.Key), p.Message)
 	}
 	if directive.Of(forMerge).Conflict == directive.KeepPod && c.spec.Required {
-		c.problem(h.at.Field(directive.OnConflict), "is KeepPod; want Deny or Overwrite: with KeepPod a pod could keep a part of a required template out")
+		c.problem(h.at.Field(directive.OnConflict), "must be Deny or Overwrite; got KeepPod: with KeepPod a pod could keep a part of a required template out")
 	}
 	c.unsetFields(forMerge, h)
 	return condition, kept
@@ -75,7 +75,7 @@ func (c *fragmentCompiler) condition(v any, at *manifest.Path, env *expression.E
 		if b, isBool := v.(bool); isBool {
 			source = fmt.Sprint(b)
 		} else {
-			c.problem(at, fmt.Sprintf("is %s; want an expression", show.Kind(v)))
+			c.problem(at, fmt.Sprintf("must be an expression; got %s", show.Kind(v)))
 			return nil
 		}
 	}

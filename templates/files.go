@@ -77,7 +77,7 @@ func (c *compiler) files(t *Template, at, inject *manifest.Path) {
 		here := here{at: at.Field(name), typ: podschema.At("metadata.annotations").Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
 		key := t.fileKeys() + name
 		if problems := names.IsQualifiedName(key); t.name != "" && len(problems) > 0 {
-			c.problem(here.at, fmt.Sprintf("%s is no name of a file here; want at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit: the file comes from an annotation of that name", show.Value(name)))
+			c.problem(here.at, fmt.Sprintf("must be at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit, because an annotation of that name holds the file; got %s", show.Value(name)))
 			continue
 		}
 		text := f.text(t.spec.Files[name], here)

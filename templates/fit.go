@@ -117,7 +117,7 @@ func fitScalar(v any, t *podschema.Type) (any, error) {
 			return native.String(), nil
 		case podschema.Number:
 			if _, err := strconv.ParseInt(native.String(), 10, 64); err != nil {
-				return nil, &misfit{gives: fmt.Sprintf("the number %s; want a whole number", show.Plain(native.String()))}
+				return nil, &misfit{gives: fmt.Sprintf("the number %s; it must be a whole number", show.Plain(native.String()))}
 			}
 			return native, nil
 		case podschema.Untyped:
@@ -170,5 +170,5 @@ func (m *misfit) Error() string {
 	if m.gives != "" {
 		return b.String() + "gives " + m.gives
 	}
-	return fmt.Sprintf("%sgives %s; want %s", b.String(), show.Kind(m.value), m.want.Words())
+	return fmt.Sprintf("%sgives %s; it must be %s", b.String(), show.Kind(m.value), m.want.Words())
 }

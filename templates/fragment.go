@@ -106,13 +106,13 @@ func (c *fragmentCompiler) compile(v any, h here) node {
 			return c.directed(v, h)
 		}
 		if h.typ != nil && h.typ.Kind() != podschema.Struct && h.typ.Kind() != podschema.Map {
-			c.problem(h.at, fmt.Sprintf("is an object; want %s%s", h.typ.Words(), quoteHint(v, h.typ)))
+			c.problem(h.at, fmt.Sprintf("must be %s; got an object%s", h.typ.Words(), quoteHint(v, h.typ)))
 			return nil
 		}
 		return c.mapping(v, h)
 	case []any:
 		if h.typ != nil && h.typ.Kind() != podschema.List {
-			c.problem(h.at, fmt.Sprintf("is a list; want %s%s", h.typ.Words(), listHint(v, h.typ)))
+			c.problem(h.at, fmt.Sprintf("must be %s; got a list%s", h.typ.Words(), listHint(v, h.typ)))
 			return nil
 		}
 		return c.sequence(v, h)
@@ -180,7 +180,7 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
 		hint = "; take off the quotes"
 	}
-	c.problem(h.at, fmt.Sprintf("is %s, %s; want %s%s", show.Kind(v), show.Value(fmt.Sprint(v)), h.typ.Words(), hint))
+	c.problem(h.at, fmt.Sprintf("must be %s; got %s, %s%s", h.typ.Words(), show.Kind(v), show.Value(fmt.Sprint(v)), hint))
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (c *fragmentCompiler) text(v string, h here) node {
 		return c.whole(v, parts[0], h)
 	}
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
-		c.problem(h.at, fmt.Sprintf("is a text with an expression in it; want %s, so the expression must stand alone", h.typ.Words()))
+		c.problem(h.at, fmt.Sprintf("must be %s; got text with an expression in it: let the expression stand alone", h.typ.Words()))
 	}
 	return &text{parts: c.textParts(v, parts, h), typ: h.typ}
 }
@@ -271,7 +271,7 @@ func (c *fragmentCompiler) directed(v map[string]any, h here) node {
 	d := &directed{Place: c.place(h.at)}
 	d.condition, d.directives = c.directives(v, h)
 	if len(d.directives) == 0 {
-		c.problem(h.at, fmt.Sprintf("is an object; want %s. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
+		c.problem(h.at, fmt.Sprintf("must be %s; got an object. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
 		return nil
 	}
 	value, at := directive.Value(v), h
@@ -280,7 +280,7 @@ func (c *fragmentCompiler) directed(v map[string]any, h here) node {
 	case nil:
 		return nil // the grammar of directives has said so
 	case map[string]any, []any:
-		c.problem(at.at, fmt.Sprintf("is %s; want %s", show.Kind(value), h.typ.Words()))
+		c.problem(at.at, fmt.Sprintf("must be %s; got %s", h.typ.Words(), show.Kind(value)))
 		return nil
 	}
 	if d.value = c.compile(value, at); d.value == nil {
@@ -326,7 +326,7 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 func (c *fragmentCompiler) computedEntry(key string, parts []expression.Part, value any, h here) (entry, bool) {
 	at := h.at.Field(key)
 	if h.typ != nil && h.typ.Kind() != podschema.Map {
-		c.problem(at, "keys with expressions are for maps such as labels; here want one of "+strings.Join(h.typ.FieldNames(), ", "))
+		c.problem(at, "keys with expressions are for maps such as labels; the key must be one of "+strings.Join(h.typ.FieldNames(), ", "))
 		return entry{}, false
 	}
 	inKey := h
@@ -379,7 +379,7 @@ func (c *fragmentCompiler) plainFields(v map[string]any, h here, list *podschema
 	}
 	for _, key := range list.Keys() {
 		if _, object := v[key.Name].(map[string]any); object {
-			c.problem(h.at.Field(key.Name), "names the item, and can have no directive; want "+list.Elem().Child(key.Name).Words())
+			c.problem(h.at.Field(key.Name), "names the item, and can have no directive; it must be "+list.Elem().Child(key.Name).Words())
 			delete(v, key.Name)
 		}
 	}
@@ -422,7 +422,7 @@ func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, her
 	}
 	switch {
 	case hasFor && hasEach:
-		c.problem(h.at, "has both $for and $each; want one")
+		c.problem(h.at, "has both $for and $each; use one of them")
 	case hasFor:
 		h = c.loop(forValue, it, h)
 	default:
@@ -438,7 +438,7 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 	source, _ := v.(string)
 	found := loopText.FindStringSubmatchIndex(source)
 	if found == nil {
-		c.problem(at, `want text of the form "NAME in EXPRESSION"`)
+		c.problem(at, `must be text of the form "NAME in EXPRESSION"`)
 		return h
 	}
 	name, over := source[found[2]:found[3]], h.env.Compile(source[found[4]:found[5]], c.textPlace(at, source, found[4]))
@@ -458,7 +458,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		c.problem(at, "is only for items of spec.containers, from where it also extends init containers")
 		return h
 	case !slices.Contains([]each{eachApp, eachInit, eachAll}, each(which)):
-		c.problem(at, "want App, Init or All")
+		c.problem(at, "must be App, Init or All")
 		return h
 	}
 	for key, why := range map[string]string{

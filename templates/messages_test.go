@@ -38,23 +38,23 @@ func TestAMessageShowsTheFormThatWorks(t *testing.T) {
 		{inName, "has(pod.spec.securityContext.runAsUser) ? 'a' : 'b'", "no such key: securityContext", "write pod.spec.?securityContext.?runAsUser.hasValue()", true},
 		{inName, "params.map['none']", "no such key: none", "it is not always there: write params.map[?'none'].orValue('')", false},
 		{inName, "params.map[params.text]", "no such key: x", "write params.map[?params.text].orValue('')", false},
-		{inName, "params.list", "want text", "write ${params.list.join(',')} or ${toJson(params.list)}", false},
-		{inName, "params.list + ['c']", "want text", "write ${(params.list + ['c']).join(',')}", false},
-		{inName, "params.map", "want text", "write ${toJson(params.map)}", false},
-		{inName, "params.any", "gives a list; want text", "write ${params.any.join(',')} or ${toJson(params.any)}", true},
+		{inName, "params.list", "must give text", "write ${params.list.join(',')} or ${toJson(params.list)}", false},
+		{inName, "params.list + ['c']", "must give text", "write ${(params.list + ['c']).join(',')}", false},
+		{inName, "params.map", "must give text", "write ${toJson(params.map)}", false},
+		{inName, "params.any", "gives a list; it must be text", "write ${params.any.join(',')} or ${toJson(params.any)}", true},
 		{inName, "a-${params.list}", "inside a text", "write ${params.list.join(',')}", false},
-		{inArgs, "params.map", "want text", "write ${toJson(params.map)}", false},
-		{inArgs, "[params.map]", "want text", "", true},
-		{inArgs, "[dyn(params.map)]", "in item 0: gives an object; want text", "write ${([dyn(params.map)]).map(x, toJson(x))}", false},
+		{inArgs, "params.map", "must give text", "write ${toJson(params.map)}", false},
+		{inArgs, "[params.map]", "must give text", "", true},
+		{inArgs, "[dyn(params.map)]", "in item 0: gives an object; it must be text", "write ${([dyn(params.map)]).map(x, toJson(x))}", false},
 		{func(e string) string {
 			return "inject: {spec: {containers: [{name: s, image: s, args: \"${" + e + "}\"}]}}"
-		}, "params.text", "want a list", `for a list of one write ["${params.text}"], for its parts ${params.text.split(',')}`, false},
-		{func(e string) string { return "inject: {spec: {priority: \"${" + e + "}\"}}" }, "params.text", "want a whole number", "write ${int(params.text)}", true},
-		{func(e string) string { return "inject: {spec: {hostNetwork: \"${" + e + "}\"}}" }, "params.text", "want true or false", "write ${params.text == 'true'}", false},
+		}, "params.text", "must give a list", `for a list of one write ["${params.text}"], for its parts ${params.text.split(',')}`, false},
+		{func(e string) string { return "inject: {spec: {priority: \"${" + e + "}\"}}" }, "params.text", "must give a whole number", "write ${int(params.text)}", true},
+		{func(e string) string { return "inject: {spec: {hostNetwork: \"${" + e + "}\"}}" }, "params.text", "must give true or false", "write ${params.text == 'true'}", false},
 		{func(string) string {
 			return "inject: {spec: {containers: [{name: s, image: s, args: [--level: debug]}]}}"
-		}, "", "is an object; want text", `for the text quote all of it: "--level: debug"`, true},
-		{func(string) string { return "inject: {spec: {nodeName: [a, b]}}" }, "", "is a list; want text", `for one text write "a,b"`, true},
+		}, "", "must be text; got an object", `for the text quote all of it: "--level: debug"`, true},
+		{func(string) string { return "inject: {spec: {nodeName: [a, b]}}" }, "", "must be text; got a list", `for one text write "a,b"`, true},
 	} {
 		spec := c.spec(c.expr)
 		if strings.HasPrefix(c.expr, "a-$") {

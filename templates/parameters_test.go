@@ -28,27 +28,27 @@ func TestEveryTypeTakesWhatIsAllowedAndRefusesTheRest(t *testing.T) {
 		says        string
 	}{
 		{"type: string", []string{"", " ", "a\nb", `"'{}$`, "ünï"}, nil, ""},
-		{"type: string, enum: [a, b]", []string{"a"}, []string{"", "A", "a "}, "want one of a, b"},
-		{"type: string, pattern: 'a|bc'", []string{"a", "bc"}, []string{"ab", "xbc", "a\n", "bcx"}, "want text that matches a|bc as a whole"},
+		{"type: string, enum: [a, b]", []string{"a"}, []string{"", "A", "a "}, "must be one of a, b"},
+		{"type: string, pattern: 'a|bc'", []string{"a", "bc"}, []string{"ab", "xbc", "a\n", "bcx"}, "must be text that matches a|bc as a whole"},
 		{"type: string, maxLength: 2", []string{"", "üü"}, []string{"üüü"}, "at most 2 characters long"},
-		{"type: integer", []string{"0", "-1", "9223372036854775807"}, []string{"", "1.0", "1e3", "+1", "01", " 1", "0x1", "1_0", "9223372036854775808"}, "want a whole number"},
-		{"type: integer, minimum: 1, maximum: \"3\"", []string{"1", "3"}, []string{"0", "4"}, "want a whole number, at least 1, at most 3"},
-		{"type: integer, enum: [1, 2]", []string{"2"}, []string{"3", "2.0"}, "want one of 1, 2"},
-		{"type: number", []string{"0", "1.5", "-2e3"}, []string{"", ".5", "1.", "NaN", "Inf", "1e999", "0x1p4"}, "want a number"},
+		{"type: integer", []string{"0", "-1", "9223372036854775807"}, []string{"", "1.0", "1e3", "+1", "01", " 1", "0x1", "1_0", "9223372036854775808"}, "must be a whole number"},
+		{"type: integer, minimum: 1, maximum: \"3\"", []string{"1", "3"}, []string{"0", "4"}, "must be a whole number, at least 1, at most 3"},
+		{"type: integer, enum: [1, 2]", []string{"2"}, []string{"3", "2.0"}, "must be one of 1, 2"},
+		{"type: number", []string{"0", "1.5", "-2e3"}, []string{"", ".5", "1.", "NaN", "Inf", "1e999", "0x1p4"}, "must be a number"},
 		{"type: number, maximum: 0.5", []string{"0.5"}, []string{"0.51"}, "at most 0.5"},
-		{"type: boolean", []string{"true", "false"}, []string{"", "True", "yes", "1"}, "want true or false"},
-		{"type: quantity", []string{"0", "64Mi", "100m", "1.5Gi", "1e3", "-1"}, []string{"", "64 Mi", "64MB", "1e999999999", "Mi", strings.Repeat("9", 99)}, "want a quantity"},
+		{"type: boolean", []string{"true", "false"}, []string{"", "True", "yes", "1"}, "must be true or false"},
+		{"type: quantity", []string{"0", "64Mi", "100m", "1.5Gi", "1e3", "-1"}, []string{"", "64 Mi", "64MB", "1e999999999", "Mi", strings.Repeat("9", 99)}, "must be a quantity"},
 		{"type: quantity, maximum: 512Mi", []string{"0.5Gi", "512Mi"}, []string{"1Gi", "0.6Gi"}, "at most 512Mi"},
-		{"type: quantity, enum: [1Gi]", []string{"1Gi", "1024Mi"}, []string{"1G"}, "want one of 1Gi"},
-		{"type: duration", []string{"0s", "1h30m", "1.5s", "-1s"}, []string{"", "1", "1 h", "1d"}, "want a duration"},
+		{"type: quantity, enum: [1Gi]", []string{"1Gi", "1024Mi"}, []string{"1G"}, "must be one of 1Gi"},
+		{"type: duration", []string{"0s", "1h30m", "1.5s", "-1s"}, []string{"", "1", "1 h", "1d"}, "must be a duration"},
 		{"type: duration, minimum: 1m, maximum: 1h", []string{"60s", "60m"}, []string{"59s", "61m"}, "at least 1m, at most 1h"},
 		{"type: image", []string{"nginx", "nginx:1.2", "a.b/c/d_e:T", "localhost:5000/x", "A.b:80/c@sha256:" + strings.Repeat("a", 64), "[::1]:5000/a"},
-			[]string{"", "Nginx", "a b", "a:", "a@sha256:1", "https://a/b", "a//b", "-a", "a:b:c", "a\n", strings.Repeat("a", 600)}, "want an image reference"},
+			[]string{"", "Nginx", "a b", "a:", "a@sha256:1", "https://a/b", "a//b", "-a", "a:b:c", "a\n", strings.Repeat("a", 600)}, "must be an image reference"},
 		{"type: image, pattern: 'registry.example.com/.*'", []string{"registry.example.com/a"}, []string{"docker.io/a"}, "as a whole"},
-		{"type: json", []string{"1", "null", `{"a":[1,2]}`, ` "x" `}, []string{"", "{", "1 2", "'a'"}, "want JSON"},
+		{"type: json", []string{"1", "null", `{"a":[1,2]}`, ` "x" `}, []string{"", "{", "1 2", "'a'"}, "must be JSON"},
 		{"type: list, items: string", []string{"", "a", "a, b", "a,,b"}, nil, ""},
-		{"type: list, items: integer", []string{"", " 1 , 2 "}, []string{"1,", "a", "1;2"}, "of the list: want a whole number"},
-		{"type: list, items: {type: string, enum: [a, b], maxLength: 3}", []string{"a,b,a"}, []string{"a,c"}, `the item "c" of the list: want one of a, b`},
+		{"type: list, items: integer", []string{"", " 1 , 2 "}, []string{"1,", "a", "1;2"}, "of the list must be a whole number"},
+		{"type: list, items: {type: string, enum: [a, b], maxLength: 3}", []string{"a,b,a"}, []string{"a,c"}, `each item of the list must be one of a, b`},
 	} {
 		for _, text := range c.good {
 			if _, err := valueOf(t, c.declaration, text); err != nil {
@@ -125,7 +125,7 @@ func TestAMapIsGatheredKeyByKeyAcrossLevels(t *testing.T) {
 		t.Errorf("a map without annotations is %s", got)
 	}
 	_, err := empty.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output.a": "x"})})
-	if want := `annotation t.pillion.dev/output.a on the pod has the value "x": want a whole number`; err == nil || err.Error() != want {
+	if want := `annotation t.pillion.dev/output.a on the pod: must be a whole number; got "x"`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	_, err = empty.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/output": "x"})})
@@ -139,8 +139,8 @@ func TestALevelThatMayNotSetAParameterIsRefused(t *testing.T) {
 		namespace, pod string
 		says           string
 	}{
-		"[Namespace]": {"", `annotation t.pillion.dev/p on the pod has the value "v": may not be set there; it may be set by the namespace`, ""},
-		"[Pod]":       {`annotation t.pillion.dev/p on the namespace has the value "v": may not be set there; it may be set by the pod`, "", ""},
+		"[Namespace]": {"", `annotation t.pillion.dev/p on the pod: may not be set there; it may be set by the namespace`, ""},
+		"[Pod]":       {`annotation t.pillion.dev/p on the namespace: may not be set there; it may be set by the pod`, "", ""},
 		"[]":          {`may not be set there; it may be set by nobody`, "may not be set there", ""},
 	} {
 		tmpl := compiled(t, "parameters: [{name: p, type: string, setBy: "+setBy+"}]\ninject: {}")
@@ -161,7 +161,7 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 		tmpl := compiled(t, "parameters: [{name: bigName, required: true, setBy: [Namespace], "+declaration+"}]\ninject: {}")
 		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, nil)})
 		var bad *ParameterError
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: it is missing, and the template t requires it: set it on the namespace; want ") {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "annotation t.pillion.dev/big-name: it is missing, and the template t requires it: set it on the namespace; it must be ") {
 			t.Errorf("%s: error %v", declaration, err)
 		}
 		rendered(t, tmpl, Input{Pod: onePod(t, nil), Namespace: Namespace{Annotations: map[string]string{"t.pillion.dev/big-name": value}}})
@@ -185,11 +185,11 @@ func TestAnUnknownParameterIsRefusedWithTheNearestName(t *testing.T) {
 		pod, namespace map[string]string
 		want           string
 	}{
-		"the name as in the template":  {pod: map[string]string{"t.pillion.dev/logLevel": "x"}, want: `annotation t.pillion.dev/logLevel on the pod has the value "x": the template t has no such parameter; did you mean log-level? (all of them: pillion params t)`},
-		"a key of a map":               {pod: map[string]string{"t.pillion.dev/outputs.host": ""}, want: `annotation t.pillion.dev/outputs.host on the pod has the value "": the template t has no such parameter; did you mean output.host? (all of them: pillion params t)`},
-		"the namespace's, near none":   {namespace: map[string]string{"t.pillion.dev/zzz": "x"}, want: `annotation t.pillion.dev/zzz on the namespace has the value "x": the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
-		"another injector's habit":     {pod: map[string]string{"t.pillion.dev/inject": "false"}, want: `annotation t.pillion.dev/inject on the pod has the value "false": the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
-		"beside good ones, and others": {pod: map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/b": "x"}, namespace: map[string]string{"t.pillion.dev/a": "x"}, want: `annotation t.pillion.dev/a on the namespace has the value "x": the template t has no such parameter; there are log-level, output (all of them: pillion params t); no parameters either: t.pillion.dev/b on the pod`},
+		"the name as in the template":  {pod: map[string]string{"t.pillion.dev/logLevel": "x"}, want: `annotation t.pillion.dev/logLevel on the pod: the template t has no such parameter; did you mean log-level? (all of them: pillion params t)`},
+		"a key of a map":               {pod: map[string]string{"t.pillion.dev/outputs.host": ""}, want: `annotation t.pillion.dev/outputs.host on the pod: the template t has no such parameter; did you mean output.host? (all of them: pillion params t)`},
+		"the namespace's, near none":   {namespace: map[string]string{"t.pillion.dev/zzz": "x"}, want: `annotation t.pillion.dev/zzz on the namespace: the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
+		"another injector's habit":     {pod: map[string]string{"t.pillion.dev/inject": "false"}, want: `annotation t.pillion.dev/inject on the pod: the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
+		"beside good ones, and others": {pod: map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/b": "x"}, namespace: map[string]string{"t.pillion.dev/a": "x"}, want: `annotation t.pillion.dev/a on the namespace: the template t has no such parameter; there are log-level, output (all of them: pillion params t); no parameters either: t.pillion.dev/b on the pod`},
 	} {
 		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, c.pod), Namespace: Namespace{Annotations: c.namespace}})
 		var bad *ParameterError

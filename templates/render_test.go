@@ -170,7 +170,7 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 		"a field that the pod lacks": {
 			"inject: {spec: {nodeName: \"${pod.metadata.?labels.hasValue() ? pod.metadata.labels.tier : 'x'}\"}}", "", "spec.inject.spec.nodeName", "no such key: tier"},
 		"a value of another kind": {
-			"inject: {spec: {priority: \"${dyn(pod).metadata.?labels.?n.orValue(dyn(1))}\"}}", `"n":"high"`, "spec.inject.spec.priority", "gives text; want a whole number"},
+			"inject: {spec: {priority: \"${dyn(pod).metadata.?labels.?n.orValue(dyn(1))}\"}}", `"n":"high"`, "spec.inject.spec.priority", "gives text; it must be a whole number"},
 		"a key that begins with $": {
 			"inject: {metadata: {labels: {\"${pod.metadata.?labels.?k.orValue('k')}\": v}}}", `"k":"$patch"`, "spec.inject.metadata.labels", `the key "$patch" begins with $`},
 		"a key that is there already": {

@@ -50,8 +50,8 @@ func TestRestrictedReadsTheTemplatesPodSecurityContext(t *testing.T) {
 
 func TestAnotherLevelIsAMistake(t *testing.T) {
 	for field, want := range map[string]string{
-		"containerSecurity: Baseline": "spec.containerSecurity: is \"Baseline\"; want one of Restricted",
-		"podResources: Ignore":        "spec.podResources: is \"Ignore\"; want one of Add, Keep",
+		"containerSecurity: Baseline": "spec.containerSecurity: must be one of Restricted; got \"Baseline\"",
+		"podResources: Ignore":        "spec.podResources: must be one of Add, Keep; got \"Ignore\"",
 	} {
 		_, _, err := Compile(manifestOf(field+"\ninject: {spec: {hostname: a}}"), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

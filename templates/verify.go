@@ -80,13 +80,13 @@ func (c *compiler) verification(at *manifest.Path) Verify {
 		c.problem(at, "is only for required templates")
 	}
 	if len(declared.Images) == 0 && declared.Allow == nil {
-		c.problem(at.Field("images"), "is missing; want patterns such as registry.example.com/team/*, or leave verify out: then only the image that the template renders will do")
+		c.problem(at.Field("images"), "is missing; write patterns such as registry.example.com/team/*, or remove verify: then only the image that the template renders is allowed")
 	}
 	v := Verify{images: c.patterns(declared.Images, withinSlash, imagePatternMistake, at.Field("images"))}
 	if allow := declared.Allow; allow != nil {
 		at := at.Field("allow")
 		if len(allow.Env)+len(allow.VolumeMounts) == 0 && !allow.Resources && !allow.Probes {
-			c.problem(at, "allows nothing; want env, volumeMounts, resources or probes, or leave it out")
+			c.problem(at, "allows nothing; write env, volumeMounts, resources or probes, or remove it")
 		}
 		v.env = c.patterns(allow.Env, anyText, envPatternMistake, at.Field("env"))
 		v.mounts = c.patterns(allow.VolumeMounts, withinSlash, mountPatternMistake, at.Field("volumeMounts"))
@@ -101,7 +101,7 @@ func (c *compiler) patterns(list []string, star string, mistake func(string) str
 	for i, text := range list {
 		wrong := mistake(text)
 		if strings.Contains(text, "***") {
-			wrong = "has more than two * in a row; want * or **"
+			wrong = "has more than two * in a row; write * or **"
 		}
 		if wrong != "" {
 			c.problem(at.Item(i), show.Value(text)+" "+wrong)
@@ -118,9 +118,9 @@ var imagePatternLetters = regexp.MustCompile(`\A[A-Za-z0-9._:/@+*\[\]-]+\z`)
 func imagePatternMistake(text string) string {
 	switch {
 	case strings.Trim(text, "*/:@") == "":
-		return "lets any image through; want a pattern such as registry.example.com/team/*"
+		return "lets any image through; write a pattern such as registry.example.com/team/*"
 	case !imagePatternLetters.MatchString(text):
-		return "matches no image; want an image, in which * stands for text without / and ** for any text"
+		return "matches no image; write an image, in which * stands for text without / and ** for any text"
 	case !isCleanPath(text):
 		return "matches no image, because an image has no empty part and no . or .. between slashes"
 	}
@@ -130,9 +130,9 @@ func imagePatternMistake(text string) string {
 func envPatternMistake(text string) string {
 	switch {
 	case strings.Trim(text, "*") == "":
-		return "lets any variable through, LD_PRELOAD too; want a name, or a pattern such as OTEL_*"
+		return "lets any variable through, LD_PRELOAD too; write a name, or a pattern such as OTEL_*"
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || r == '=' }):
-		return "matches no variable; want a name, in which * stands for any text"
+		return "matches no variable; write a name, in which * stands for any text"
 	}
 	return ""
 }
@@ -140,9 +140,9 @@ func envPatternMistake(text string) string {
 func mountPatternMistake(text string) string {
 	switch {
 	case !strings.HasPrefix(text, "/"):
-		return "matches no mount; want a path that begins with /, in which * stands for text without / and ** for any text"
+		return "matches no mount; write a path that begins with /, in which * stands for text without / and ** for any text"
 	case strings.Trim(text, "*/") == "":
-		return "lets mounts in anywhere, over the sidecar's program too; want a pattern such as /etc/ssl/*"
+		return "lets mounts in anywhere, over the sidecar's program too; write a pattern such as /etc/ssl/*"
 	case !isCleanPath(text[1:]) || strings.Contains(text, ":"):
 		return "matches no mount, because a path there has no colon, no empty part, and no . or .. between slashes"
 	}

@@ -113,7 +113,7 @@ func TestPatternsThatCannotBeMeantAreRefused(t *testing.T) {
 		{mounts, "/a:b", "spec.verify.allow.volumeMounts[0]", "no colon"},
 		{"verify: {allow: {}}", "", "spec.verify.allow", "allows nothing"},
 		{"verify: {allow: {resources: false}}", "", "spec.verify.allow", "allows nothing"},
-		{"verify: {}", "", "spec.verify.images", "want patterns"},
+		{"verify: {}", "", "spec.verify.images", "write patterns"},
 		{"verify: {allow: {ports: true}}", "", "spec.verify.allow.ports", "unknown field"},
 	} {
 		spec := "required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\n" + strings.ReplaceAll(c.verify, "%", c.pattern) + "\ninject: {}"

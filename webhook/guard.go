@@ -145,7 +145,7 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	}
 	set := g.options.Templates()
 	if e, ok := set.Get(object.Name); ok && e.Source != "" && e.Source != options.Source {
-		warnings = append(warnings, fmt.Sprintf("the name %s belongs to %s, which counts; this object has no effect", object.Name, e.Source))
+		warnings = append(warnings, fmt.Sprintf("the name %s is taken by %s, which is in force; this object has no effect", object.Name, e.Source))
 	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
 		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
@@ -203,7 +203,7 @@ func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 	why := g.usedBy(name, entry)
 	found := g.workloads(ctx, name, entry.InjectByDefault())
 	if found.Total > 0 {
-		why = append(why, fmt.Sprintf("named by %s, so their next pods would not be what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
+		why = append(why, fmt.Sprintf("named by %s, so their new pods would not get what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
 	}
 	if len(why) == 0 {
 		if len(found.Unread) > 0 {
@@ -215,7 +215,7 @@ func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 		why = append(why, "not looked at: "+strings.Join(found.Unread, ", "))
 	}
 	resource := "sidecartemplates." + g.prefix
-	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %s is in use: %s. To have it injected nowhere, and no pod refused: kubectl patch %s %s --type=merge -p '{"spec":{"suspend":true}}'. If its deletion is meant all the same: kubectl annotate %s %s %s=true`,
+	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %s is in use: %s. To have it injected nowhere, and no pod refused: kubectl patch %s %s --type=merge -p '{"spec":{"suspend":true}}'. To delete it nevertheless: kubectl annotate %s %s %s=true`,
 		name, strings.Join(why, "; "), resource, name, resource, name, key)), nil
 }
 

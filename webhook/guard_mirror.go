@@ -19,7 +19,7 @@ func (g guard) createReadOnly(object *objectMeta) (answer Response, ok bool) {
 	if !g.options.Mirrors || !taken || e.Source == "" || e.Source == templates.ClusterSource+name {
 		return Response{}, false
 	}
-	return refused(reason.TemplateReadOnly, fmt.Sprintf("the name %s belongs to %s, which counts: this SidecarTemplate would have no effect. Take another name, or have Pillion no longer serve that one (the Helm values library and templates)", name, e.Source)), true
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the name %s is taken by %s, which is in force: this SidecarTemplate would have no effect. Choose another name, or remove that template from the Helm values library and templates", name, e.Source)), true
 }
 
 // updateReadOnly answers for a write of a mirror, or of a template that becomes one. ok is
@@ -36,7 +36,7 @@ func (g guard) updateReadOnly(old, object *objectMeta, sameSpec bool) (answer Re
 	if sameSpec && maps.Equal(old.Labels.value, object.Labels.value) && maps.Equal(old.Annotations.value, object.Annotations.value) {
 		return Allowed(), true
 	}
-	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s is a read-only copy of what Pillion serves from %s. For a template of your own take another name, or take this one out of that Helm value first",
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s is a read-only copy of a template that Pillion serves from %s. For a template of your own choose another name, or first remove this one from that Helm value",
 		old.Name, g.sourceOf(old))), true
 }
 
@@ -46,11 +46,11 @@ func (g guard) deleteReadOnly(object *objectMeta) Response {
 	if !ok || e.Source == templates.ClusterSource+e.Name {
 		return Allowed()
 	}
-	return Allowed(fmt.Sprintf("Pillion makes it again: %s is a copy of what Pillion serves from %s. To have it gone take it out of that Helm value", e.Name, g.sourceOf(object)))
+	return Allowed(fmt.Sprintf("Pillion creates it again: %s is a copy of a template that Pillion serves from %s. To remove it, change that Helm value", e.Name, g.sourceOf(object)))
 }
 
 func (g guard) labelIsPillions(name string) Response {
-	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s has the label %s=%s, which marks the copies that Pillion keeps of templates that it serves from its library and from files. No pod gets a template with that label: take it off",
+	return refused(reason.TemplateReadOnly, fmt.Sprintf("the SidecarTemplate %s has the label %s=%s, which marks Pillion's copies of templates of its library and of files. No pod gets a template with that label: remove it",
 		name, templates.MirrorLabel(g.prefix), templates.Mirrored))
 }
 

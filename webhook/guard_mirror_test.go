@@ -26,14 +26,14 @@ func TestAMirrorIsReadOnly(t *testing.T) {
 		object, old map[string]any
 		refused     string
 	}{
-		"its spec":                     {"UPDATE", mirrored(t, func(_, spec map[string]any) { spec["order"] = 1 }), mirror, "a read-only copy of what Pillion serves from the library of a test"},
+		"its spec":                     {"UPDATE", mirrored(t, func(_, spec map[string]any) { spec["order"] = 1 }), mirror, "a read-only copy of a template that Pillion serves from the library of a test"},
 		"its label taken off":          {"UPDATE", mirrored(t, func(m, _ map[string]any) { delete(m, "labels") }), mirror, "a read-only copy"},
 		"another value of the label":   {"UPDATE", mirrored(t, func(m, _ map[string]any) { m["labels"] = map[string]any{"pillion.dev/mirror": "no"} }), mirror, "a read-only copy"},
 		"another label":                {"UPDATE", mirrored(t, func(m, _ map[string]any) { m["labels"].(map[string]any)["a"] = "b" }), mirror, "a read-only copy"},
 		"its source":                   {"UPDATE", mirrored(t, func(m, _ map[string]any) { delete(m, "annotations") }), mirror, "a read-only copy"},
 		"a spec with mistakes":         {"UPDATE", mirrored(t, func(_, spec map[string]any) { spec["ordr"] = 1 }), mirror, "a read-only copy"},
-		"a template made a mirror":     {"UPDATE", mirror, guardedObject(t, "pillion.dev/source: the library of a test"), "take it off"},
-		"a mirror by somebody else":    {"CREATE", mirror, nil, "take it off"},
+		"a template made a mirror":     {"UPDATE", mirror, guardedObject(t, "pillion.dev/source: the library of a test"), "remove it"},
+		"a mirror by somebody else":    {"CREATE", mirror, nil, "remove it"},
 		"a finalizer":                  {"UPDATE", mirrored(t, func(m, _ map[string]any) { m["finalizers"] = []any{"foregroundDeletion"} }), mirror, ""},
 		"an owner":                     {"UPDATE", mirrored(t, func(m, _ map[string]any) { m["ownerReferences"] = []any{} }), mirror, ""},
 		"nothing":                      {"UPDATE", mirror, mirror, ""},
@@ -50,7 +50,7 @@ func TestAMirrorIsReadOnly(t *testing.T) {
 func TestAMirrorMayBeDeletedWhoeverUsesTheTemplate(t *testing.T) {
 	asking := templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}
 	got := judgeBy(t, GuardOptions{Mirrors: true}, "library/shipper", "DELETE", nil, mirrored(t, nil), asking)
-	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "Pillion makes it again") || len(got.Warnings[0]) > 256 {
+	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "Pillion creates it again") || len(got.Warnings[0]) > 256 {
 		t.Errorf("the answer is %+v", got)
 	}
 	if got := judgeBy(t, GuardOptions{}, "SidecarTemplate/shipper", "DELETE", nil, mirrored(t, nil), asking); !got.Allowed || len(got.Warnings) != 0 {
@@ -62,7 +62,7 @@ func TestANewTemplateWithTheNameOfAMirroredOneIsRefused(t *testing.T) {
 	mirrors := GuardOptions{Mirrors: true}
 	for _, source := range []string{"library/shipper", "/etc/pillion/templates/shipper.yaml"} {
 		got := judgeBy(t, mirrors, source, "CREATE", guardedObject(t, ""), nil)
-		if got.Allowed || !strings.Contains(got.Result.Message, "the name shipper belongs to "+source) || !strings.Contains(got.Result.Message, "Take another name") {
+		if got.Allowed || !strings.Contains(got.Result.Message, "the name shipper is taken by "+source) || !strings.Contains(got.Result.Message, "Choose another name") {
 			t.Errorf("%s: %+v", source, got.Result)
 		}
 		// One that was there before goes on: it is changed, and deleted, as ever.

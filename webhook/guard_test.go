@@ -170,7 +170,7 @@ func TestMetadataOfABadTemplateMayBeChanged(t *testing.T) {
 
 func TestATemplateWhoseNameAFileHasIsAdmittedWithAWarning(t *testing.T) {
 	got := judgeTemplate(t, "library/shipper", "CREATE", guardedObject(t, ""), nil)
-	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "belongs to library/shipper") {
+	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "is taken by library/shipper") {
 		t.Errorf("answer %+v", got)
 	}
 }

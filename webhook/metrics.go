@@ -73,11 +73,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"webhook", "outcome"}),
 		busy: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_admission_unavailable_total",
-			Help: "Reviews answered with 503 because this replica was not ready, overloaded, or could not find out enough; the API server tries again.",
+			Help: "Reviews answered with 503 because this replica was not ready, was overloaded, or lacked data; the API server tries again.",
 		}, []string{"webhook"}),
 		pods: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_pods_total",
-			Help: "New pods by what became of them, each counted once, however often the API server asks about an injected one; dry runs are not counted.",
+			Help: "New pods by outcome. Each pod counts once, however often the API server calls for it; dry runs do not count.",
 		}, []string{"outcome", "reason"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",

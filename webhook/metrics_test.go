@@ -242,7 +242,7 @@ func TestTheCountsOfATemplateGoWithIt(t *testing.T) {
 func TestFailuresAreCountedFromZero(t *testing.T) {
 	f := newFixture(t, nil)
 	want := `
-		# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, overloaded, or could not find out enough; the API server tries again.
+		# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, was overloaded, or lacked data; the API server tries again.
 		# TYPE pillion_admission_unavailable_total counter
 		pillion_admission_unavailable_total{webhook="mutate"} 0
 		pillion_admission_unavailable_total{webhook="verify"} 0

@@ -279,7 +279,7 @@ pillion_admission_requests_total{dry_run="false",outcome="error",reason="Interna
 pillion_admission_requests_total{dry_run="false",outcome="error",reason="InternalError",webhook="verify"} 0
 pillion_admission_requests_total{dry_run="false",outcome="injected",reason="Injected",webhook="mutate"} 1
 pillion_admission_requests_total{dry_run="true",outcome="denied",reason="RequiredMissing",webhook="verify"} 1
-# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, overloaded, or could not find out enough; the API server tries again.
+# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, was overloaded, or lacked data; the API server tries again.
 # TYPE pillion_admission_unavailable_total counter
 pillion_admission_unavailable_total{webhook="mutate"} 0
 pillion_admission_unavailable_total{webhook="verify"} 1

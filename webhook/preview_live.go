@@ -137,7 +137,7 @@ func (p preview) meets(ctx context.Context, ns templates.Namespace, set *templat
 	}
 	if injected := injectedOf(out); len(injected) > 0 && p.options.Refused != nil {
 		for _, says := range p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(pod), After: out.Pod, Namespace: ns, Injected: injected}) {
-			return "are in trouble: " + says, true
+			return "have a problem: " + says, true
 		}
 	}
 	return "", true
@@ -150,12 +150,12 @@ func (l live) say(t *telling, explain func(namespace, object string) string) {
 		for _, m := range l.met {
 			names = append(names, m.name)
 		}
-		t.say(fmt.Sprintf("%s: of its %d workloads %d cannot get new pods as they are: %s. Running pods stay until they are evicted or replaced", t.about, l.looked, len(names), show.Some(names, mostListed)))
+		t.say(fmt.Sprintf("%s: %d of %d workloads cannot create new pods: %s. Running pods stay until they are evicted or replaced", t.about, len(names), l.looked, show.Some(names, mostListed)))
 		for _, m := range l.met[:min(mostWhy, len(l.met))] {
 			t.say("new pods of " + m.name + " " + m.why)
 		}
 		if !t.review.DryRun {
-			t.say("why, rule by rule: " + explain(t.name, l.met[0].ref))
+			t.say("for details run: " + explain(t.name, l.met[0].ref))
 		}
 	}
 	if len(l.unlooked) > 0 {

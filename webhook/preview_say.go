@@ -38,7 +38,7 @@ func (t *telling) outcome(out injector.Outcome) {
 		t.say("pods of " + t.about + " are refused: " + refusal.Sentence() + " (" + string(refusal.Code) + ")")
 	}
 	if !t.review.DryRun && out.Command != "" { // the cluster does not have what a dry run tries
-		t.say("why, rule by rule: " + out.Command)
+		t.say("for details run: " + out.Command)
 	}
 	t.pods(out.Warnings...)
 }

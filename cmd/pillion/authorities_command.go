@@ -83,7 +83,7 @@ func newCertsRevokeCommand() *cobra.Command {
 	var r revocation
 	cmd := &cobra.Command{
 		Use:   "revoke FINGERPRINT",
-		Short: "Take a CA out of every caBundle, and keep it out",
+		Short: "Remove a CA from every caBundle, and keep it out",
 		Long: `Revoke writes the CA's fingerprint into the Secret of Pillion's certificates. Every
 replica then refuses the CA, whatever is put into the Secret afterwards. Revoke waits
 until no caBundle has the CA. The exit code is 1 if a caBundle still has it.

@@ -92,7 +92,7 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 	} {
 		for _, name := range names {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {
-				wrong(setting, name, "allowed is a DNS name of lower case letters, digits, dashes and dots")
+				wrong(setting, name, "must be a DNS name of lower case letters, digits, dashes and dots")
 			}
 		}
 	}

@@ -71,7 +71,7 @@ const (
 	scopeAll       = "All"
 )
 
-const foreignUsage = "names of containers that other injectors put into pods: $each: App and Init of templates that are not required leave them out (empty: none)"
+const foreignUsage = "containers of other injectors, by name: $each: App and $each: Init skip them, except in required templates (empty: none)"
 
 // foreignNames returns the names as [templates.Options] want them: an empty list that
 // somebody gives is not the default.
@@ -103,23 +103,23 @@ func serveFlags(f *pflag.FlagSet) {
 	f.String("kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.String("log-level", "info", "debug, info, warn or error")
 	f.String("log-format", "text", "text or json")
-	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after readiness is withdrawn")
+	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after the replica has become unready")
 	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
-	f.Bool("owner-events", true, "write events on the controllers that create pods, after a read of the controller; without it on the namespace")
-	f.Bool("keep-required-label", true, "keep the label PREFIX/required on the namespaces that a required template selects, where API servers have final pods verified")
-	f.String("uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that says that the release is being removed: the labels of namespaces are taken off then (default: they stay)")
+	f.Bool("owner-events", true, "write events on the controllers that create pods, which Pillion has to read for it; if false, on the namespace")
+	f.Bool("keep-required-label", true, "set the label PREFIX/required on namespaces that a required template selects: API servers then have Pillion check their final pods")
+	f.String("uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that announces the uninstall: Pillion then removes its labels from namespaces (default: they stay)")
 	enforcementFlags(f)
 	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
-	f.StringSlice("allow-missing-templates", nil, "templates of --in-use-record that may be missing all the same")
-	f.Bool("read-workloads", false, "read workloads and pods: refuse to delete a SidecarTemplate that they name, and tell the person who annotates a namespace which workloads get no new pods")
+	f.StringSlice("allow-missing-templates", nil, "templates that may be missing although --in-use-record names them")
+	f.Bool("read-workloads", false, "read workloads and pods: refuse to delete a SidecarTemplate that they name, and warn the person who annotates a namespace about workloads that cannot create pods")
 	f.String("mirror-policy", "", "ValidatingAdmissionPolicy that holds Pillion to mirrors: the templates of --library and --templates are shown as read-only SidecarTemplates, which the policy owns (empty: they are not shown)")
-	f.String("mirror-revision", "", "what the annotation PREFIX/mirror-revision of --mirror-policy says to replicas of this version of the release; others write no mirrors")
-	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration has sent to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
-	f.Bool("preview", true, "answer at /preview, with warnings only, what the pods of a workload or a namespace will meet")
-	f.Bool("preview-limits", false, "list the LimitRanges and ResourceQuotas of a namespace for previews and events, which say then what they refuse because of a sidecar")
+	f.String("mirror-revision", "", "value of the annotation PREFIX/mirror-revision of --mirror-policy for this version of the release; replicas of other versions write no mirrors")
+	f.String("webhook-scope", scopeRequested, "which pods the webhook configuration sends to /mutate/requested: Requested, those of namespaces with the label PREFIX/injection=enabled; All, those of every namespace that is neither enforced nor disabled")
+	f.Bool("preview", true, "answer reviews of workloads and namespaces at /preview, with warnings about what will happen to their pods")
+	f.Bool("preview-limits", false, "read LimitRanges and ResourceQuotas, so that previews and events say when they refuse a pod because of a sidecar")
 	f.Duration("count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
 	peersFlags(f)
-	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: no review is worked on for longer")
+	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: Pillion gives up a review after this time")
 	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
 }
 
@@ -214,7 +214,7 @@ func (d distinctDecoder) Decode(text []byte, into map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(into)) {
 		lower := strings.ToLower(key)
 		if other, ok := seen[lower]; ok {
-			return fmt.Errorf("the setting %s is there twice, as %q and %q", lower, other, key)
+			return fmt.Errorf("the setting %s is set twice, as %q and as %q", lower, other, key)
 		}
 		seen[lower] = key
 	}
@@ -246,66 +246,66 @@ func (c serveConfig) validate() error {
 	}
 	for setting, address := range map[string]string{"listen": c.Listen, "admin-listen": c.AdminListen} {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-			wrong(setting, address, "allowed is [HOST]:PORT, such as :8443")
+			wrong(setting, address, "must be [HOST]:PORT, such as :8443")
 		}
 	}
 	for setting, name := range map[string]string{"namespace": c.Namespace, "service": c.Service} {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong(setting, name, "required is a name of lower case letters, digits and dashes")
+			wrong(setting, name, "must be a name of lower case letters, digits and dashes")
 		}
 	}
 	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 || len(c.AnnotationPrefix) > maxPrefix {
-		wrong("annotation-prefix", c.AnnotationPrefix, fmt.Sprintf("allowed is a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
+		wrong("annotation-prefix", c.AnnotationPrefix, fmt.Sprintf("must be a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
 	}
 	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
-		wrong("in-use-record", c.InUseRecord, "allowed is the name of a ConfigMap, or nothing")
+		wrong("in-use-record", c.InUseRecord, "must be the name of a ConfigMap, or nothing")
 	}
 	for _, name := range c.ForeignSidecars {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong("foreign-sidecars", name, "allowed are names of containers: lower case letters, digits and dashes")
+			wrong("foreign-sidecars", name, "must be names of containers: lower case letters, digits and dashes")
 		}
 	}
 	for _, name := range c.AllowMissingTemplates {
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong("allow-missing-templates", name, "allowed are names of templates")
+			wrong("allow-missing-templates", name, "must be names of templates")
 		}
 	}
 	c.certsConfig.validate(wrong)
 	if c.UninstallMarker != "" && len(validation.IsDNS1123Subdomain(c.UninstallMarker)) > 0 {
-		wrong("uninstall-marker", c.UninstallMarker, "allowed is the name of a ConfigMap")
+		wrong("uninstall-marker", c.UninstallMarker, "must be the name of a ConfigMap")
 	}
 	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)
 	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {
 		if !slices.Contains(library.Names(), name) {
-			wrong("library", name, "allowed are "+strings.Join(library.Names(), ", "))
+			wrong("library", name, "must be one of "+strings.Join(library.Names(), ", "))
 		}
 	}
 	for _, dir := range c.Templates {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			wrong("templates", dir, "allowed is a directory that exists")
+			wrong("templates", dir, "must be a directory that exists")
 		}
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
-		wrong("log-level", c.LogLevel, "allowed are debug, info, warn, error")
+		wrong("log-level", c.LogLevel, "must be one of debug, info, warn, error")
 	}
 	if !slices.Contains([]string{"text", "json"}, c.LogFormat) {
-		wrong("log-format", c.LogFormat, "allowed are text, json")
+		wrong("log-format", c.LogFormat, "must be text or json")
 	}
 	if !slices.Contains([]string{scopeRequested, scopeAll}, c.WebhookScope) {
-		wrong("webhook-scope", c.WebhookScope, "allowed are Requested, All")
+		wrong("webhook-scope", c.WebhookScope, "must be Requested or All")
 	}
 	if c.ShutdownDelay < 0 || c.ShutdownMax <= 0 {
-		wrong("shutdown-timeout", c.ShutdownMax, "allowed are positive durations such as 20s, for --shutdown-delay also 0s")
+		wrong("shutdown-timeout", c.ShutdownMax, "must be a positive duration such as 20s, for --shutdown-delay also 0s")
 	}
 	if c.ReviewTimeout < time.Second || c.ReviewTimeout > 30*time.Second {
-		wrong("review-timeout", c.ReviewTimeout, "allowed is what the API allows for timeoutSeconds, from 1s to 30s")
+		wrong("review-timeout", c.ReviewTimeout, "must be from 1s to 30s, as in timeoutSeconds")
 	}
 	if c.CountEvery != 0 && c.CountEvery < leastCountEvery {
-		wrong("count-pods-every", c.CountEvery, "allowed are 0 and durations of "+leastCountEvery.String()+" at least, such as 5m")
+		wrong("count-pods-every", c.CountEvery, "must be 0, or at least "+leastCountEvery.String()+", such as 5m")
 	}
 	if c.MemoryLimit < leastMemory {
-		wrong("memory-limit", c.MemoryLimit, "allowed is a quantity of 96Mi at least, such as 256Mi")
+		wrong("memory-limit", c.MemoryLimit, "must be at least 96Mi, such as 256Mi")
 	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(problems...)

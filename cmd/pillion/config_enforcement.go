@@ -29,10 +29,10 @@ type enforcementConfig struct {
 }
 
 func enforcementFlags(f *pflag.FlagSet) {
-	f.String("enforcement", enforcementAuto, "Auto: namespaces that ask become enforced once Pillion has proven that it works; Manual: by hand only")
-	f.String("enforcement-match", string(labels.MatchRequired), "which templates have a namespace enforced by their match alone: Required, the required ones; All; None. Others have it enabled")
-	f.String("proof-namespace", "", "namespace of the pods, created by dry run only, by which Pillion proves that it works (default: it proves nothing, and enforces nothing)")
-	f.Duration("take-back-after", 0, "how long proofs must have failed until the namespaces that Pillion enforced become enabled only; 0: never")
+	f.String("enforcement", enforcementAuto, "Auto: Pillion enforces namespaces that ask for sidecars once it has proven that it works; Manual: only you enforce")
+	f.String("enforcement-match", string(labels.MatchRequired), "which templates make a namespace enforced by their match alone: Required (required templates), All, None; the others make it enabled")
+	f.String("proof-namespace", "", "namespace in which Pillion creates pods by dry run to prove that it works (default: no proof, and nothing is enforced)")
+	f.Duration("take-back-after", 0, "how long proofs must fail before the namespaces that Pillion enforced become enabled; 0: never")
 }
 
 func readEnforcement(v *viper.Viper) enforcementConfig {
@@ -42,19 +42,19 @@ func readEnforcement(v *viper.Viper) enforcementConfig {
 // validate needs the namespaces that Pillion keeps out of.
 func (c enforcementConfig) validate(excluded []string, wrong func(setting string, value any, allowed string)) {
 	if c.Enforcement != enforcementAuto && c.Enforcement != enforcementManual {
-		wrong("enforcement", c.Enforcement, "allowed are Auto, Manual")
+		wrong("enforcement", c.Enforcement, "must be Auto or Manual")
 	}
 	if !slices.Contains(labels.Matches, c.Match) {
-		wrong("enforcement-match", c.Match, "allowed are Required, All, None")
+		wrong("enforcement-match", c.Match, "must be one of Required, All, None")
 	}
 	if c.ProofNamespace != "" && len(validation.IsDNS1123Label(c.ProofNamespace)) > 0 {
-		wrong("proof-namespace", c.ProofNamespace, "allowed is a name of lower case letters, digits and dashes")
+		wrong("proof-namespace", c.ProofNamespace, "must be a name of lower case letters, digits and dashes")
 	}
 	if c.ProofNamespace != "" && slices.Contains(excluded, c.ProofNamespace) {
-		wrong("proof-namespace", c.ProofNamespace, "allowed is a namespace of its own, which is not excluded: no pod is injected in Pillion's own namespace and in --excluded-namespaces")
+		wrong("proof-namespace", c.ProofNamespace, "must be neither Pillion's own namespace nor one of --excluded-namespaces, where no pod is injected")
 	}
 	if c.TakeBackAfter < 0 {
-		wrong("take-back-after", c.TakeBackAfter, "allowed are positive durations such as 10m, and 0 for never")
+		wrong("take-back-after", c.TakeBackAfter, "must be a positive duration such as 10m, or 0 for never")
 	}
 }
 

@@ -18,7 +18,7 @@ type peersConfig struct {
 
 func peersFlags(f *pflag.FlagSet) {
 	f.String("client-ca-file", "", "PEM file with the CAs of the API servers' client certificates: only their clients may send reviews (default: everybody may)")
-	f.StringSlice("client-names", nil, "a client's certificate must have one of these names, as common name or DNS name (default: any); only with --client-ca-file")
+	f.StringSlice("client-names", nil, "names that a client's certificate may have, as common name or DNS name (default: any); only with --client-ca-file")
 }
 
 func readPeersConfig(v *viper.Viper) peersConfig {
@@ -27,10 +27,10 @@ func readPeersConfig(v *viper.Viper) peersConfig {
 
 func (c peersConfig) validate(wrong func(setting string, value any, allowed string)) {
 	if c.ClientCAFile == "" && len(c.ClientNames) > 0 {
-		wrong("client-names", c.ClientNames, "required with it is --client-ca-file")
+		wrong("client-names", c.ClientNames, "it needs --client-ca-file, too")
 	}
 	if _, err := c.peers(); err != nil {
-		wrong("client-ca-file", c.ClientCAFile, fmt.Sprintf("required is a PEM file of CA certificates: %v", err))
+		wrong("client-ca-file", c.ClientCAFile, fmt.Sprintf("must be a PEM file of CA certificates: %v", err))
 	}
 }
 

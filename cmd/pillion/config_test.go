@@ -49,7 +49,7 @@ func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
 	if err == nil {
 		t.Fatal("the wrong settings are accepted")
 	}
-	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
+	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested or All"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}
@@ -91,7 +91,7 @@ func TestASettingThatIsThereTwiceInTheFileIsAnError(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "the setting namespace is there twice") {
+		if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "the setting namespace is set twice") {
 			t.Errorf("%s: got %v", ending, err)
 		}
 	}

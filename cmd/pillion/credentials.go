@@ -17,7 +17,7 @@ import (
 const acceptedFor = 10 * time.Second
 
 // errUnauthorized is why nothing is written while API servers do not accept Pillion's token.
-var errUnauthorized = errors.New("credentials: the API server does not accept Pillion's token (401 Unauthorized); pillion check says why")
+var errUnauthorized = errors.New("credentials: the API server does not accept Pillion's token (401 Unauthorized); for the cause run: pillion check")
 
 // credentials notes whether API servers accept the token of Pillion's requests. They do not any
 // more once the ServiceAccount was deleted, also if it is made again: a token is for the account
@@ -63,7 +63,7 @@ func (c *credentials) answered(status int) {
 		c.last = now
 		if !c.refused {
 			c.refused = true
-			c.log.Error("the API server does not accept Pillion's token: pods are injected as before, and nothing is written, neither labels nor statuses nor certificates; pillion check says why", "status", status)
+			c.log.Error("the API server does not accept Pillion's token: pods are still injected, but no label, status or certificate is written; for the cause run: pillion check", "status", status)
 		}
 	case c.refused && now.Sub(c.last) > acceptedFor:
 		c.refused = false

@@ -75,6 +75,6 @@ func (d dependence) sentence(ctx context.Context, value string, names []string, 
 			counted += fmt.Sprintf(", pods: %s%d", least, n)
 		}
 	}
-	return []string{fmt.Sprintf("spec.match: these come to depend on Pillion, by %s=%s: %s (%s). While it does not answer, new pods there are %s",
+	return []string{fmt.Sprintf("spec.match: more namespaces will depend on Pillion, by the label %s=%s: %s (%s). While Pillion does not answer, new pods there are %s",
 		templates.InjectionLabel(d.rules.Prefix), value, show.Some(names, 5), counted, then)}
 }

@@ -48,7 +48,7 @@ const eventsIntroduction = "# Events\n\n" +
 	"Owners are %s.\n\n" +
 	"    kubectl describe deploy web\n" +
 	"    kubectl -n shop get events --field-selector reportingComponent=pillion\n\n" +
-	"Each event ends in the command that says why, rule by rule.\n" +
+	"Each event ends in the command that gives the details.\n" +
 	"Its action is one of %s.\n" +
 	"Dry runs have no events.\n\n" +
 	"Equal events are one event with a count. It is raised after ten seconds, then after twice as long each time, up to five minutes.\n" +

@@ -26,12 +26,12 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain pod/NAME | deploy/NAME | ns/NAME | -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
 		Long: `Explain shows each rule of the decision with its input and its result, each parameter
-with the level that it came from, what is merged where, what stays the pod's, and what
+with the level that it came from, what is merged where, which values of the pod win, and what
 refuses the pod afterwards: the API's rules, Pod Security, LimitRanges and quotas.
 
   pod/NAME     a pod that exists: what it has against what it would get now (injected
                already, outdated, missing), and whether Pillion was called for it
-  deploy/NAME  the pod that a workload creates, and how its running pods stand; also
+  deploy/NAME  the pod that a workload creates, and whether its running pods are up to date;
                sts, ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the same
   ns/NAME      a namespace: its label and annotations, and what a plain pod gets there
   -f FILE      the pods of a file, by files alone: --templates, --values, --namespace-file.

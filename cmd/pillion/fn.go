@@ -60,7 +60,7 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 		return nil
 	}
 	if config["apiVersion"] != "v1" || config["kind"] != "ConfigMap" {
-		return fmt.Errorf("reading functionConfig: apiVersion is %v and kind %v; want v1 and ConfigMap, whose data has the flags of pillion fn", config["apiVersion"], config["kind"])
+		return fmt.Errorf("reading functionConfig: must be a ConfigMap of apiVersion v1, whose data has the flags of pillion fn; got apiVersion %v and kind %v", config["apiVersion"], config["kind"])
 	}
 	fields := []string{"apiVersion", "kind", "metadata", "data"}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
@@ -70,7 +70,7 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 	}
 	data, ok := config["data"].(map[string]any)
 	if !ok && config["data"] != nil {
-		return errors.New("reading functionConfig: data is no object; want a ConfigMap, with the flags of pillion fn")
+		return errors.New("reading functionConfig: data must be an object with the flags of pillion fn")
 	}
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -14,7 +14,7 @@ import (
 func newImportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make SidecarTemplates of another injector's configuration",
+		Short: "Convert another injector's configuration into SidecarTemplates",
 		Long: `Import reads the configuration of another injector, - for standard input, and prints
 SidecarTemplates: configurations of tumblr's k8s-sidecar-injector, OpenKruise's
 SidecarSets, Istio's custom injection templates, Kyverno's ClusterPolicies, and
@@ -47,7 +47,7 @@ The exit code is 1 if nothing could be imported.`,
 				fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", n)
 			}
 			if len(made) == 0 {
-				return errors.New("nothing in it could be imported")
+				return errors.New("no part of it could be imported")
 			}
 			var out bytes.Buffer
 			for i, template := range made {

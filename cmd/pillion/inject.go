@@ -74,7 +74,7 @@ func (s *session) whole(w io.Writer) error {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
 	if unread || !s.Live.Whole {
-		return errors.New("what decides about the pods cannot be read with your rights; the API server injects all the same: kubectl apply --dry-run=server -f FILE -o yaml, for pods")
+		return errors.New("you lack the rights to read the settings and templates; let the API server inject pods instead: kubectl apply --dry-run=server -f FILE -o yaml")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (s *session) silence(p workload.Pod) string {
 	if !known {
 		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)
 	}
-	return fmt.Sprintf("nothing is injected: %s. Who asks has the annotation %s/inject: TEMPLATE", why, s.Prefix)
+	return fmt.Sprintf("nothing is injected: %s. To ask for a template, set the annotation %s/inject: TEMPLATE", why, s.Prefix)
 }
 
 // tell writes notes to standard error, and keeps them.

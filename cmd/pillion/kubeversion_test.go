@@ -66,7 +66,7 @@ func TestTheAPIServersVersionIsFollowed(t *testing.T) {
 		answer(`{"major": "1", "minor": "35"}`)
 		within(time.Minute, "1.35", "version=1.35")
 		answer(`{"major": "", "minor": ""}`)
-		within(time.Minute, "1.35", "is no version of Kubernetes")
+		within(time.Minute, "1.35", "must be a version of Kubernetes")
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

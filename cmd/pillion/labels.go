@@ -50,9 +50,9 @@ func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement
 // labelHeld says what to do about a label that Pillion cannot write.
 func labelHeld(namespace, label string, err error) string {
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-		return fmt.Sprintf("Pillion cannot write the label %s: %v. It goes on trying. Where the namespace is too large, take labels and annotations off that it does not need: kubectl label namespace %s KEY-", label, err, namespace)
+		return fmt.Sprintf("Pillion cannot write the label %s and keeps trying: %v. If the namespace is too large, remove labels and annotations that it does not need: kubectl label namespace %s KEY-", label, err, namespace)
 	}
-	return fmt.Sprintf("Pillion cannot change the label %s, because somebody else owns it: %v. Whoever may update namespaces/injection can free it: kubectl label namespace %s %s-", label, err, namespace, label)
+	return fmt.Sprintf("Pillion cannot change the label %s, because another field manager owns it: %v. With the right to update namespaces/injection, remove it: kubectl label namespace %s %s-", label, err, namespace, label)
 }
 
 // permitted reports whether this process has a right.

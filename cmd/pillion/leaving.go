@@ -63,7 +63,7 @@ func (l *leaving) Run(ctx context.Context) error {
 			said = ""
 		} else if pause = 10 * time.Second; err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
-			l.log.Warn("the ConfigMap that says that the release is being removed cannot be watched: labels of namespaces stay then, until `pillion unlabel`", "error", err)
+			l.log.Warn("the ConfigMap that announces an uninstall cannot be watched: labels of namespaces stay after an uninstall, until you run `pillion unlabel`", "error", err)
 		}
 		waiting.Until(ctx, pause, l.seen)
 	}
@@ -82,7 +82,7 @@ func (l *leaving) follow(ctx context.Context, w watch.Interface) {
 			}
 			if e.Type == watch.Added || e.Type == watch.Modified {
 				l.once.Do(func() {
-					l.log.Info("the release is being removed: no label of a namespace is set any more. If it is not, restart this replica")
+					l.log.Info("the release is being removed, so this replica sets no more labels on namespaces; if that is wrong, restart it")
 					close(l.seen)
 				})
 				return
@@ -171,10 +171,10 @@ func (l *leaving) takeOff(ctx context.Context, swept chan struct{}) {
 	defer close(swept)
 	for {
 		done, err := l.sweep(ctx)
-		l.log.Info("took labels off namespaces", "namespaces", len(done))
+		l.log.Info("removed labels from namespaces", "namespaces", len(done))
 		if len(done) == 0 {
 			if err != nil {
-				l.log.Error("labels of namespaces cannot be taken off; they mean nothing without Pillion, and `pillion unlabel` takes them off", "error", err)
+				l.log.Error("labels of namespaces cannot be removed; they have no effect without Pillion, and `pillion unlabel` removes them", "error", err)
 				l.mu.Lock()
 				l.swept = nil // the next review tries again
 				l.mu.Unlock()

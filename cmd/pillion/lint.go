@@ -101,9 +101,9 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	}
 	cases.flags(cmd)
 	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
-	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the templates would newly refuse, against those in force")
+	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the changed templates would refuse that are not refused now")
 	placeFlags(cmd.Flags(), &f.where)
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "let warnings fail too")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
 	o.compileFlags(cmd)

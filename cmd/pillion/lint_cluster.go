@@ -360,7 +360,7 @@ func (u *templateUsers) report(results []lint.Result) {
 		}
 		slices.Sort(u.unread)
 		for _, why := range slices.Compact(u.unread) {
-			add(lint.Warning, "not all that uses it was looked at: "+why)
+			add(lint.Warning, "not everything that uses it could be looked at: "+why)
 		}
 	}
 }
@@ -380,6 +380,6 @@ func (u *templateUsers) sentence(of [2]string) string {
 	if len(users) == 1 {
 		counted = "one user"
 	}
-	return fmt.Sprintf("in the cluster it would newly refuse the next pods of %s, %d of which run: %s: %s. Change what they ask for before you apply the template, or let it go on allowing that",
+	return fmt.Sprintf("in the cluster it would newly refuse pods of %s (%d running now): %s: %s. Before you apply the template, change their annotations, or let the template still allow them",
 		counted, pods, of[1], show.Some(names, mostUsers))
 }

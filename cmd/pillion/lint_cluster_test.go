@@ -87,8 +87,8 @@ func TestAMaximumThatIsLoweredNamesWhatItBreaks(t *testing.T) {
 	objects := []map[string]any{userDeployment("shop", "web", "512"), userDeployment("shop", "idle", "512"), userDeployment("shop", "fine", "64"), userDeployment("quiet", "other", "512")}
 	got := clusterFindings(t, users(t, nil, objects...), 64)
 	want := []string{
-		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of 2 users, 2 of which run: annotation proxy.pillion.dev/port on the pod has the value "512": want a whole number, at most 64 (BadParameter): shop/deployment/idle, shop/deployment/web (2 running). Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
-		`error: proxy.yaml: template proxy: in the cluster it would newly refuse the next pods of one user, 0 of which run: annotation proxy.pillion.dev/port on the namespace has the value "700": want a whole number, at most 64 (BadParameter): set/each new pod. Change what they ask for before you apply the template, or let it go on allowing that [cluster]`,
+		`error: proxy.yaml: template proxy: in the cluster it would newly refuse pods of 2 users (2 running now): annotation proxy.pillion.dev/port on the pod: must be a whole number, at most 64; got "512" (BadParameter): shop/deployment/idle, shop/deployment/web (2 running). Before you apply the template, change their annotations, or let the template still allow them [cluster]`,
+		`error: proxy.yaml: template proxy: in the cluster it would newly refuse pods of one user (0 running now): annotation proxy.pillion.dev/port on the namespace: must be a whole number, at most 64; got "700" (BadParameter): set/each new pod. Before you apply the template, change their annotations, or let the template still allow them [cluster]`,
 		`shop/pod/bare (1 running)`,
 	}
 	for _, w := range want {
@@ -120,7 +120,7 @@ func TestWhatLintSaysOfAClusterIsBounded(t *testing.T) {
 func TestARightThatLintLacksIsNamed(t *testing.T) {
 	u := users(t, []string{"list jobs shop"})
 	got := clusterFindings(t, u, 64)
-	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not all that uses it was looked at: you lack the right to list jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
+	if !strings.Contains(got, "warning: proxy.yaml: template proxy: not everything that uses it could be looked at: you lack the right to list jobs.batch in namespace shop") || !strings.Contains(got, "kubectl -n shop create role") {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -144,8 +144,8 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 		}
 	}
 	want := []string{
-		"note: : template all: spec.match: these come to depend on Pillion, by pillion.dev/injection=enabled: quiet (namespaces: 1, pods: 3). While it does not answer, new pods there are created without their sidecars [cluster]",
-		"note: : template required: spec.match: these come to depend on Pillion, by pillion.dev/injection=enforced: quiet (namespaces: 1, pods: 3). While it does not answer, new pods there are refused [cluster]",
+		"note: : template all: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enabled: quiet (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are created without their sidecars [cluster]",
+		"note: : template required: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enforced: quiet (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are refused [cluster]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -175,7 +175,7 @@ func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
 		{[]string{"a", "b", "c", "d", "e", "f", "h"}, "a, b, c, d, e and 2 more (namespaces: 7, pods: 294)"},
 		{[]string{"gone"}, "gone (namespaces: 1)"},
 	} {
-		if got := d.sentence(t.Context(), "enabled", c.names, "refused"); len(got) != 1 || !strings.Contains(got[0], c.want+". While it does not answer, new pods there are refused") {
+		if got := d.sentence(t.Context(), "enabled", c.names, "refused"); len(got) != 1 || !strings.Contains(got[0], c.want+". While Pillion does not answer, new pods there are refused") {
 			t.Errorf("%v: %q", c.names, got)
 		}
 	}

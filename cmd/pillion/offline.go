@@ -94,7 +94,7 @@ var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "
 func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 	for _, name := range fileFlags {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			return nil, usageError{fmt.Errorf("--%s is for files, and here the cluster is read: leave it out", name)}
+			return nil, usageError{fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
 	return openLive(cmd, *o.where, o.prefix, o.namespace)
@@ -220,7 +220,7 @@ func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) 
 	var err error
 	switch {
 	case o.valuesText != "":
-		options.Values, err = parseValues("the function's configuration", []byte(o.valuesText))
+		options.Values, err = parseValues("functionConfig", []byte(o.valuesText))
 	case o.values != "":
 		options.Values, err = readValues(cmd, o.values)
 	}

@@ -86,12 +86,12 @@ func TestInjectDoesWhatTheWebhookDoes(t *testing.T) {
 // The API server refuses such objects. An opt-out that is no text would be none.
 func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
 	for _, c := range []struct{ pod, namespace, says string }{
-		{pod("pillion.dev/inject: false"), shop, `Pod/web: metadata.annotations["pillion.dev/inject"] is a boolean, false; want text: put it in quotes`},
-		{pod(""), strings.Replace(shop, "fluent-bit}", "true}", 1), `Namespace/shop: metadata.annotations["pillion.dev/inject"] is a boolean, true; want text`},
-		{pod("fluent-bit.pillion.dev/port: 2022"), shop, `metadata.annotations["fluent-bit.pillion.dev/port"] is a number, 2022; want text: put it in quotes`},
-		{pod("fluent-bit.pillion.dev/log-level: [debug]"), shop, `metadata.annotations["fluent-bit.pillion.dev/log-level"] is a list; want text`},
-		{strings.Replace(pod(""), "name: web}", "name: web, annotations: [a]}", 1), shop, "metadata.annotations is a list; want an object of texts"},
-		{strings.Replace(pod(""), "name: web}", "name: web, labels: {app: 1}}", 1), shop, `metadata.labels["app"] is a number, 1`},
+		{pod("pillion.dev/inject: false"), shop, `Pod/web: metadata.annotations["pillion.dev/inject"] must be text; got a boolean, false: put it in quotes`},
+		{pod(""), strings.Replace(shop, "fluent-bit}", "true}", 1), `Namespace/shop: metadata.annotations["pillion.dev/inject"] must be text; got a boolean, true`},
+		{pod("fluent-bit.pillion.dev/port: 2022"), shop, `metadata.annotations["fluent-bit.pillion.dev/port"] must be text; got a number, 2022: put it in quotes`},
+		{pod("fluent-bit.pillion.dev/log-level: [debug]"), shop, `metadata.annotations["fluent-bit.pillion.dev/log-level"] must be text; got a list`},
+		{strings.Replace(pod(""), "name: web}", "name: web, annotations: [a]}", 1), shop, "metadata.annotations must be an object of texts; got a list"},
+		{strings.Replace(pod(""), "name: web}", "name: web, labels: {app: 1}}", 1), shop, `metadata.labels["app"] must be text; got a number, 1`},
 	} {
 		for _, command := range []string{"inject", "explain"} {
 			code, out, errs := call(t, c.pod, map[string]string{"ns.yaml": c.namespace}, command, "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit")
@@ -112,14 +112,14 @@ func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
 	}
 	list := "apiVersion: v1\nkind: List\nitems:\n- {kind: Service}\n- {kind: Pod, metadata: {name: web}, spec: {containers: [web]}}\n"
 	for _, c := range []struct{ in, says string }{
-		{broken("{containers: [{name: web, image: nginx}, web]}"), "document 2: Pod/web: spec.containers[1] is a string; want an object"},
-		{broken("{containers: [{name: web, image: nginx}], initContainers: [[]]}"), "document 2: Pod/web: spec.initContainers[0] is a list; want an object"},
-		{broken("{containers: [{name: web, image: nginx}], volumes: [{name: a}, null]}"), "document 2: Pod/web: spec.volumes[1] is null; want an object"},
-		{broken("{containers: [{name: web, image: nginx}], volumes: data}"), "document 2: Pod/web: spec.volumes is a string; want a list of objects"},
-		{broken("{containers: {name: web}}"), "document 2: Pod/web: spec.containers is an object; want a list of objects"},
-		{broken("web"), "document 2: Pod/web: spec is a string; want an object"},
-		{"kind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [7]}}}\n", "document 2: Deployment/web: spec.template.spec.containers[0] is a number; want an object"},
-		{list, "document 2: items[1]: Pod/web: spec.containers[0] is a string; want an object"},
+		{broken("{containers: [{name: web, image: nginx}, web]}"), "document 2: Pod/web: spec.containers[1] must be an object; got a string"},
+		{broken("{containers: [{name: web, image: nginx}], initContainers: [[]]}"), "document 2: Pod/web: spec.initContainers[0] must be an object; got a list"},
+		{broken("{containers: [{name: web, image: nginx}], volumes: [{name: a}, null]}"), "document 2: Pod/web: spec.volumes[1] must be an object; got null"},
+		{broken("{containers: [{name: web, image: nginx}], volumes: data}"), "document 2: Pod/web: spec.volumes must be a list of objects; got a string"},
+		{broken("{containers: {name: web}}"), "document 2: Pod/web: spec.containers must be a list of objects; got an object"},
+		{broken("web"), "document 2: Pod/web: spec must be an object; got a string"},
+		{"kind: Deployment\nmetadata: {name: web}\nspec: {template: {spec: {containers: [7]}}}\n", "document 2: Deployment/web: spec.template.spec.containers[0] must be an object; got a number"},
+		{list, "document 2: items[1]: Pod/web: spec.containers[0] must be an object; got a string"},
 	} {
 		files := map[string]string{"in.yaml": "kind: Service\n---\n" + c.in, "t.yaml": explainLabel}
 		for _, args := range [][]string{{"inject", "-f", "DIR/in.yaml", "--library=fluent-bit"}, {"explain", "-f", "DIR/in.yaml", "--library=fluent-bit"}, {"uninject", "-f", "DIR/in.yaml"}, {"lint", "DIR/t.yaml", "--pod", "DIR/in.yaml"}} {
@@ -184,8 +184,8 @@ func TestInjectSaysWhereNothingAsks(t *testing.T) {
 		input, namespace string
 		want             string
 	}{
-		"no namespace is known":       {pod(""), "", "note: nothing is injected: the pods do not ask for a template, and the annotations of namespace shop are not known: --namespace-file FILE or --cluster gives them. Who asks has the annotation pillion.dev/inject: TEMPLATE\n"},
-		"the namespace does not ask":  {pod(""), quiet, "note: nothing is injected: neither the pods nor namespace shop ask for a template, and none selects them. Who asks has the annotation pillion.dev/inject: TEMPLATE\n"},
+		"no namespace is known":       {pod(""), "", "note: nothing is injected: the pods do not ask for a template, and the annotations of namespace shop are not known: --namespace-file FILE or --cluster gives them. To ask for a template, set the annotation pillion.dev/inject: TEMPLATE\n"},
+		"the namespace does not ask":  {pod(""), quiet, "note: nothing is injected: neither the pods nor namespace shop ask for a template, and none selects them. To ask for a template, set the annotation pillion.dev/inject: TEMPLATE\n"},
 		"the namespace asks":          {pod(""), shop, ""},
 		"one of two pods asks":        {pod("") + "---\n" + pod("pillion.dev/inject: fluent-bit"), quiet, ""},
 		"the pod says false":          {pod("pillion.dev/inject: 'false'"), quiet, ""},
@@ -414,7 +414,7 @@ spec:
 		}
 	}
 	for _, args := range [][]string{{"inject", "-f", "-"}, {"explain", "-f", "-"}, {"lint", "DIR/t.yaml"}, {"params", "fluent-bit"}} {
-		if code, _, errs := call(t, labelled, files, append(args, "--kube-version", "newest")...); code != exitUsage || !strings.Contains(errs, `--kube-version: "newest" is no version of Kubernetes; want one such as 1.36`) {
+		if code, _, errs := call(t, labelled, files, append(args, "--kube-version", "newest")...); code != exitUsage || !strings.Contains(errs, `--kube-version: must be a version of Kubernetes such as 1.36`) {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
 		}
 		if code, _, errs := call(t, labelled, files, append(args, "--kube-version", "1.35")...); code != exitDone {

@@ -69,9 +69,9 @@ func newParamsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "params TEMPLATE [PARAMETER…]",
 		Short: "Show the parameters of a template and their annotations",
-		Long: `Params lists what may be set of a template, by which annotation, with the default and
-what is allowed, or only the parameters that are named. Without --cluster it reads
-files: the library and --templates.
+		Long: `Params lists the parameters of a template, or only those that you name: the annotation
+that sets each, the default and what is allowed. Without --cluster it reads files: the
+library and --templates.
 
 With --cluster the template, and the defaults of the installer's values, are those in
 force there. With -n as well, params adds the value that a plain pod of the namespace
@@ -82,7 +82,7 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
   pillion params fluent-bit -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("params takes the name of a template, and those of parameters if you want some only")}
+				return usageError{errors.New("params takes the name of a template, and optionally names of parameters")}
 			}
 			return nil
 		},

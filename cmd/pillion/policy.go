@@ -81,7 +81,7 @@ func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolic
 		return set, options, err
 	}
 	if cmd.Flags().Changed("excluded-namespaces") {
-		return nil, options, usageError{errors.New("--excluded-namespaces is for files, and here the cluster is read: leave it out")}
+		return nil, options, usageError{errors.New("--excluded-namespaces is only for files, and this command reads the cluster: leave it out")}
 	}
 	cl, err := c.given.connect(cmd)
 	if err != nil {

@@ -67,8 +67,8 @@ func TestPolicySaysWhyItPrintsNone(t *testing.T) {
 		{[]string{"policy", "mesh"}, exitError, `no template "mesh"`},
 		{[]string{"policy", "fluent-bit"}, exitError, "spec.required: true"},
 		{[]string{"policy", "mesh", "--templates=DIR/bad.yaml"}, exitError, "SidecarTemplate"},
-		{[]string{"policy", "mesh", "--templates=DIR/mesh.yaml", "--cluster"}, exitUsage, "--templates is for files"},
-		{[]string{"policy", "mesh", "--excluded-namespaces=a", "--cluster"}, exitUsage, "--excluded-namespaces is for files"},
+		{[]string{"policy", "mesh", "--templates=DIR/mesh.yaml", "--cluster"}, exitUsage, "--templates is only for files"},
+		{[]string{"policy", "mesh", "--excluded-namespaces=a", "--cluster"}, exitUsage, "--excluded-namespaces is only for files"},
 	} {
 		args := c.args
 		if !slices.Contains(args, "--cluster") {

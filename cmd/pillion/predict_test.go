@@ -42,7 +42,7 @@ func TestWhatRefusesThePodAfterItsInjectionIsForetold(t *testing.T) {
 		{"a level that forbids nothing", plain, namespace(", labels: {pod-security.kubernetes.io/enforce: privileged}", ""), ""},
 		{
 			"an enforced level", plain, namespace(", labels: {pod-security.kubernetes.io/enforce: baseline}", ""),
-			`refused: Pod/web: Pod Security refuses the pod, since the namespace shop has pod-security.kubernetes.io/enforce: baseline: privileged (container "proxy" must not set securityContext.privileged=true)` + passes + "no parameter changes it; the author of the template can, or whoever sets the Pod Security level of the namespace shop",
+			`refused: Pod/web: Pod Security refuses the pod, since the namespace shop has pod-security.kubernetes.io/enforce: baseline: privileged (container "proxy" must not set securityContext.privileged=true)` + passes + "no parameter changes it; the author of the template can, or the person who sets the Pod Security level of the namespace shop",
 		},
 		{
 			"a level that warns", plain, namespace(", labels: {pod-security.kubernetes.io/warn: baseline}", ""),
@@ -54,7 +54,7 @@ func TestWhatRefusesThePodAfterItsInjectionIsForetold(t *testing.T) {
 		},
 		{
 			"a maximum", plain, namespace("", "---\nkind: LimitRange\nmetadata: {name: small, namespace: shop}\nspec: {limits: [{type: Container, max: {memory: 32Mi}}]}\n"),
-			"refused: Pod/web: the LimitRange small refuses the pod: container proxy: maximum memory usage per Container is 32Mi, but limit is 64Mi" + passes + "the parameter proxy.pillion.dev/memory (on the namespace or on the pod) changes it, or whoever sets the limits of the namespace shop",
+			"refused: Pod/web: the LimitRange small refuses the pod: container proxy: maximum memory usage per Container is 32Mi, but limit is 64Mi" + passes + "the parameter proxy.pillion.dev/memory (on the namespace or on the pod) changes it, or the person who sets the limits of the namespace shop",
 		},
 		{
 			"a minimum that only the namespace can reach", plain, namespace("", "---\nkind: LimitRange\nmetadata: {name: large, namespace: shop}\nspec: {limits: [{type: Pod, min: {cpu: 1m}, max: {cpu: 5m}}]}\n"),

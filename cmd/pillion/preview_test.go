@@ -168,23 +168,23 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 		{"a misspelt template", nil, none, deployment("", "", "pillion.dev/inject: shiper", "", ""),
 			[]string{"pods of Deployment web are refused|no template \"shiper\"|there are: bad, proxy, shipper, vault|did you mean \"shipper\"?|(UnknownTemplate)"}},
 		{"a wrong key", nil, none, deployment("", "", "pillion.dev/injcet: shipper", "", ""),
-			[]string{"pods of Deployment web: annotation pillion.dev/injcet means nothing|did you mean the annotation pillion.dev/inject?"}},
+			[]string{"pods of Deployment web: annotation pillion.dev/injcet is not recognised|did you mean the annotation pillion.dev/inject?"}},
 		{"a label in place of the annotation", nil, none, deployment("", ", pillion.dev/inject: shipper", "", "", ""),
-			[]string{"pods of Deployment web: label pillion.dev/inject means nothing|is an annotation"}},
+			[]string{"pods of Deployment web: label pillion.dev/inject has no effect as a label|is an annotation"}},
 		{"the annotation on the Deployment", nil, none, deployment(", annotations: {pillion.dev/inject: shipper}", "", "", "", ""), []string{
-			"Deployment web: annotation pillion.dev/inject means nothing on the Deployment itself|spec.template.metadata.annotations",
+			"Deployment web: annotation pillion.dev/inject has no effect on the Deployment itself|spec.template.metadata.annotations",
 			`kubectl -n shop patch deployment web --type=merge -p '{"metadata":{"annotations":{"pillion.dev/inject":null}},"spec":{"template":{"metadata":{"annotations":{"pillion.dev/inject":"shipper"}}}}}'`,
 		}},
 		{"two annotations on the Deployment", nil, none, deployment(", annotations: {pillion.dev/inject: shipper, shipper.pillion.dev/log-level: debug}", "", "", "", ""), []string{
-			"pillion.dev/inject means nothing on the Deployment itself", "shipper.pillion.dev/log-level means nothing on the Deployment itself",
+			"pillion.dev/inject has no effect on the Deployment itself", "shipper.pillion.dev/log-level has no effect on the Deployment itself",
 			"kubectl|pillion.dev/inject\":\"shipper", "kubectl|shipper.pillion.dev/log-level\":\"debug",
 		}},
 		{"a wrong value", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-level: loud", "", ""),
-			[]string{"pods of Deployment web are refused|shipper.pillion.dev/log-level on the pod has the value \"loud\"|info, debug|(BadParameter)"}},
+			[]string{"pods of Deployment web are refused|shipper.pillion.dev/log-level on the pod: must be one of|info, debug|(BadParameter)"}},
 		{"a value out of bounds", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/memory: 1Gi", "", ""), []string{"are refused|\"1Gi\"|128Mi"}},
 		{"a bad value of inject", nil, none, deployment("", "", "pillion.dev/inject: 'a,+b'", "", ""), []string{"are refused|(BadAnnotation)"}},
 		{"another template's parameter", asks("shipper"), none, deployment("", "", "vault.pillion.dev/role: web", "", ""),
-			[]string{"pods of Deployment web: annotation vault.pillion.dev/role means nothing: nothing asks for the template vault"}},
+			[]string{"pods of Deployment web: annotation vault.pillion.dev/role has no effect: nothing asks for the template vault"}},
 		{"a parameter of no template", asks("shipper"), none, deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault.pillion.dev/role?"}},
 		{"an unknown parameter", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-levle: debug", "", ""), []string{"pods of Deployment web|shipper.pillion.dev/log-levle|log-level"}},
 		{"a missing parameter", asks("vault"), none, deployment("", "", "", "", ""), []string{"are refused|annotation vault.pillion.dev/role: it is missing|the template vault requires it"}},
@@ -193,7 +193,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 		{"a container of the name", asks("shipper"), none, deployment("", "", "", "", "}, {name: shipper, image: y"), []string{"are refused|shipper|(Conflict)"}},
 		{"a clash of ports", asks("proxy"), none, deployment("", "", "", "", ", ports: [{containerPort: 8080}]"), []string{"are refused|8080|(Conflict)"}},
 		{"a clash of mounts", asks("proxy"), none, deployment("", "", "", "volumes: [{name: tls, secret: {secretName: tls}}], ", ""), []string{"are refused|tls|(Conflict)"}},
-		{"what the pod keeps", asks("shipper"), none, deployment("", "", "", "", ", env: [{name: A, value: mine}]"), []string{"pods of Deployment web: |A|stays"}},
+		{"what the pod keeps", asks("shipper"), none, deployment("", "", "", "", ", env: [{name: A, value: mine}]"), []string{"pods of Deployment web: |A|the pod's value is used"}},
 		{"pod security", asks("shipper"), predict.Namespace{Namespace: templates.Namespace{Labels: map[string]string{"enforce": "restricted"}}},
 			deployment("", "", "", "securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, ", ", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}"),
 			[]string{"pods of Deployment web: Pod Security refuses the pod|restricted", "the template shipper"}},
@@ -214,7 +214,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 			[]string{"Job once: |spec.template.metadata.annotations"}},
 		// The mutating webhook has said it in its answer to the same request.
 		{"a pod with a misspelt template", nil, none, "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {pillion.dev/inject: shiper}}, spec: " + podSpec + "}", nil},
-		{"a pod with a wrong key", nil, none, "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {pillion.dev/inject: shipper}}, spec: " + podSpec + "}", []string{"Pod web: label pillion.dev/inject means nothing"}},
+		{"a pod with a wrong key", nil, none, "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {pillion.dev/inject: shipper}}, spec: " + podSpec + "}", []string{"Pod web: label pillion.dev/inject has no effect as a label"}},
 	} {
 		t.Run(test.title, func(t *testing.T) {
 			said := preview(t, newPreview(t, test.namespace, test.limits), previewReview(t, test.manifest))
@@ -271,8 +271,8 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 		{"a bad parameter", "annotations: {shipper.pillion.dev/log-level: loud}", []string{"namespace shop: pods with the template shipper are refused|\"loud\"|(BadParameter)"}},
 		{"a parameter of pods", "annotations: {vault.pillion.dev/role: web}", []string{"vault.pillion.dev/role|may be set by the pod"}},
 		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is no parameter of the template shipper, so pods that get the template are refused|shipper.pillion.dev/log-level?"}},
-		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection means nothing|pillion.dev/inject?"}},
-		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject means nothing"}},
+		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection is not recognised|pillion.dev/inject?"}},
+		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject has no effect as a label"}},
 		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
 		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar"}},
 		{"the label, and a template selects it", "labels: {pillion.dev/injection: enabled, team: web}", nil},
@@ -328,15 +328,15 @@ func TestWhoAnnotatesANamespaceReadsWhichOfItsWorkloadsGetNoNewPods(t *testing.T
 		want                       []string
 	}{
 		{"two of four", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "api", "misses", "job"}, []string{
-			"namespace shop: of its 4 workloads 2 cannot get new pods as they are: Deployment api, Job job. Running pods stay until they are evicted or replaced",
-			"new pods of Deployment api are refused: |8080|(Conflict)", "new pods of Job job are in trouble: |proxy", "why, rule by rule: kubectl pillion explain -n shop deployment/api",
+			"namespace shop: 2 of 4 workloads cannot create new pods: Deployment api, Job job. Running pods stay until they are evicted or replaced",
+			"new pods of Deployment api are refused: |8080|(Conflict)", "new pods of Job job have a problem: |proxy", "for details run: kubectl pillion explain -n shop deployment/api",
 		}},
-		{"a dry run", `"UPDATE","dryRun":true`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "api"}, []string{"of its 2 workloads 1", "new pods of Deployment api are refused"}},
+		{"a dry run", `"UPDATE","dryRun":true`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "api"}, []string{"1 of 2 workloads", "new pods of Deployment api are refused"}},
 		{"all is well", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"web", "misses"}, nil},
 		{"a new namespace has none", `"CREATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api"}, nil},
 		{"nothing asks any more", `"UPDATE"`, "annotations: {}", []string{"api"}, nil},
 		{"no time, and one that cannot be read", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api", "broken", "slow"}, []string{
-			"of its 1 workloads 1 cannot", "new pods of Deployment api", "why, rule by rule", "namespace shop: not looked at, and their next pods may be refused: deployments (there was no time left), 1 more workloads",
+			"1 of 1 workloads cannot", "new pods of Deployment api", "for details run", "namespace shop: not looked at, and their next pods may be refused: deployments (there was no time left), 1 more workloads",
 		}},
 	} {
 		t.Run(test.title, func(t *testing.T) {

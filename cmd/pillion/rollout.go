@@ -40,13 +40,13 @@ func newRolloutCommand() *cobra.Command {
 	r := rolloutCommand{modes: map[rollout.Mode]*bool{}}
 	cmd := &cobra.Command{
 		Use:   "rollout TEMPLATE|NAMESPACE",
-		Short: "Bring running pods to what they would get now",
+		Short: "Bring running pods up to date with the templates in force",
 		Long: `Rollout finds the running pods that lack their sidecar, or have another version of it
 than they would get now, and brings them up to date in waves: after each wave it
 waits until everything is ready again. It stops at the first thing that goes wrong.
-It remembers nothing: the same command goes on where it stopped. A workload that cannot
-be restarted (it is paused), or whose disruption budget lets no pod go, is left: rollout
-goes on with the rest, and then names the command that leaves it out.
+To go on where it stopped, run the same command again. A workload that cannot
+be restarted (it is paused), or whose disruption budget lets no pod go, is skipped:
+rollout does the rest, and then prints the command that leaves the workload out.
 
   --evict     evicts pods (the default). Disruption budgets are honoured, and no
               Deployment or other object changes.
@@ -63,7 +63,7 @@ Before anything is touched, rollout creates a pod of each workload by dry run. I
 API server refuses it, or returns it without the sidecar, nothing is touched. Templates,
 values and prefix are read from Pillion's Deployment, its ConfigMaps and the cluster,
 unless one of --library, --templates, --values, --foreign-sidecars and --annotation-prefix
-is given: then they say it all, but for the SidecarTemplates of the cluster.
+is given: then these flags replace all of that, except the cluster's SidecarTemplates.
 
 The exit code is 0 if every pod that a workload replaces is up to date, 1 if not.`,
 		Example: `  pillion rollout shop --dry-run
@@ -90,9 +90,9 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 	f.StringVarP(&r.namespace, "namespace", "n", "", "only the pods of this namespace")
 	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
 	f.StringSliceVar(&r.except, "except", nil, "workloads to leave alone, as NAMESPACE/KIND/NAME: shop/deployment/web")
-	f.StringVar(&r.wave, "wave", "10%", "how many go at once, after the first: a number or a percentage; with --restart of workloads")
+	f.StringVar(&r.wave, "wave", "10%", "size of a wave after the first: a number or a percentage of the pods; with --restart of the workloads")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long a wave may take until everything is ready again")
-	f.BoolVar(&r.dryRun, "dry-run", false, "say what would happen, and write nothing")
+	f.BoolVar(&r.dryRun, "dry-run", false, "print what would happen, and change nothing")
 	r.given.templateFlags(cmd)
 	return cmd
 }

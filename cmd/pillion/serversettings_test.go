@@ -88,9 +88,9 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 		manifests []string
 		want      string
 	}{
-		"no Deployment":     {want: "looking for Pillion's Deployment: 0 in namespace sidecars have a container called pillion that serves, want one"},
+		"no Deployment":     {want: "looking for Pillion's Deployment: 0 in namespace sidecars have a container called pillion that serves; there must be one"},
 		"no ConfigMap":      {[]string{servingDeployment}, `reading ConfigMap own-values in namespace sidecars, which Pillion reads as /etc/pillion/values`},
-		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which cannot be read from here; or give --library"},
+		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which this command cannot read; or give --library"},
 		"values in no ConfigMap": {[]string{strings.Replace(servingDeployment, "{name: values, mountPath: /etc/pillion/values}", "{name: values, mountPath: /elsewhere}", 1), servingFiles},
 			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; or give --library"},
 		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},

@@ -41,8 +41,8 @@ for it.
 With the name of a namespace, or -n, status shows its pods by workload; with the name
 of a template, what concerns the template. ns/NAME and sct/NAME say which is meant.
 
-A pod is missing a template that it would get now. It is outdated if it has a template
-in another version than the one in force, or would get it with other parameters now.
+A pod is missing a template that a new pod would get. It is outdated if it has a template
+in another version than the one in force, or if a new pod would get other parameters.
 Pods that have ended, pods that opt out, and pods of namespaces in which Pillion is not
 called are neither. What was refused lately is from Pillion's events, which API servers
 keep for an hour.

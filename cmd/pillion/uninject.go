@@ -15,11 +15,11 @@ func newUninjectCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "uninject -f FILE",
-		Short: "Take the injected parts out of the pods of a file",
-		Long: `Uninject gives the pods of a file back as they were before Pillion changed them. It
+		Short: "Remove the injected parts from the pods of a file",
+		Long: `Uninject prints the pods of a file as they were before Pillion changed them. It
 needs no templates: the status annotation has the record of the changes. Values that
-somebody changed since stay, with a warning; a sidecar goes with all changes that
-others made to it. Pillion's labels go, too. It takes the same files as 'pillion inject'.
+somebody changed since stay, with a warning. A sidecar is removed with all changes that
+others made to it, and so are Pillion's labels. It takes the same files as 'pillion inject'.
 Pods without a record pass through. Nothing is printed on standard output unless it works for every pod.`,
 		Example: `  kubectl get pod web -o yaml | pillion uninject -f -
   pillion inject -f deployment.yaml | pillion uninject -f - -o diff`,
@@ -62,7 +62,7 @@ func uninject(cmd *cobra.Command, file string, documents []workload.Document, st
 				failed = true
 				return p.Object, nil
 			case rec.Empty() && len(rec.Untrue(p.Object)) > 0:
-				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: it has no annotation %s, so it was not injected: only Pillion's labels are taken off\n", p.Owner, statusKey)
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: it has no annotation %s, so it was not injected: only Pillion's labels are removed\n", p.Owner, statusKey)
 				r.changed = true
 				return rec.Base(p.Object), nil
 			case rec.Empty():

@@ -86,7 +86,7 @@ func TestUninjectPassesOnWhatWasNotInjectedAndSaysSo(t *testing.T) {
 func TestUninjectTakesLabelsOffAPodWithoutARecord(t *testing.T) {
 	in := strings.Replace(web, "%s", `, labels: {pillion.dev/injected: "true", fluent-bit.pillion.dev/hash: "0123456789"}`, 1)
 	code, out, errs := call(t, in, nil, "uninject", "-f", "-")
-	if code != exitDone || !reflect.DeepEqual(objects(t, out), objects(t, pod(""))) || !strings.Contains(errs, "only Pillion's labels are taken off") {
+	if code != exitDone || !reflect.DeepEqual(objects(t, out), objects(t, pod(""))) || !strings.Contains(errs, "only Pillion's labels are removed") {
 		t.Fatalf("exit %d\n%s\nof\n%s\n%s", code, out, in, errs)
 	}
 }

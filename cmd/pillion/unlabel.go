@@ -20,9 +20,9 @@ func newUnlabelCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "unlabel",
-		Short: "Take the labels that Pillion set off all namespaces, after it has gone",
-		Long: `Unlabel takes off the labels PREFIX/injection and PREFIX/required that Pillion set.
-What a hand set stays: a value of PREFIX/injection that another field manager owns.
+		Short: "Remove Pillion's labels from all namespaces, after an uninstall",
+		Long: `Unlabel removes the labels PREFIX/injection and PREFIX/required that Pillion set.
+A value of PREFIX/injection that another field manager owns stays.
 
 'helm uninstall' does the same while Pillion runs. Use unlabel where Pillion did not
 run then, or after 'helm uninstall --no-hooks'. While Pillion runs it sets the labels
@@ -44,9 +44,9 @@ You need the permissions to list and to patch namespaces.`,
 			for _, name := range slices.Sorted(maps.Keys(done)) {
 				fmt.Fprintf(cmd.OutOrStdout(), "namespace %s: %s\n", name, strings.Join(done[name], ", "))
 			}
-			said := "took labels off %d namespaces\n"
+			said := "removed labels from %d namespaces\n"
 			if dryRun {
-				said = "would take labels off %d namespaces\n"
+				said = "would remove labels from %d namespaces\n"
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), said, len(done))
 			return err
@@ -56,7 +56,7 @@ You need the permissions to list and to patch namespaces.`,
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
 	f.StringVar(&kubeContext, "context", "", contextUsage)
 	f.StringVar(&prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of the labels")
-	f.BoolVar(&dryRun, "dry-run", false, "say what would be taken off, and change nothing")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and change nothing")
 	return cmd
 }
 

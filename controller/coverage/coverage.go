@@ -99,7 +99,7 @@ func (c *Counter) note(found *look, err error) {
 		}
 		c.last, c.said = found, false
 	case !apierrors.IsForbidden(err):
-		c.options.Logger.Warn("looking for pods that lack their sidecar failed; the next look tries again", "error", err)
+		c.options.Logger.Warn("counting the pods that lack a sidecar failed; Pillion tries again later", "error", err)
 	case !c.said:
 		c.last, c.said = nil, true
 		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So pillion_pods_missing_injection and pillion_pods_outdated are not counted. "+

@@ -316,7 +316,7 @@ func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
 	at := counter.last.at
 	fail = apierrors.NewServiceUnavailable("away")
 	counter.note(counter.look(t.Context()))
-	if counter.last == nil || !counter.last.at.Equal(at) || counter.last.missing["shop"] != 3 || !strings.Contains(log.String(), "the next look tries again") {
+	if counter.last == nil || !counter.last.at.Equal(at) || counter.last.missing["shop"] != 3 || !strings.Contains(log.String(), "Pillion tries again later") {
 		t.Errorf("%+v\n%s", counter.last, log)
 	}
 }

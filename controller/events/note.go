@@ -117,7 +117,7 @@ func (n note) series(count int) *eventsv1.EventSeries {
 // maxCount bounds the count of a series.
 const maxCount = 1 << 30
 
-// explained is the command with which a team sees why, rule by rule.
+// explained is the command with which a team sees the details.
 func explained(o corev1.ObjectReference, explain func(namespace, object string) string) string {
 	if kind, known := owner.Of(o.APIVersion, o.Kind); known {
 		return explain(o.Namespace, kind.Short+"/"+o.Name)

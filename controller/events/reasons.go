@@ -48,7 +48,7 @@ func Kinds() []string {
 
 // Reasons returns all reasons that events of Pillion have, by their names.
 func Reasons() []Reason {
-	all := []Reason{{InjectionNote, typeOf(InjectionNote), "the pod is admitted with a warning, such as of a value of the pod's that stays though a template wants another one"}}
+	all := []Reason{{InjectionNote, typeOf(InjectionNote), "the pod is admitted with a warning, for example because a value of the pod wins over the template's"}}
 	for _, code := range reason.Codes() {
 		if kind := typeOf(code); kind != "" {
 			all = append(all, Reason{string(code), kind, code.Sentence()})

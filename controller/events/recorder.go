@@ -132,7 +132,7 @@ func New(o Options) *Recorder {
 		loop: reconcile.NewLoop(nil), rate: rate.NewLimiter(eventsQPS, eventsBurst),
 		series: lru.New(remembered), rates: lru.New(namespacesCounted),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pillion_events_total", Help: "Events about pods that were to be written, by what became of them; the log names those that failed.",
+			Name: "pillion_events_total", Help: "Events about pods, by outcome; the log names those that failed.",
 		}, []string{"outcome"}),
 	}
 	for _, outcome := range Outcomes() { // a rate sees the first one

@@ -64,7 +64,7 @@ func within(t *testing.T, limit time.Duration, event string, done func() bool) t
 	began := time.Now()
 	for !done() {
 		if time.Since(began) > limit {
-			t.Fatalf("not within %s: %s", limit, event)
+			t.Fatalf("not done within %s: %s", limit, event)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -145,7 +145,7 @@ func TestAWatchThatHangsIsFoundAndTheCacheIsReadAnew(t *testing.T) {
 				within(t, time.Second, "the cache is right", func() bool {
 					return cache.Wrong() == nil && (labelOf(cache, "bank") == "2" || labelOf(cache, "shop") == "2" || labelOf(cache, "shop") == "(none)")
 				})
-				if proven := log.Count("is wrong, and is read anew") > 0 && log.Count("is current again") > 0; !proven && log.Count("watches bring nothing") == 0 {
+				if proven := log.Count("is wrong, and is read again") > 0 && log.Count("is current again") > 0; !proven && log.Count("watches deliver nothing") == 0 {
 					t.Errorf("the log is\n%s", log.String())
 				}
 			})
@@ -161,7 +161,7 @@ func TestWhileWatchesBringNothingTheCacheIsReadEveryFewSeconds(t *testing.T) {
 		c, log := running(t, s)
 		s.Silent.Store(true)
 		s.Elsewhere()
-		within(t, 14*time.Second, "the silence is known", func() bool { return log.Count("watches bring nothing") > 0 })
+		within(t, 14*time.Second, "the silence is known", func() bool { return log.Count("watches deliver nothing") > 0 })
 		for i := range 5 {
 			value := fmt.Sprint("later ", i)
 			s.Put("shop", v(value), nil)

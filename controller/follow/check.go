@@ -139,8 +139,8 @@ func (c *Cache) proveWrong(v version) {
 	}
 	c.proofs++
 	c.wrongSince = time.Now().Add(-grace)
-	c.wrong = fmt.Errorf("the cache of %s is wrong: the API server has had version %s of %q for more than %s, and no watch has brought it; the cache is being read anew", c.o.Name, v.version, v.key, grace)
-	c.o.Logger.Warn("a cache is wrong, and is read anew; until it is current, this replica leaves the endpoints and closes its connections", "cache", c.o.Name, "object", v.key, "version", v.version)
+	c.wrong = fmt.Errorf("the cache of %s is wrong, because no watch delivered version %s of %q, which the API server has had for more than %s; the cache is being read again", c.o.Name, v.version, v.key, grace)
+	c.o.Logger.Warn("a cache is wrong, and is read again; until then this replica is not ready and closes its connections", "cache", c.o.Name, "object", v.key, "version", v.version)
 	c.restart()
 }
 
@@ -163,7 +163,7 @@ func (c *Cache) readAnew(run context.Context, version string, changed bool) {
 		c.wrong = nil
 	case c.silent && changed:
 		c.proofs++
-		c.o.Logger.Warn("a cache was wrong, and is read anew: watches bring nothing", "cache", c.o.Name)
+		c.o.Logger.Warn("a cache was wrong, and is read again: watches deliver nothing", "cache", c.o.Name)
 	}
 }
 
@@ -330,7 +330,7 @@ func (c *Cache) cannotRead(ctx context.Context, began time.Time, err error) {
 	c.unreadable = err
 	if !c.said && time.Since(c.unreadableSince) >= unreadableAfter {
 		c.said = true
-		c.o.Logger.Warn("the API server cannot be read: nobody knows how current the cache is. This replica stays ready and works with what it has", "cache", c.o.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
+		c.o.Logger.Warn("the API server cannot be read, so the cache may be old; this replica stays ready and works with it", "cache", c.o.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
 	}
 }
 
@@ -348,7 +348,7 @@ func (c *Cache) noteSilence(silent bool) {
 	defer c.mu.Unlock()
 	switch {
 	case silent && !c.silent:
-		c.o.Logger.Warn("watches bring nothing, not even the word that there is nothing; the cache is read anew by lists, which cost more", "cache", c.o.Name)
+		c.o.Logger.Warn("watches deliver nothing, not even bookmarks; the cache is read by lists, which cost more", "cache", c.o.Name)
 	case !silent && c.silent:
 		c.o.Logger.Info("watches work again", "cache", c.o.Name)
 	}

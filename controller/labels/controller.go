@@ -182,7 +182,7 @@ func (c *Controller) namespace(ctx context.Context, name string, changed bool) t
 type found struct {
 	Namespace
 	due []Change
-	// next is how long there is nothing to do, [reconcile.Never] for good.
+	// next is how long nothing to do, [reconcile.Never] for good.
 	next time.Duration
 	rank rank
 }
@@ -329,7 +329,7 @@ func (c *Controller) pause(p pause, now time.Time) {
 	if c.problem.length != p.length {
 		counts := c.tasks.counts()
 		for _, label := range c.options.Rules.Keys() {
-			c.options.Logger.Error("labels of namespaces cannot be written: what they ask for is not done in the namespaces that lack them",
+			c.options.Logger.Error("labels of namespaces cannot be written: namespaces that lack their label get no sidecars or are not enforced",
 				"label", label, "lacking", counts[label].lacking, "error", p.why)
 		}
 	}

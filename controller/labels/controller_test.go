@@ -451,11 +451,11 @@ func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 			}
 		}
 		want := strings.NewReader(`
-# HELP pillion_namespaces_failing_label Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# HELP pillion_namespaces_failing_label Namespaces whose label cannot be set or removed, by label; the log says why.
 # TYPE pillion_namespaces_failing_label gauge
 pillion_namespaces_failing_label{label="pillion.dev/injection"} 0
 pillion_namespaces_failing_label{label="pillion.dev/required"} 100
-# HELP pillion_namespaces_missing_label Namespaces that should have a label of Pillion's and do not have it yet, by label.
+# HELP pillion_namespaces_missing_label Namespaces that should have a label of Pillion's and lack it, by label.
 # TYPE pillion_namespaces_missing_label gauge
 pillion_namespaces_missing_label{label="pillion.dev/injection"} 0
 pillion_namespaces_missing_label{label="pillion.dev/required"} 100
@@ -633,7 +633,7 @@ func TestALabelThatSomebodyHoldsIsToldAndDelaysNoOther(t *testing.T) {
 			t.Errorf("told is %q, want %s each time after the first; the log:\n%s", told, want, r.log.String())
 		}
 		want := strings.NewReader(`
-# HELP pillion_namespaces_failing_label Namespaces whose label cannot be put on or taken off, by label; the log says why.
+# HELP pillion_namespaces_failing_label Namespaces whose label cannot be set or removed, by label; the log says why.
 # TYPE pillion_namespaces_failing_label gauge
 pillion_namespaces_failing_label{label="pillion.dev/injection"} 1
 pillion_namespaces_failing_label{label="pillion.dev/required"} 0

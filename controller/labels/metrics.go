@@ -4,9 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	lackingDesc = prometheus.NewDesc("pillion_namespaces_missing_label",
-		"Namespaces that should have a label of Pillion's and do not have it yet, by label.", []string{"label"}, nil)
+		"Namespaces that should have a label of Pillion's and lack it, by label.", []string{"label"}, nil)
 	failingDesc = prometheus.NewDesc("pillion_namespaces_failing_label",
-		"Namespaces whose label cannot be put on or taken off, by label; the log says why.", []string{"label"}, nil)
+		"Namespaces whose label cannot be set or removed, by label; the log says why.", []string{"label"}, nil)
 	writesDesc = prometheus.NewDesc("pillion_namespace_label_writes_total",
 		"Writes of labels of namespaces, by label and outcome (written, failed, conflict: another field manager owns it).", []string{"label", "outcome"}, nil)
 )

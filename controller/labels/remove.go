@@ -62,7 +62,7 @@ func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					failed = errors.Join(failed, fmt.Errorf("taking labels off namespace %s: %w", ns.Name, err))
+					failed = errors.Join(failed, fmt.Errorf("removing labels from namespace %s: %w", ns.Name, err))
 				} else if len(keys) > 0 {
 					removed[ns.Name] = keys
 				}

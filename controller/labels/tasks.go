@@ -67,7 +67,7 @@ func (s tasks) found(namespace string, keys []string, changes []Change, changed 
 	}
 }
 
-// due returns the changes of a namespace to write together now, or how long there is nothing to do:
+// due returns the changes of a namespace to write together now, or how long nothing to do:
 // -1 is for good. A change that failed before is written alone, so that it delays no other.
 func (s tasks) due(namespace string, keys []string, now time.Time) (due []Change, next time.Duration) {
 	next = -1

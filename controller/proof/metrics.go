@@ -4,9 +4,9 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	provenDesc = prometheus.NewDesc("pillion_enforcement_proven",
-		"1 if pods through the API server came back injected, so that namespaces that ask may be enforced; otherwise 0.", nil, nil)
+		"1 if a proof has shown that API servers have pods injected, so that namespaces may be enforced; otherwise 0.", nil, nil)
 	proofsDesc = prometheus.NewDesc("pillion_proofs_total",
-		"Pods that were sent through the API server by dry run to prove that it has pods injected and final pods verified, by outcome.", []string{"outcome"}, nil)
+		"Pods created by dry run to prove that API servers have pods injected and final pods verified, by outcome.", []string{"outcome"}, nil)
 	failingDesc = prometheus.NewDesc("pillion_proof_failing",
 		"1 while the last proof failed, by outcome; the log says what to do.", []string{"outcome"}, nil)
 )

@@ -114,11 +114,11 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return &Failure{Outcome: outcome, text: fmt.Sprintf(text, args...), cause: err}
 	}
 	missing := func() *Failure {
-		return failed(NamespaceMissing, "the namespace %s, in which Pillion proves that it works, is missing or is being deleted; helm upgrade --reset-then-reuse-values makes it again, or by hand: "+
+		return failed(NamespaceMissing, "the proof namespace %s is missing or is being deleted; helm upgrade --reset-then-reuse-values makes it again, or by hand: "+
 			"kubectl create namespace %[1]s; kubectl label namespace %[1]s %s/injection=enforced pod-security.kubernetes.io/enforce=restricted", o.Namespace, o.Prefix)
 	}
 	if code, ours := reason.OfRefusal(err); ours {
-		return failed(RefusedByPillion, "Pillion refuses the pod of its own proof in namespace %s (%s); if a template with match selects every namespace, except this one from it", o.Namespace, code)
+		return failed(RefusedByPillion, "Pillion refuses the pod of its own proof in namespace %s (%s); if the match of a template selects every namespace, exclude this one", o.Namespace, code)
 	}
 	var answer apierrors.APIStatus
 	other, otherFailed := unansweredOther(err)
@@ -131,10 +131,10 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return failed(WebhookFailed, "the API server calls Pillion for a pod of namespace %s, and gets no answer that it can use; "+
 			"see that Pillion's Service has ready endpoints, that its port is reachable from the API servers, and that the caBundle verifies its certificate (pillion status)", o.Namespace)
 	case otherFailed:
-		return failed(OtherWebhookFailed, "another webhook, %s, gives the API server no answer for a pod of namespace %s, and refuses every pod that it is called for: mend what it calls, or except the namespace from it by its namespaceSelector; "+
-			"kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml has it", other, o.Namespace)
+		return failed(OtherWebhookFailed, "another webhook, %s, does not answer, so pods are refused, in namespace %s too: repair it, or exclude the namespace in its namespaceSelector; "+
+			"to find it: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o yaml", other, o.Namespace)
 	case apierrors.IsUnauthorized(err):
-		return failed(Unauthorized, "the API server does not accept Pillion's token, so nothing can be proven in namespace %s; pillion check says why", o.Namespace)
+		return failed(Unauthorized, "the API server does not accept Pillion's token, so nothing can be proven in namespace %s; for the cause run: pillion check", o.Namespace)
 	case strings.Contains(err.Error(), "error looking up service account"):
 		return failed(ServiceAccountMissing, "the ServiceAccount default of namespace %s is missing, without which no pod is admitted there; the controller manager makes it, or by hand: "+
 			"kubectl -n %[1]s create serviceaccount default", o.Namespace)
@@ -149,11 +149,11 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 				"kubectl -n %[1]s create rolebinding pillion-proof --role=pillion-proof --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error", o.Namespace)
 		}
 		if lacksRequired(err, o.Prefix) {
-			return failed(RefusedByOthers, "a pod of namespace %s is refused by the admission policy of a required template: the API server does not call Pillion, or the policy is older than the template; pillion check says which", o.Namespace)
+			return failed(RefusedByOthers, "a pod of namespace %s is refused by the admission policy of a required template: the API server does not call Pillion, or the policy is older than the template; for the cause run: pillion check", o.Namespace)
 		}
 		fallthrough
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return failed(RefusedByOthers, "a pod of namespace %s is refused, and not by Pillion: except this namespace from what refuses it", o.Namespace)
+		return failed(RefusedByOthers, "a pod of namespace %s is refused, but not by Pillion: exclude this namespace from the policy or webhook that refuses it", o.Namespace)
 	}
 	return failed(NoAnswer, "the API server fails at a pod of namespace %s", o.Namespace)
 }

@@ -259,8 +259,8 @@ func TestEveryFailureHasANameAndSaysWhatToDo(t *testing.T) {
 		{"the token is not accepted", refusing(apierrors.NewUnauthorized("Unauthorized")), true, true, Unauthorized, "does not accept Pillion's token"},
 		{"Pillion refuses", refusing(&apierrors.StatusError{ErrStatus: *reason.Conflict.Refusal("two values")}), true, true, RefusedByPillion, "Conflict"},
 		{"a quota refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), true, true, RefusedByOthers, "exceeded quota"},
-		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, true, RefusedByOthers, "pillion check says which"},
-		{"another policy refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.example.com' with binding 'x' denied request: x"))), true, true, RefusedByOthers, "except this namespace from what refuses it"},
+		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, true, RefusedByOthers, "for the cause run: pillion check"},
+		{"another policy refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.example.com' with binding 'x' denied request: x"))), true, true, RefusedByOthers, "exclude this namespace from the policy or webhook that refuses it"},
 		{"an invalid pod", refusing(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "", nil)), true, true, RefusedByOthers, "not by Pillion"},
 		{"no right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, true, PermissionMissing, "kubectl -n " + namespace + " create role"},
 		{"neither namespace nor right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, false, NamespaceMissing, "kubectl create namespace " + namespace},
@@ -339,7 +339,7 @@ func TestWithoutAProverNothingIsProven(t *testing.T) {
 	if p.Enforcement() != (Enforcement{}) || p.Proven() || p.Err() != nil {
 		t.Error("a prover that is none says something")
 	}
-	want := "# HELP pillion_enforcement_proven 1 if pods through the API server came back injected, so that namespaces that ask may be enforced; otherwise 0.\n" +
+	want := "# HELP pillion_enforcement_proven 1 if a proof has shown that API servers have pods injected, so that namespaces may be enforced; otherwise 0.\n" +
 		"# TYPE pillion_enforcement_proven gauge\npillion_enforcement_proven 0\n"
 	if err := testutil.CollectAndCompare(p, strings.NewReader(want)); err != nil {
 		t.Error(err)

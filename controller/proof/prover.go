@@ -165,7 +165,7 @@ func (p *Prover) take(began time.Time, failure *Failure) time.Duration {
 func (p *Prover) succeeded() time.Duration {
 	p.counts[Proven]++
 	if !p.state.Enforce || p.said != "" {
-		p.options.Logger.Info("proven: the API server has pods injected, and namespaces that ask may be enforced", "namespace", p.options.Namespace)
+		p.options.Logger.Info("proven: API servers have pods injected, so namespaces that ask for sidecars may be enforced", "namespace", p.options.Namespace)
 	}
 	p.state = Enforcement{Enforce: true}
 	p.failures, p.broken, p.last, p.said = 0, time.Time{}, nil, ""
@@ -183,7 +183,7 @@ func (p *Prover) failed(began time.Time, failure *Failure) time.Duration {
 		p.state.Enforce = false
 		if p.said != failure.Outcome {
 			p.said = failure.Outcome
-			p.options.Logger.Error("the proof that pods are injected fails: no more namespaces are enforced until it succeeds; those that are stay so, unless --take-back-after says otherwise",
+			p.options.Logger.Error("the proof that pods are injected fails: no more namespaces become enforced until it succeeds; enforced ones stay enforced until --take-back-after is over, if it is set",
 				"reason", failure.Outcome, "failures", p.failures, "error", failure)
 		}
 	}
@@ -199,7 +199,7 @@ func (p *Prover) failed(began time.Time, failure *Failure) time.Duration {
 			wait = min(wait, left)
 		case failure.Outcome.broken() && p.failures >= enough:
 			p.state.TakeBack = true
-			p.options.Logger.Error("enforcement is taken back: the namespaces that Pillion enforced become enabled, where a failure lets pods through without their sidecars",
+			p.options.Logger.Error("enforcement is taken back: the namespaces that Pillion enforced become enabled, so a failure lets pods through without their sidecars",
 				"failingSince", p.broken, "takeBackAfter", after, "error", failure)
 		}
 	}

@@ -117,7 +117,7 @@ func (e *MissingError) Says() string {
 	if e.Hint != "" {
 		hint = e.Hint + " "
 	}
-	return fmt.Sprintf("you lack the right to %s. %sWho may grant it:", e.Right, hint)
+	return fmt.Sprintf("you lack the right to %s. %sAn admin can grant it:", e.Right, hint)
 }
 
 // Commands are those with which an admin grants the right.

@@ -19,13 +19,13 @@ func forbidden(text string) error {
 func TestAMissingRightIsNamedWithTheCommandsThatGrantIt(t *testing.T) {
 	for _, c := range []struct{ says, want string }{
 		{`User "jane" cannot list resource "pods" in API group "" at the cluster scope`,
-			"you lack the right to list pods in all namespaces. Who may grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
+			"you lack the right to list pods in all namespaces. An admin can grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
 				"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: listing: "},
 		{`User "system:serviceaccount:ci:bot" cannot create resource "pods/eviction" in API group "" in the namespace "shop"`,
-			"you lack the right to create pods/eviction in namespace shop. Who may grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; " +
+			"you lack the right to create pods/eviction in namespace shop. An admin can grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; " +
 				"kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --serviceaccount=ci:bot: "},
 		{`User "Jane \"JJ\" Doe" cannot list resource "pods" in API group "" in the namespace "shop"`,
-			`you lack the right to list pods in namespace shop. Who may grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; ` +
+			`you lack the right to list pods in namespace shop. An admin can grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; ` +
 				`kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --user='Jane "JJ" Doe': `},
 		{`User "jane" cannot patch resource "deployments/scale" in API group "apps" in the namespace "shop"`, "you lack the right to patch deployments.apps/scale in namespace shop. "},
 	} {

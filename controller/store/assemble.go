@@ -176,7 +176,7 @@ type assembly struct {
 // each other one.
 func (a *assembly) add(c claim) {
 	if e, taken := a.entries[c.name]; taken {
-		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s belongs to %s, which counts; rename or delete this one", c.place, c.name, a.owners[c.name]))
+		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s is taken by %s, which is in force; rename or delete this one", c.place, c.name, a.owners[c.name]))
 		return
 	}
 	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err, Stopped: a.stopped[c.source] || a.stopped[c.name]}
@@ -212,7 +212,7 @@ func (a *assembly) verdict(u Unit, results []compiled) Verdict {
 		v.Hash = o.template.Hash()
 	}
 	if owner, taken := a.owners[u.Object.Name]; taken {
-		v.Reason, v.Message = NameTaken, fmt.Sprintf("The name %s belongs to %s, which counts; rename or delete this object.", u.Object.Name, owner)
+		v.Reason, v.Message = NameTaken, fmt.Sprintf("The name %s is taken by %s, which is in force; rename or delete this object.", u.Object.Name, owner)
 	}
 	return v
 }

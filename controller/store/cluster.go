@@ -144,7 +144,7 @@ func (c *cluster) look(ctx context.Context) (Report, error) {
 		switch {
 		case err == nil:
 		case apierrors.IsNotFound(err) && c.cache.HasSynced():
-			return Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion starts anew: bring it back with helm upgrade --reset-then-reuse-values, and apply the templates again", c.gvr.GroupResource())}, nil
+			return Report{Err: fmt.Errorf("the CRD %s is gone; its templates stay in force until it is back, or Pillion restarts: restore it with helm upgrade --reset-then-reuse-values, and apply the templates again", c.gvr.GroupResource())}, nil
 		case apierrors.IsNotFound(err):
 			return Report{Note: fmt.Sprintf("the CRD %s is not installed", c.gvr.GroupResource())}, nil
 		case apierrors.IsForbidden(err):

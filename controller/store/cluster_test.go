@@ -514,7 +514,7 @@ func TestAMirrorIsNoTemplateWhateverItHolds(t *testing.T) {
 		c.update(t, object("shown", "3"))
 		c.update(t, object("taken", "object"))
 		wait(inForce)
-		if got := value(t, l.Snapshot(), "shown") + value(t, l.Snapshot(), "taken"); got != "3file" || !strings.Contains(errText(l.Snapshot(), "taken"), "the name taken belongs to taken.yaml") {
+		if got := value(t, l.Snapshot(), "shown") + value(t, l.Snapshot(), "taken"); got != "3file" || !strings.Contains(errText(l.Snapshot(), "taken"), "the name taken is taken by taken.yaml") {
 			t.Errorf("without the label the templates give %q, with the error %q", got, errText(l.Snapshot(), "taken"))
 		}
 		if i := slices.IndexFunc(verdicts, func(v store.Verdict) bool { return v.Object.Name == "taken" }); i < 0 || verdicts[i].Reason != store.NameTaken {

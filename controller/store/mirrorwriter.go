@@ -382,7 +382,7 @@ func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, owner Owner) er
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 		return nil // somebody was first; what the object is now comes from the watch
 	case a.what != deleteMirror && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && w.refuse(a.want):
-		w.o.Logger.Warn("the API server does not take a template's spec; its mirror has a spec that injects nothing, and its status says what is wrong", "template", a.name, "error", err)
+		w.o.Logger.Warn("the API server rejects a template's spec; its read-only copy injects nothing, and the copy's status says what is wrong", "template", a.name, "error", err)
 		return nil
 	}
 	return w.explain(verb, Resource+"."+w.o.Prefix, err)
@@ -438,7 +438,7 @@ func (w *MirrorWriter) hold(doing string, err error) time.Duration {
 	}
 	w.mu.Lock()
 	if message != w.failure {
-		w.o.Logger.Warn("templates cannot be mirrored; they are in force all the same", "error", message)
+		w.o.Logger.Warn("read-only copies of templates cannot be written; the templates are in force nevertheless", "error", message)
 	}
 	w.failure = message
 	w.mu.Unlock()

@@ -17,7 +17,7 @@ func (t *Templates) keepNamed(before, after *templates.Set) *templates.Set {
 		if _, there := after.Find(e.Name); there || e.Template == nil || strings.HasPrefix(e.Source, templates.ClusterSource) || !t.named(e.Name) {
 			continue
 		}
-		e.Err = fmt.Errorf("template %s is gone from %s, and namespaces name it; the last version stays in force until the template is back, no namespace names it, or Pillion starts anew", e.Name, e.Source)
+		e.Err = fmt.Errorf("template %s is gone from %s, and namespaces name it; the last version stays in force until the template is back, no namespace names it, or Pillion restarts", e.Name, e.Source)
 		kept = append(kept, e)
 	}
 	if len(kept) == 0 {

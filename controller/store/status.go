@@ -331,7 +331,7 @@ func (w *StatusWriter) fail(message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if message != "" && message != w.failure {
-		w.logger.Warn("status of templates", "error", message)
+		w.logger.Warn("the status of a template cannot be written", "error", message)
 	}
 	w.failure = message
 }

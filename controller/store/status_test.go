@@ -365,7 +365,7 @@ func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
 	if v := got["bad"]; v.Reason != CompileFailed || v.Hash != "" || !strings.Contains(v.Message, "did you mean inject?") {
 		t.Errorf("bad: %+v", v)
 	}
-	if v := got["taken"]; v.Reason != NameTaken || !strings.Contains(v.Message, "belongs to /t/taken.yaml") {
+	if v := got["taken"]; v.Reason != NameTaken || !strings.Contains(v.Message, "is taken by /t/taken.yaml") {
 		t.Errorf("taken: %+v", v)
 	}
 }

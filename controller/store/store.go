@@ -214,7 +214,7 @@ func (t *Templates) assemble(complete bool) {
 	after := t.keepNamed(before, assembled.set)
 	t.served = served(assembled.served, t.served, assembled.set, after)
 	for _, w := range assembled.warnings {
-		t.logger.Warn("template has something that is probably not meant", "warning", w.String())
+		t.logger.Warn("a template has a warning", "warning", w.String())
 	}
 	for _, f := range t.judged {
 		f(t.verdicts)
@@ -259,9 +259,9 @@ func sameManifest(a, b Unit) bool {
 func (t *Templates) logState(before SourceStatus, r Report) {
 	switch {
 	case r.Err != nil && errorText(r.Err) != errorText(before.Err):
-		t.logger.Error("source of templates cannot be read; what it last had stays in force", "source", before.Name, "error", r.Err)
+		t.logger.Error("a source of templates cannot be read; its last templates stay in force", "source", before.Name, "error", r.Err)
 	case r.Err == nil && before.Err != nil:
-		t.logger.Info("source of templates can be read again", "source", before.Name)
+		t.logger.Info("a source of templates can be read again", "source", before.Name)
 	}
 	if r.Note != "" && r.Note != before.Note {
 		t.logger.Info("source of templates: "+r.Note, "source", before.Name)
@@ -273,7 +273,7 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 	for _, e := range after.All() {
 		old, _ := before.Find(e.Name)
 		if e.Err != nil && errorText(e.Err) != errorText(old.Err) {
-			t.logger.Error("template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
+			t.logger.Error("a template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
 		}
 		if e.Template != nil && hash(e.Template) != hash(old.Template) {
 			t.logger.Info("template in force", "template", e.Name, "hash", hash(e.Template))

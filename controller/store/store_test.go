@@ -259,7 +259,7 @@ func TestNameBelongsToTheFirstSourceThatHasIt(t *testing.T) {
 		if got := value(t, l.Snapshot(), "one"); got != "file" {
 			t.Errorf("of a file and an object the one that counts gives %q; want the file", got)
 		}
-		if got, want := errText(l.Snapshot(), "one"), "SidecarTemplate/one: the name one belongs to /t/one.yaml:3, which counts; rename or delete this one"; got != want {
+		if got, want := errText(l.Snapshot(), "one"), "SidecarTemplate/one: the name one is taken by /t/one.yaml:3, which is in force; rename or delete this one"; got != want {
 			t.Errorf("the error is %q; want %q", got, want)
 		}
 		files.has("/t/one.yaml", badManifest("one"))
@@ -282,17 +282,17 @@ func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
 		files := newScripted("files")
 		l, log := running(t, files)
 		files.has("/t/a.yaml", manifest("one", "first")+"---\n"+manifest("two", "x")+"---\n"+manifest("one", "second"))
-		if got, want := errText(l.Snapshot(), "one"), "/t/a.yaml:19: the name one belongs to /t/a.yaml:3, which counts; rename or delete this one"; got != want {
+		if got, want := errText(l.Snapshot(), "one"), "/t/a.yaml:19: the name one is taken by /t/a.yaml:3, which is in force; rename or delete this one"; got != want {
 			t.Errorf("in one file: the error is %q; want %q", got, want)
 		}
 		if got := value(t, l.Snapshot(), "one"); got != "first" {
 			t.Errorf("in one file: the template gives %q; want the first", got)
 		}
-		if log.Count("the name one belongs to /t/a.yaml:3") != 1 {
+		if log.Count("the name one is taken by /t/a.yaml:3") != 1 {
 			t.Error("the log does not say it once")
 		}
 		files.has("/t/a.yaml", manifest("two", "x")+"---\n"+manifest("one", "first"), "/t/b.yaml", manifest("one", "second"))
-		if got, want := errText(l.Snapshot(), "one"), "/t/b.yaml:3: the name one belongs to /t/a.yaml:11, which counts; rename or delete this one"; got != want {
+		if got, want := errText(l.Snapshot(), "one"), "/t/b.yaml:3: the name one is taken by /t/a.yaml:11, which is in force; rename or delete this one"; got != want {
 			t.Errorf("in one folder: the error is %q; want %q", got, want)
 		}
 	})

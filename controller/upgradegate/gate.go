@@ -152,7 +152,7 @@ func (g *Gate) report(doing string, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if text != "" && text != g.failure {
-		g.options.Logger.Error("templates in use cannot be recorded: an upgrade that drops one would not be held up", "error", text)
+		g.options.Logger.Error("templates in use cannot be recorded: an upgrade that drops one would not wait", "error", text)
 	}
 	g.failure = text
 }
@@ -177,7 +177,7 @@ func (g *Gate) hold(ctx context.Context) bool {
 		case err != nil:
 			g.set(fmt.Errorf("the templates in use cannot be read: %w", err))
 			if quiet += passed; quiet >= Quiet {
-				g.options.Logger.Error("the templates in use cannot be read; this replica serves all the same", "after", Quiet)
+				g.options.Logger.Error("the templates in use cannot be read; this replica serves nevertheless", "after", Quiet)
 				return true
 			}
 		case count != nil:
@@ -190,7 +190,7 @@ func (g *Gate) hold(ctx context.Context) bool {
 			if asks == "" && !unasked || asks != question {
 				quiet = 0
 			} else if quiet += passed; quiet >= Quiet {
-				g.options.Logger.Error("no other replica serves; this one does, though templates that namespaces name are missing, and pods that get them are refused", "missing", lacks)
+				g.options.Logger.Error("this replica serves although templates that namespaces name are missing, because no other replica serves; pods that name them are refused", "missing", lacks)
 				for name := range lacks.naming {
 					g.gone[name] = true
 				}
@@ -296,7 +296,7 @@ func (g *Gate) sleep(ctx context.Context, d time.Duration) bool {
 	return waiting.Until(ctx, d, g.wake)
 }
 
-var failingDesc = prometheus.NewDesc("pillion_in_use_record_failing", "1 while the templates in use cannot be recorded, so that an upgrade that drops one would not be held up; the log says why.", nil, nil)
+var failingDesc = prometheus.NewDesc("pillion_in_use_record_failing", "1 while the templates in use cannot be recorded, so that an upgrade that drops one would not wait; the log says why.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (g *Gate) Describe(ch chan<- *prometheus.Desc) { ch <- failingDesc }

@@ -169,7 +169,7 @@ func TestAReplicaThatLacksATemplateInUseIsHeldUp(t *testing.T) {
 			if err == nil {
 				t.Fatal("a replica without fluent-bit is ready")
 			}
-			for _, want := range []string{"missing: fluent-bit (shop-0, shop-1 and 1 more)", "helm rollback", "pods of these namespaces are refused then", "allowMissingTemplates={fluent-bit}"} {
+			for _, want := range []string{"missing: fluent-bit (shop-0, shop-1 and 1 more)", "helm rollback", "then pods of these namespaces are refused", "allowMissingTemplates={fluent-bit}"} {
 				if !strings.Contains(err.Error(), want) {
 					t.Fatalf("%q lacks %q", err, want)
 				}

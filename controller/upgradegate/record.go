@@ -72,6 +72,6 @@ func (m missing) Error() string {
 		}
 		listed = append(listed, fmt.Sprintf("%s (%s)", name, text))
 	}
-	return fmt.Sprintf("templates named by namespaces are missing: %s. The replicas that have them go on. Undo the upgrade (helm rollback, or helm upgrade --reset-then-reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
-		"To do without them: --set allowMissingTemplates={%s}; pods of these namespaces are refused then", show.SomeOf(listed, mostTemplates, len(names)), strings.Join(names[:min(mostTemplates, len(names))], ","))
+	return fmt.Sprintf("templates named by namespaces are missing: %s. Old replicas that have them keep serving. Undo the upgrade (helm rollback, or helm upgrade --reset-then-reuse-values), or add them to the values library or templates, or as SidecarTemplates. "+
+		"To go on without them, set allowMissingTemplates={%s}; then pods of these namespaces are refused", show.SomeOf(listed, mostTemplates, len(names)), strings.Join(names[:min(mostTemplates, len(names))], ","))
 }

@@ -124,8 +124,8 @@ func (c *Counter) Describe(ch chan<- *prometheus.Desc) {
 }
 
 var (
-	inForceDesc = prometheus.NewDesc(inForce, "In how many namespaces a template is in force, because they name it, ask for it by \"true\", or its match selects them.", []string{"template"}, nil)
-	unknownDesc = prometheus.NewDesc(unknownMetric, "How many namespaces name a template that is not there, so that their pods are refused: the 20 most named ones, and the rest together as (others).", []string{"template"}, nil)
+	inForceDesc = prometheus.NewDesc(inForce, "Namespaces in which a template is in force: they name it, ask for it by \"true\", or its match selects them.", []string{"template"}, nil)
+	unknownDesc = prometheus.NewDesc(unknownMetric, "Namespaces that name a template that does not exist, so that their pods are refused. The 20 most named templates have their names, the rest are together as (others).", []string{"template"}, nil)
 )
 
 // Collect implements prometheus.Collector.

@@ -59,10 +59,10 @@ func TestACounterCountsAfterChangesAndNotBeforeAllIsRead(t *testing.T) {
 		if n := counts.Load() - before; n < 1 || n > 11 {
 			t.Errorf("%d counts in a second of changes", n)
 		}
-		want := `# HELP pillion_template_namespaces In how many namespaces a template is in force, because they name it, ask for it by "true", or its match selects them.
+		want := `# HELP pillion_template_namespaces Namespaces in which a template is in force: they name it, ask for it by "true", or its match selects them.
 # TYPE pillion_template_namespaces gauge
 pillion_template_namespaces{template="named"} 2
-# HELP pillion_unknown_template_namespaces How many namespaces name a template that is not there, so that their pods are refused: the 20 most named ones, and the rest together as (others).
+# HELP pillion_unknown_template_namespaces Namespaces that name a template that does not exist, so that their pods are refused. The 20 most named templates have their names, the rest are together as (others).
 # TYPE pillion_unknown_template_namespaces gauge
 pillion_unknown_template_namespaces{template="(others)"} 0
 pillion_unknown_template_namespaces{template="typo"} 1

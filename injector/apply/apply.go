@@ -121,7 +121,7 @@ func (a *run) put(p *fields, name string, at *location, v any) {
 	p.set(name, v)
 }
 
-const changedSince = "somebody changed it since the template wrote it, so it stays, and what the template wants there now is left out"
+const changedSince = "another webhook or a user changed it after injection, so it stays, and the template's new value is not applied"
 
 func (a *run) warn(c *merge.Change, at *location) {
 	a.warnings = append(a.warnings, fmt.Sprintf("template %s: %s: %s", c.Template(), podschema.Readable(at.keyed()), changedSince))

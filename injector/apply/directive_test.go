@@ -48,11 +48,11 @@ func TestAValueThatSomebodyChangedInASidecarStaysWithAWarning(t *testing.T) {
 	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
 	at(t, injected, "spec", "initContainers", "0", "env", "1").(map[string]any)["value"] = "somebody's"
 	r := lawfulAfter(t, injected, pod, mesh(t, "web later"))
-	if len(r.Edits) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "env[name=PROBES]: somebody changed it") {
+	if len(r.Edits) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "env[name=PROBES]: another webhook or a user changed it") {
 		t.Fatalf("edits %s, warnings %q", text(r.Edits), r.Warnings)
 	}
 	if r := mustMerge(t, injected, mesh(t, "web")); len(r.Edits)+len(r.Warnings) > 0 {
-		t.Fatalf("the template wants the same value as before, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
+		t.Fatalf("the template sets the same value as before, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestItemsStandBeforeAndAfterTheirNeighbours(t *testing.T) {
 		"before a later first one":      {"a", []string{inits(item("x", "{before: q}")), inits(item("q", "First"))}, "x q a", ""},
 		"a chain that is known at last": {"a", []string{inits(item("x", "{after: q}")), inits(item("w", "")), inits(item("q", "{after: w}"))}, "a w q x", ""},
 		"a chain the other way":         {"a b", []string{inits(item("w", "{before: q}")), inits(item("x", "{before: w}")), inits(item("q", "{before: b}"))}, "a x w q b", ""},
-		"the anchor is absent":          {"a", []string{inits(item("x", "{after: none}"))}, "a x", "no none for it to stand after"},
+		"the anchor is absent":          {"a", []string{inits(item("x", "{after: none}"))}, "a x", "no none to put it after"},
 		"first ones stay together":      {"a", []string{inits(item("x", "First"), item("q", "{before: x}")), inits(item("z", "First"))}, "q x z a", ""},
 		"no own at all":                 {"", []string{inits(item("x", "{after: q}"), item("q", "")), inits(item("z", "{before: q}"))}, "z q x", ""},
 	} {
@@ -217,7 +217,7 @@ func TestPatchAndUnsetTakeAwayAndGiveBack(t *testing.T) {
 	}
 	t.Run("refused, when told so", func(t *testing.T) {
 		_, err := mergeInto(t, parse(t, web), fragment(t, "t", extend("$onConflict: Deny, securityContext: {$unset: [privileged]}")))
-		want := "template t conflicts at spec.containers[name=web].securityContext.privileged: the pod has true, the template wants nothing there"
+		want := "template t conflicts at spec.containers[name=web].securityContext.privileged: the pod has true, the template sets nothing there"
 		if err == nil || err.Error() != want {
 			t.Fatalf("got  %v\nwant %s", err, want)
 		}

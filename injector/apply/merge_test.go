@@ -185,23 +185,23 @@ func TestAFragmentThatFitsNoPodIsRefused(t *testing.T) {
 		"a name":                       {"metadata: {name: x}", "metadata.name", "only labels and annotations"},
 		"the status annotation":        {"metadata: {annotations: {pillion.dev/status: x}}", `metadata.annotations["pillion.dev/status"]`, "reserved"},
 		"an unknown directive":         {"spec: {$merge: x}", "spec", "$merge unknown directive"},
-		"an unknown position":          {"spec: {volumes: [{name: v, $position: {beside: x}}]}", "spec.volumes[name=v]", "want First, Last, {before: NAME} or {after: NAME}"},
-		"two neighbours":               {"spec: {volumes: [{name: v, $position: {before: x, after: y}}]}", "spec.volumes[name=v]", "want First, Last"},
+		"an unknown position":          {"spec: {volumes: [{name: v, $position: {beside: x}}]}", "spec.volumes[name=v]", "must be First, Last, {before: NAME} or {after: NAME}"},
+		"two neighbours":               {"spec: {volumes: [{name: v, $position: {before: x, after: y}}]}", "spec.volumes[name=v]", "must be First, Last"},
 		"a neighbour without keys":     {"spec: {tolerations: [{key: v, $position: {before: x}}]}", `spec.tolerations[={"$position":{"before":"x"},"key":"v"}]`, "lists whose items have names or keys"},
 		"a cycle of one":               {"spec: {volumes: [{name: v, $position: {before: v}}]}", "spec.volumes[name=v]", "v stands before v (template bad)"},
-		"an unknown patch":             {"spec: {securityContext: {$patch: merge}}", "spec.securityContext", "want delete or replace"},
+		"an unknown patch":             {"spec: {securityContext: {$patch: merge}}", "spec.securityContext", "must be delete or replace"},
 		"a patch of an unnamed item":   {"spec: {tolerations: [{key: v, $patch: delete}]}", `spec.tolerations[={"$patch":"delete","key":"v"}]`, "lists whose items have names or keys"},
-		"no spec":                      {"spec: {$patch: delete}", "spec", "take away what no template may"},
-		"no containers":                {"spec: {$unset: [containers]}", "spec", "take away what no template may: spec.containers"},
+		"no spec":                      {"spec: {$patch: delete}", "spec", "remove what no template may"},
+		"no containers":                {"spec: {$unset: [containers]}", "spec", "remove what no template may remove: spec.containers"},
 		"no status":                    {"metadata: {annotations: {$unset: [pillion.dev/status]}}", `metadata.annotations["pillion.dev/status"]`, "cannot be taken away"},
-		"set and unset":                {"spec: {hostname: x, $unset: [hostname]}", "spec", "takes hostname away, which this object also sets"},
-		"unset what is no field list":  {"spec: {$unset: hostname}", "spec", "want a list of names of this object's fields"},
-		"unset in one value":           {"spec: {containers: [{name: web, env: [{name: A, $unset: [value]}]}]}", "spec.containers[name=web].env[name=A]", "one value"},
+		"set and unset":                {"spec: {hostname: x, $unset: [hostname]}", "spec", "removes hostname, which this object also sets"},
+		"unset what is no field list":  {"spec: {$unset: hostname}", "spec", "must be a list of names of this object's fields"},
+		"unset in one value":           {"spec: {containers: [{name: web, env: [{name: A, $unset: [value]}]}]}", "spec.containers[name=web].env[name=A]", "atomic value"},
 		"two handlers":                 {"spec: {containers: [{name: web, livenessProbe: {exec: {}, grpc: {port: 1}}}]}", "spec.containers[name=web].livenessProbe", "both exec and grpc"},
 		"two service accounts":         {"spec: {serviceAccount: a, serviceAccountName: b}", "spec.serviceAccount", `"a" is not "b"`},
 		"a replacement without image":  {"spec: {containers: [{name: web, $patch: replace, args: [x]}]}", "spec.containers[name=web]", "give the item an image"},
 		"a position outside a list":    {"spec: {$position: First}", "spec", "items of lists"},
-		"an unknown policy":            {"spec: {$onConflict: Ignore}", "spec", "want one of Deny, KeepPod, Overwrite"},
+		"an unknown policy":            {"spec: {$onConflict: Ignore}", "spec", "must be one of Deny, KeepPod, Overwrite"},
 		"a list where a map belongs":   {"metadata: {labels: [a]}", "metadata.labels", "a map is expected"},
 		"a map where a list belongs":   {"spec: {containers: {name: x}}", "spec.containers", "a list is expected"},
 		"text where an object belongs": {"spec: {securityContext: x}", "spec.securityContext", "an object is expected"},
@@ -248,7 +248,7 @@ func TestAMalformedPodIsRefusedWithThePlace(t *testing.T) {
 func TestAConflictNamesTheTemplateThePlaceAndBothValues(t *testing.T) {
 	pod := parse(t, "spec: {containers: [{name: web, image: x, args: ["+strings.Repeat("é", 200)+"]}]}")
 	_, err := mergeInto(t, pod, fragment(t, "log", "spec: {containers: [{name: web, args: [b]}]}"))
-	want := `template log conflicts at spec.containers[name=web].args: the pod has ["` + strings.Repeat("é", 39) + `…, the template wants ["b"]`
+	want := `template log conflicts at spec.containers[name=web].args: the pod has ["` + strings.Repeat("é", 39) + `…, the template sets ["b"]`
 	if err == nil || err.Error() != want {
 		t.Fatalf("got  %v\nwant %s", err, want)
 	}

@@ -37,12 +37,15 @@ func table() []row {
 	all := func(r row, value string) row { r.deny, r.keep, r.over = same(value); return r }
 	clash := func(r row, stays, wins string) row {
 		r.deny = outcome{value: stays, conflict: true}
-		r.keep = outcome{value: stays, warning: "own value stays"}
+		r.keep = outcome{value: stays, warning: "the pod's value is used"}
 		r.over = outcome{value: wins, warning: "the template's value replaces the pod's"}
 		return r
 	}
 	podStays := func(r row, stays, wins string) row {
-		o := outcome{value: stays, warning: "own value stays"}
+		o := outcome{value: stays, warning: "the pod's value is used"}
+		if strings.Contains(r.fragment, "volumeMounts") {
+			o.warning = "a sidecar will not see its files"
+		}
 		r.deny, r.keep, r.over, r.explicit = o, o, o, &outcome{value: wins}
 		return r
 	}
@@ -61,7 +64,7 @@ func table() []row {
 		clash(row{name: "an author's container of the sidecar's name conflicts", pod: pod("", ", initContainers: [{name: log, image: 'mine:1'}]"), fragment: sidecar,
 			path: []string{"spec", "initContainers", "0"}}, `{"image":"mine:1","name":"log"}`, `{"image":"log:1","name":"log"}`),
 		{name: "the sidecar's name among another kind of container conflicts", pod: pod("", ""), fragment: "spec: {initContainers: [{name: web, image: 'log:1'}]}",
-			path: []string{"spec", "initContainers"}, deny: outcome{value: "null", conflict: true}, keep: outcome{value: "null", warning: "own value stays"},
+			path: []string{"spec", "initContainers"}, deny: outcome{value: "null", conflict: true}, keep: outcome{value: "null", warning: "the pod's value is used"},
 			over: outcome{value: "null", conflict: true}},
 		podStays(row{name: "env of an app container stays", pod: pod(", env: [{name: A, value: x}]", ""), fragment: extend("env: [{name: A, value: z%}]"), path: env},
 			`{"name":"A","value":"x"}`, `{"name":"A","value":"z"}`),

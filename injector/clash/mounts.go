@@ -31,7 +31,7 @@ func (f *finder) mounts(names map[string]bool) *Error {
 			if f.means(first, h, of, id) {
 				return nil
 			}
-			return f.fault(first, h, "mountPath", written, fmt.Sprintf("%%s has something at %s, too, and one would hide the other", podschema.Show(directory)), another)
+			return f.fault(first, h, "mountPath", written, fmt.Sprintf("%%s has something at %s, too, which would hide it or be hidden", podschema.Show(directory)), another)
 		}
 		for _, item := range items(container["volumeDevices"]) {
 			if written, ok := object(item)["devicePath"].(string); ok {

@@ -76,7 +76,7 @@ func (f *finder) nameInContainer(own map[string]holder, h holder, v any) *Error 
 	if !first.ours() && !h.ours() {
 		return nil
 	}
-	return f.fault(first, h, "name", name, fmt.Sprintf("another port of %%s has the name %s, too, and the API refuses two", podschema.Show(name)), another)
+	return f.fault(first, h, "name", name, fmt.Sprintf("another port of %%s has the name %s, too, and names of ports must be unique", podschema.Show(name)), another)
 }
 
 // hostPort finds a port of the node that two containers want.
@@ -110,7 +110,7 @@ func (f *finder) hostPort(hosts map[address]*onHost, h holder, port map[string]a
 	if other == nil || !other.ours() && !h.ours() {
 		return nil
 	}
-	return f.fault(*other, h, "hostPort", number, fmt.Sprintf("%%s has the host port %s/%s, too, and a node has it once", number, protocol), another)
+	return f.fault(*other, h, "hostPort", number, fmt.Sprintf("%%s has the host port %s/%s, too, and a node can use it only once", number, protocol), another)
 }
 
 // listener finds a port that two containers listen on.

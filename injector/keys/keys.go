@@ -136,7 +136,7 @@ func Check(r Rules, o Object) []Finding {
 		}
 	}
 	if c.more > 0 {
-		c.found = append(c.found, Finding{Mistake: More, Says: fmt.Sprintf("%d more keys under %s may mean nothing either", c.more, c.Prefix)})
+		c.found = append(c.found, Finding{Mistake: More, Says: fmt.Sprintf("%d more keys under %s may have no effect either", c.more, c.Prefix)})
 	}
 	return c.found
 }
@@ -328,27 +328,27 @@ func (c *checker) ownKey(f *Finding, name string) {
 		f.Mistake = UnknownKey
 		c.nearKey(f, name)
 	case level == Namespace && name == "injection" && f.Field == Label:
-		f.Mistake, f.Says = WrongValue, fmt.Sprintf("has the value %s; allowed are %s", show.Value(f.Value), strings.Join(injectionValues, ", "))
+		f.Mistake, f.Says = WrongValue, fmt.Sprintf("must be one of %[2]s; got %[1]s", show.Value(f.Value), strings.Join(injectionValues, ", "))
 	case k.of != "":
-		f.Mistake, f.Says = WrongObject, fmt.Sprintf("means nothing on a %s: it is for a %s", c.kind(), k.of)
+		f.Mistake, f.Says = WrongObject, fmt.Sprintf("has no effect on a %s: it is for a %s", c.kind(), k.of)
 	case name == "inject" && f.Field == Label:
 		f.Mistake, f.Instead = WrongField, inject
-		f.Says = fmt.Sprintf("means nothing: %s is an annotation%s", inject, c.ofPods())
+		f.Says = fmt.Sprintf("has no effect as a label: %s is an annotation%s", inject, c.ofPods())
 	case name == "inject":
 		c.onWorkload(f)
 	case name == "injection" && level != Namespace:
 		f.Mistake, f.Instead = WrongObject, inject
-		f.Says = fmt.Sprintf("means nothing on a %s: it is a label of namespaces; whether a pod is injected says its annotation %s", c.kind(), inject)
+		f.Says = fmt.Sprintf("has no effect on a %s: it is a label of namespaces; for one pod use the annotation %s", c.kind(), inject)
 	case k.level == level: // the other field
 		f.Mistake, f.Instead = WrongField, f.Key
-		f.Says = fmt.Sprintf("means nothing: %s is %s", f.Key, an(k.field))
+		f.Says = fmt.Sprintf("has no effect here: %s is %s", f.Key, an(k.field))
 	default:
 		f.Mistake = WrongObject
-		f.Says = fmt.Sprintf("means nothing on a %s: it is %s of %ss", c.kind(), an(k.field), k.level)
+		f.Says = fmt.Sprintf("has no effect on a %s: it is %s of %ss", c.kind(), an(k.field), k.level)
 	}
 	if k.pillions {
 		f.Instead = ""
-		f.Says += ", and Pillion writes it itself; leave it out"
+		f.Says += ", and Pillion writes it itself; remove it"
 	}
 }
 
@@ -363,12 +363,12 @@ func (c *checker) nearKey(f *Finding, name string) {
 	switch {
 	case ok && near == "injection":
 		f.Instead = c.Prefix + "/injection"
-		f.Says = fmt.Sprintf("means nothing; did you mean %s?", f.Instead)
+		f.Says = fmt.Sprintf("is not recognised; did you mean %s?", f.Instead)
 	case ok || strings.HasPrefix(name, "inject") || strings.HasPrefix(name, "sidecar"):
 		f.Instead = inject
-		f.Says = fmt.Sprintf("means nothing; did you mean the annotation %s%s?", inject, c.ofPods())
+		f.Says = fmt.Sprintf("is not recognised; did you mean the annotation %s%s?", inject, c.ofPods())
 	default:
-		f.Says = fmt.Sprintf("means nothing: templates are asked for with the annotation %s%s, their parameters are annotations TEMPLATE.%s/PARAMETER", inject, c.ofPods(), c.Prefix)
+		f.Says = fmt.Sprintf("is not recognised: to ask for a template use the annotation %s%s, for its parameters TEMPLATE.%s/PARAMETER", inject, c.ofPods(), c.Prefix)
 	}
 }
 
@@ -376,16 +376,16 @@ func (c *checker) nearKey(f *Finding, name string) {
 func (c *checker) parameter(f *Finding, template, name string) {
 	if of, ok := strings.CutSuffix(template, ".files"); ok {
 		f.Mistake = WrongObject
-		f.Says = fmt.Sprintf("means nothing on a %s: Pillion writes the files of the template %s into annotations of pods itself; leave it out", c.kind(), show.Plain(of))
+		f.Says = fmt.Sprintf("has no effect on a %s: Pillion itself writes the files of the template %s into annotations of pods; remove it", c.kind(), show.Plain(of))
 		return
 	}
 	entry, known := c.Templates.Get(template)
 	if !known {
 		f.Mistake = UnknownTemplate
-		f.Says = fmt.Sprintf("means nothing: there is no template %s", show.Value(template))
+		f.Says = fmt.Sprintf("is not recognised: there is no template %s", show.Value(template))
 		if stable, ok := c.Templates.Canary(template); ok {
 			f.Instead = stable.Of + "." + c.Prefix + "/" + name
-			f.Says = fmt.Sprintf("means nothing: %s is a canary, whose parameters are set by those of the template %s: %s", show.Value(template), show.Value(stable.Of), show.Plain(f.Instead))
+			f.Says = fmt.Sprintf("has no effect: %s is a canary of the template %s, whose parameters hold for it: %s", show.Value(template), show.Value(stable.Of), show.Plain(f.Instead))
 		} else if near, ok := nearest.Name(template, c.names()); ok {
 			f.Instead = near + "." + c.Prefix + "/" + name
 			f.Says += "; did you mean " + show.Plain(f.Instead) + "?"
@@ -396,19 +396,19 @@ func (c *checker) parameter(f *Finding, template, name string) {
 	}
 	if !c.isParameter(entry, name) {
 		f.Mistake = UnknownParameter
-		f.Says = fmt.Sprintf("means nothing: the template %s has no such parameter", template)
+		f.Says = fmt.Sprintf("is not recognised: the template %s has no such parameter", template)
 		if c.object.Level == Namespace {
 			f.Says = fmt.Sprintf("is no parameter of the template %s, so pods that get the template are refused", template)
 		}
 		switch suffix := nearParameter(entry, c.Prefix, name); {
 		case name == "inject":
 			f.Instead = templates.InjectKey(c.Prefix)
-			f.Says += fmt.Sprintf("; to have it injected write %s: %s", f.Instead, template)
+			f.Says += fmt.Sprintf("; to have it injected set %s: %s", f.Instead, template)
 		case suffix != "":
 			f.Instead = template + "." + c.Prefix + "/" + suffix
 			f.Says += "; did you mean " + show.Plain(f.Instead) + "?"
 		default:
-			f.Says += "; pillion params " + template + " lists those that it has"
+			f.Says += "; pillion params " + template + " lists its parameters"
 		}
 		return
 	}
@@ -416,12 +416,12 @@ func (c *checker) parameter(f *Finding, template, name string) {
 	switch {
 	case f.Field == Label:
 		f.Mistake = WrongField
-		f.Says = "means nothing: the parameters of templates are annotations" + c.ofPods()
+		f.Says = "has no effect as a label: parameters of templates are annotations" + c.ofPods()
 	case c.object.Level == Workload:
 		c.onWorkload(f)
 	default:
 		f.Mistake, f.Instead = NotInjected, templates.InjectKey(c.Prefix)
-		f.Says = fmt.Sprintf("means nothing: nothing asks for the template %s in this pod; ask for it with the annotation %s, or take this one out", template, f.Instead)
+		f.Says = fmt.Sprintf("has no effect: nothing asks for the template %s in this pod; ask for it with the annotation %s, or remove this one", template, f.Instead)
 	}
 }
 
@@ -432,11 +432,11 @@ func (c *checker) onWorkload(f *Finding) {
 	in := strings.Join(append(owner.TemplatePath(c.object.Kind), "metadata", "annotations"), ".")
 	if own, ok := c.object.PodAnnotations[f.Key]; ok {
 		f.Instead = ""
-		f.Says = fmt.Sprintf("means nothing on the %s itself: its pods say %s, in %s, and that counts; leave this one out", c.kind(), show.Value(own), in)
+		f.Says = fmt.Sprintf("has no effect on the %s itself: its pods have the value %s, in %s; remove this one", c.kind(), show.Value(own), in)
 		return
 	}
 	f.Instead = f.Key
-	f.Says = fmt.Sprintf("means nothing on the %s itself: it belongs to its pods, in %s", c.kind(), in)
+	f.Says = fmt.Sprintf("has no effect on the %s itself: it belongs to its pods, in %s", c.kind(), in)
 }
 
 // ofPods says whose annotation a key is, where the object is neither pod nor namespace.
@@ -476,7 +476,7 @@ func (c *checker) list() string {
 	if n := len(c.names()); n == 0 || n > most {
 		return ""
 	}
-	return "; there are " + strings.Join(c.names(), ", ")
+	return "; the templates are " + strings.Join(c.names(), ", ")
 }
 
 func availableTo(e templates.Entry, namespace map[string]string) bool {

@@ -82,8 +82,8 @@ func TestAKeyThatMeansNothingIsToldWithWhatToWrite(t *testing.T) {
 		{Pod, annotation, "pillion.dev/team=x", UnknownKey, "", []string{"TEMPLATE.pillion.dev/PARAMETER"}},
 		{Pod, annotation, "pillion.dev/injection=enabled", WrongObject, "pillion.dev/inject", []string{"a label of namespaces"}},
 		{Pod, label, "pillion.dev/inject=fluent-bit", WrongField, "pillion.dev/inject", []string{"label pillion.dev/inject", "is an annotation"}},
-		{Pod, label, "pillion.dev/injection=enabled", WrongObject, "pillion.dev/inject", []string{"a label of namespaces", "its annotation pillion.dev/inject"}},
-		{Pod, label, "pillion.dev/required=true", WrongObject, "", []string{"leave it out"}},
+		{Pod, label, "pillion.dev/injection=enabled", WrongObject, "pillion.dev/inject", []string{"a label of namespaces", "the annotation pillion.dev/inject"}},
+		{Pod, label, "pillion.dev/required=true", WrongObject, "", []string{"remove it"}},
 		{Pod, annotation, "pillion.dev/allow-delete=true", WrongObject, "", []string{"SidecarTemplate"}},
 		{Namespace, label, "pillion.dev/inject=fluent-bit", WrongField, "pillion.dev/inject", []string{"is an annotation"}},
 		{Namespace, label, "pillion.dev/injecton=enabled", UnknownKey, "pillion.dev/injection", nil},
@@ -99,8 +99,8 @@ func TestAKeyThatMeansNothingIsToldWithWhatToWrite(t *testing.T) {
 		// Keys of templates.
 		{Namespace, annotation, "fluentbit.pillion.dev/log-level=debug", UnknownTemplate, "fluent-bit.pillion.dev/log-level", []string{`no template "fluentbit"`}},
 		{Namespace, annotation, "fluentbit.pillion.dev/inject=true", UnknownTemplate, "fluent-bit.pillion.dev/inject", nil},
-		{Namespace, annotation, "nosuch.pillion.dev/x=1", UnknownTemplate, "", []string{"there are audit, broken, fluent-bit, vault"}},
-		{Namespace, annotation, "hiden.pillion.dev/x=1", UnknownTemplate, "", []string{"there are"}},
+		{Namespace, annotation, "nosuch.pillion.dev/x=1", UnknownTemplate, "", []string{"the templates are audit, broken, fluent-bit, vault"}},
+		{Namespace, annotation, "hiden.pillion.dev/x=1", UnknownTemplate, "", []string{"the templates are"}},
 		{Namespace, annotation, "fluent-bit.pillion.dev/log-levle=debug", UnknownParameter, "fluent-bit.pillion.dev/log-level", nil},
 		{Namespace, annotation, "fluent-bit.pillion.dev/logLevel=debug", UnknownParameter, "fluent-bit.pillion.dev/log-level", nil},
 		{Namespace, annotation, "fluent-bit.pillion.dev/outptu.host=x", UnknownParameter, "fluent-bit.pillion.dev/output.host", nil},
@@ -172,7 +172,7 @@ func TestWhatStandsOnTheWorkloadAndOnItsPodsIsJudgedOnThePods(t *testing.T) {
 	}
 	o.PodAnnotations = map[string]string{"pillion.dev/inject": "false"}
 	found := Check(Rules{Templates: set(t)}, o)
-	if len(found) != 1 || !strings.Contains(found[0].String(), `its pods say "false"`) {
+	if len(found) != 1 || !strings.Contains(found[0].String(), `its pods have the value "false"`) {
 		t.Errorf("another value: %v", found)
 	}
 	// Pods that opted out must not be injected by a command that somebody copies.

@@ -32,7 +32,7 @@ func (e *ConflictError) Error() string {
 	if e.Hint != "" {
 		hint = " (" + e.Hint + ")"
 	}
-	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template wants %s%s", e.Template, e.Path, whose, e.PodValue, e.TemplateValue, hint)
+	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template sets %s%s", e.Template, e.Path, whose, e.PodValue, e.TemplateValue, hint)
 }
 
 // ResourcesError reports that the containers ask for more than the pod as a whole has,

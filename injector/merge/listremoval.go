@@ -35,7 +35,7 @@ func (m *listMerger) deletes(it listItem) (bool, error) {
 		s.value = m.list.items[i]
 	}
 	if other := m.wantedByAnother(n); other != "" {
-		return false, m.disagree(s, nil, other, "that template wants it")
+		return false, m.disagree(s, nil, other, "that template needs it")
 	}
 	switch {
 	case n.gone():

@@ -498,11 +498,11 @@ func (l indexed) unmet(p Position) string {
 	case !there:
 	case change.ours():
 		if p.Anchor != "" && !hasAnchor && slices.Contains(change.Templates, p.Template) {
-			return fmt.Sprintf("there is no %s for it to stand %s, so it stands where it would without $position", keyName(p.Anchor), p.side())
+			return fmt.Sprintf("the pod has no %s to put it %s, so it is placed as without $position", keyName(p.Anchor), p.side())
 		}
 	case p.Required || p.at.inWritten():
 	case p.Kind == directive.First && i > l.front, hasAnchor && (i < anchor) == (p.Kind == directive.After):
-		return "the pod has it already, and it stays where the pod has it, whatever $position says"
+		return "the pod already has it, so it stays at its place and $position has no effect"
 	}
 	return ""
 }

@@ -210,7 +210,7 @@ func (r *reader) directives(v map[string]any, w directive.Where) (*directive.Dir
 	}
 	says := directive.Of(v)
 	if says.Join == nil && directive.Joins(v) {
-		return nil, r.fault("%s wants text as its value, not %s", directive.JoinKey(v), podschema.Show(directive.Value(v)))
+		return nil, r.fault("%s needs text as its value, not %s", directive.JoinKey(v), podschema.Show(directive.Value(v)))
 	}
 	return &says, nil
 }

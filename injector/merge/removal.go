@@ -16,7 +16,7 @@ func (m *merger) deleteField(t *podschema.Type, o *object, name string, at *plac
 	s := standing{at: at, t: ft, value: o.fields[name]}
 	base := m.baseOf(s)
 	if other := m.wantedByAnother(n); other != "" {
-		return m.disagree(s, nil, other, "that template wants it")
+		return m.disagree(s, nil, other, "that template needs it")
 	}
 	switch {
 	case n.gone():

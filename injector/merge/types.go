@@ -27,7 +27,7 @@ func typeOf(path string) func() *podschema.Type {
 	})
 }
 
-// staysTypes are the maps and lists where the pod's own value stays.
+// staysTypes are the maps and lists where the pod's value is used, not the template's.
 var staysTypes = sync.OnceValue(func() map[*podschema.Type]bool {
 	types := map[*podschema.Type]bool{}
 	for _, path := range []string{"metadata.labels", "metadata.annotations", "spec.containers[].env", "spec.containers[].volumeMounts"} {

@@ -1,9 +1,15 @@
 package merge
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // podsStays is the warning where the pod's author wins.
-const podsStays = "the pod's own value stays"
+const podsStays = "the pod's value is used, not the template's"
+
+// mountStays is podsStays where the pod mounts another volume than the template.
+const mountStays = "the app already mounts this path, so a sidecar will not see its files"
 
 // replacesPods is the warning where a template's onConflict overwrites.
 const replacesPods = "the template's value replaces the pod's"
@@ -12,7 +18,7 @@ const replacesPods = "the template's value replaces the pod's"
 type warning struct {
 	template, text string
 	at             *place
-	// stays: it says that the pod's own value stays there. Kept says why, and what both have.
+	// stays: it says that the pod's value is used, not the template's there. Kept says why, and what both have.
 	stays bool
 	kept  *Kept
 	// silent: it is no warning. The pod's author and the template agree that it is so.
@@ -26,9 +32,15 @@ func (w *warnings) add(template string, at *place, text string) {
 	*w = append(*w, warning{template: template, at: at, text: text})
 }
 
-// keep notes that the pod's own value stays, and warns of it unless it is silent.
+// keep notes that the pod's value is used, not the template's, and warns of it unless it is silent.
 func (w *warnings) keep(at *place, kept Kept, silent bool) {
-	*w = append(*w, warning{template: kept.Template, at: at, text: podsStays, stays: true, kept: &kept, silent: silent})
+	text := podsStays
+	has, _ := kept.Has.(map[string]any)
+	wants, _ := kept.Wants.(map[string]any)
+	if strings.Contains(at.String(), ".volumeMounts[") && has["name"] != wants["name"] {
+		text = mountStays
+	}
+	*w = append(*w, warning{template: kept.Template, at: at, text: text, stays: true, kept: &kept, silent: silent})
 }
 
 // sentences returns the warnings, each once. That a template leaves the pod's

@@ -56,7 +56,7 @@ func ParseAsk(value string, present bool, level Level) (Ask, error) {
 	}
 	switch strings.TrimSpace(value) {
 	case "":
-		return Ask{}, fmt.Errorf("the value is empty; %s", allowed(level))
+		return Ask{}, fmt.Errorf("must not be empty; %s", allowed(level))
 	case "true":
 		return Ask{Mode: Default}, nil
 	case "false":

@@ -61,7 +61,7 @@ func (d *decider) sentence(f fate) string {
 	case added:
 		return "the pod adds it"
 	case takenOff:
-		return fmt.Sprintf("the pod takes it off with \"-%s\"", f.name)
+		return fmt.Sprintf("the pod removes it with \"-%s\"", f.name)
 	case replaced:
 		return "the pod's own list does not name it"
 	default:

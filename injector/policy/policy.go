@@ -204,7 +204,7 @@ func (d *decider) askInVain(code reason.Code, why string) {
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
 	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
-		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("nothing is injected: %s; %s cannot be understood either", why, d.request.InjectKey)))
+		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("nothing is injected: %s; %s is not valid either", why, d.request.InjectKey)))
 		return
 	}
 	if !d.chooseInVain(pod, ns) && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
@@ -302,7 +302,7 @@ func (d *decider) choose(pod, ns Ask) {
 	d.chooseAmong(pod, ns)
 	if d.noDefaults {
 		d.result.Warnings = append(d.result.Warnings, reason.NoDefaultTemplates.Warning(fmt.Sprintf(
-			"%s is \"true\", and %s; name what you want: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
+			"%s is \"true\", and %s; name a template: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 	}
 }
 
@@ -377,7 +377,7 @@ func (d *decider) replace(pod Ask) {
 	d.result.Code, d.result.Why, d.noDefaults = "", "", false
 	if len(lost) > 0 && !unknown { // a list that cannot be had is no advice
 		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
-			"the pod's list replaces the namespace's: without %s; to keep it and add yours: %s: %q",
+			"the pod's list replaces the namespace's, so the pod goes without %s; to add to the namespace's list: %s: %q",
 			strings.Join(lost, ", "), d.request.InjectKey, "+"+strings.Join(pod.Names, ",+")))
 	}
 }
@@ -444,14 +444,14 @@ func (d *decider) warnOfTakenOff(names []string) {
 	for _, name := range names {
 		f := d.named(name)
 		if f.place == nowhere {
-			what := fmt.Sprintf("which does not exist; there are: %s", d.listTemplates())
+			what := fmt.Sprintf("which does not exist; the templates are: %s", d.listTemplates())
 			if stable, ok := d.catalog.CanaryOf(name); ok {
 				what = fmt.Sprintf("a canary, which cannot be named; name %q", stable)
 			}
-			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf("the pod takes off %q, %s", name, what)))
+			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf("the pod removes %q, %s", name, what)))
 		}
 		if f.wanted {
-			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod takes off %q, which is required here and stays", name))
+			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod removes %q, which is required here and is injected anyway", name))
 		}
 	}
 }
@@ -494,7 +494,7 @@ func (d *decider) inject(t Template, f fate) {
 		d.result.Required[t.Name] = true
 	}
 	if d.request.Explain {
-		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.sentence(f), Result: "goes on to its matchConditions and parameters"})
+		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.sentence(f), Result: "conditions and parameters are checked next"})
 	}
 }
 

@@ -248,7 +248,7 @@ func TestTemplatesThatAreAskedForInVainAreReported(t *testing.T) {
 		{"a", "b", excluded, "a", ""},
 		{"-", "-", excluded, "", ""},
 		{"false", "a", excluded, "", ""},
-		{"a,", "-", excluded, "", "cannot be understood"},
+		{"a,", "-", excluded, "", "is not valid"},
 		{"a", "-", mirror, "a", ""},
 		{"a", "-", ofNode, "a", ""},
 		{"-", "true", ofNode, "def", ""},
@@ -413,7 +413,7 @@ func TestToExplainADecisionChangesNothingOfIt(t *testing.T) {
 		// together, a brief decision says nothing.
 		full.Steps = nil
 		full.Exclusions = slices.DeleteFunc(full.Exclusions, func(e Exclusion) bool {
-			one := strings.Contains(e.Why, "takes it off with")
+			one := strings.Contains(e.Why, "removes it with")
 			whole := []reason.Code{reason.NotRequested, reason.NotAPodCreation, reason.NamespaceExcluded, reason.NamespaceDisabled, reason.MirrorPod, reason.PodOptedOut, reason.NamespaceOptedOut}
 			return !e.Asked && !one && slices.Contains(whole, e.Code)
 		})

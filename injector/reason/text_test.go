@@ -24,7 +24,7 @@ func TestEveryCodeIsReadFromTheWarningItIsWrittenInto(t *testing.T) {
 func TestAWarningOfAnotherWebhookHasNoCode(t *testing.T) {
 	for _, text := range []string{
 		"", "Suspended", "Suspended:", "suspended: x", "a Suspended: x", "Unknown: x",
-		`would violate PodSecurity "restricted:latest": x`, "template side: the pod's own value stays",
+		`would violate PodSecurity "restricted:latest": x`, "template side: the pod's value is used, not the template's",
 	} {
 		if code, ok := reason.OfWarning(text); ok {
 			t.Errorf("%q has the code %s", text, code)

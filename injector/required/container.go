@@ -56,7 +56,7 @@ func (s sidecar) field(name string) {
 	switch name {
 	case "image":
 		if image, _ := is.(string); !same && !s.allowed.AllowsImage(image) {
-			s.wrong(name, t, want, "is %s; want %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
+			s.wrong(name, t, want, "is %s; must be %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
 		}
 	case "imagePullPolicy":
 		// The plugin AlwaysPullImages sets Always.
@@ -75,7 +75,7 @@ func (s sidecar) field(name string) {
 		})
 	case "resources":
 		if !same && !s.allowed.AllowsResources() {
-			s.wrong(name, t, want, "is %s; want %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
+			s.wrong(name, t, want, "is %s; must be %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
 				podschema.Show(is), podschema.Show(want))
 		}
 	case "livenessProbe", "readinessProbe", "startupProbe":
@@ -105,11 +105,11 @@ func (s sidecar) alone(name string, v any) map[string]any {
 func (s sidecar) differsFrom(name string, t *podschema.Type, want, is any) {
 	switch {
 	case want == nil:
-		s.wrong(name, t, want, "is %s, which the template leaves alone", podschema.Show(is))
+		s.wrong(name, t, want, "is %s, but the template does not set it", podschema.Show(is))
 	case is == nil:
 		s.wrong(name, t, want, "is missing")
 	default:
-		s.wrong(name, t, want, "is %s; want %s", podschema.Show(is), podschema.Show(want))
+		s.wrong(name, t, want, "is %s; must be %s", podschema.Show(is), podschema.Show(want))
 	}
 }
 
@@ -143,11 +143,11 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 			s.differs(s.template, at, false, "has an item without a name, %s", podschema.Show(item))
 		case rendered && podschema.Equal(id.Elem, item, w), allowed(objectOf(item)):
 		case rendered:
-			s.differs(s.template, here, r != nil && r.Same(record.OfItem(nil, id, w)), "is %s; want %s", podschema.Show(item), podschema.Show(w))
+			s.differs(s.template, here, r != nil && r.Same(record.OfItem(nil, id, w)), "is %s; must be %s", podschema.Show(item), podschema.Show(w))
 		default:
 			// The template does not render the token's mount, but Pillion may have written it.
 			later := r == nil || objectOf(item)["mountPath"] == tokenPath
-			s.differs(s.template, here, later && s.record.Owns(), "is there, and the template does not render it")
+			s.differs(s.template, here, later && s.record.Owns(), "is present, but the template does not render it")
 		}
 	}
 	for _, item := range wanted {

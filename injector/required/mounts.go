@@ -134,7 +134,7 @@ func (c *comparison) mountsOf(container map[string]any, change *merge.Change, vo
 		}
 		if template := volumes[m.Volume]; template != "" && !c.allowed(template).AllowsMount(m.Path) {
 			c.differs(template, here, false,
-				"mounts the volume %s, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template could allow the path)", m.Volume)
+				"mounts the volume %s, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template can allow the path)", m.Volume)
 			continue
 		}
 		c.hides(m, &root, first, at, here)
@@ -151,7 +151,7 @@ func (c *comparison) mountsOf(container map[string]any, change *merge.Change, vo
 func (c *comparison) hides(m Mount, d *directory, first given, at, here []string) {
 	segments := m.segments()
 	if len(segments) == 0 && first.template != "" {
-		c.differs(first.template, here, false, "stands over %s, and would hide what the template mounts there: mount it elsewhere", podschema.Clip(first.Path))
+		c.differs(first.template, here, false, "is above %s, and would hide the template's mount: mount it elsewhere", podschema.Clip(first.Path))
 		return
 	}
 	for i := 0; d != nil; i++ {
@@ -161,7 +161,7 @@ func (c *comparison) hides(m Mount, d *directory, first given, at, here []string
 				c.hidden(g, m, at)
 			case !c.allowed(g.template).AllowsMount(m.Path):
 				c.differs(g.template, here, false,
-					"stands below %s, and would hide a part of what the template mounts there: mount it elsewhere (spec.verify.allow.volumeMounts of the template could allow the path)", podschema.Clip(g.Path))
+					"is below %s, and would hide a part of the template's mount: mount it elsewhere (spec.verify.allow.volumeMounts of the template can allow the path)", podschema.Clip(g.Path))
 			}
 		}
 		if i == len(segments) {

@@ -114,7 +114,7 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 	since := r.Owns() && r.Same(record.Whole(nil, t, wish.Value))
 	switch {
 	case wish.Gone && have:
-		c.differs(template, at, false, "is there, and the template takes it away")
+		c.differs(template, at, false, "is present, but the template removes it")
 	case wish.Gone:
 	case !have && (wish.Value == nil || change.Do == merge.Nothing && w == nil):
 		// The template wants the default that an absent value means.
@@ -123,7 +123,7 @@ func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, ha
 	case t.IsContainer():
 		c.container(template, wish.Value, w, p, r, at)
 	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, wish.Value):
-		c.differs(template, at, since, "is %s; want %s", podschema.Show(p), podschema.Show(wish.Value))
+		c.differs(template, at, since, "is %s; must be %s", podschema.Show(p), podschema.Show(wish.Value))
 	default:
 		c.walk(t, change, w, p, r, at)
 	}
@@ -189,11 +189,11 @@ func (c *comparison) positions(id podschema.Identity, change *merge.Change, item
 		switch {
 		case p.Kind == directive.First && before >= 0 && before < i:
 			key, _ := id.Key(items[before])
-			c.differs(p.Template, here, false, "stands behind %s, and the template wants it first", keyName(key))
+			c.differs(p.Template, here, false, "comes after %s, but must be first", keyName(key))
 		case there && p.Kind == directive.Before && i > j:
-			c.differs(p.Template, here, false, "does not stand before %s, where the template wants it", keyName(p.Anchor))
+			c.differs(p.Template, here, false, "must come before %s", keyName(p.Anchor))
 		case there && p.Kind == directive.After && i < j:
-			c.differs(p.Template, here, false, "does not stand after %s, where the template wants it", keyName(p.Anchor))
+			c.differs(p.Template, here, false, "must come after %s", keyName(p.Anchor))
 		}
 	}
 }

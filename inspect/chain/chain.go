@@ -218,7 +218,7 @@ func (b *builder) sees(links []Link) {
 		case l.Own:
 			l.Sees = "Pillion itself"
 		case l.Phase == ValidatingPolicies || l.Phase == ValidatingWebhooks:
-			l.Sees = "sees the final pod, with the sidecars; what it refuses Pillion cannot foretell"
+			l.Sees = "sees the final pod, with the sidecars; Pillion cannot predict what it refuses"
 		case first < 0:
 			l.Sees = "Pillion is not called for this pod"
 		case i < first:
@@ -248,7 +248,7 @@ func (b *builder) notes(links []Link) []string {
 	if len(again) > 0 {
 		notes = append(notes, fmt.Sprintf("called once more, if a later one or an admission plugin changes the pod after them: %s. Each is called twice at most", strings.Join(again, ", ")))
 	}
-	notes = append(notes, "labels, fields and names that another webhook or policy changes may decide otherwise about a selector or a matchCondition; only Pillion's changes are reckoned with")
+	notes = append(notes, "labels, fields and names that another webhook or policy changes may decide otherwise about a selector or a matchCondition; only Pillion's changes are considered")
 	return notes
 }
 

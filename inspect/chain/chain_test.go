@@ -128,7 +128,7 @@ pillion verify.pillion.dev yes again=false own=true Fail 10 []`
 	if all := strings.Join(got, "\n"); all != want {
 		t.Errorf("%s\nwant\n%s", all, want)
 	}
-	for i, sees := range map[int]string{0: "never sees the sidecars", 2: "sees the sidecars only if it is called again", 3: "Pillion itself", 5: "if it changes the pod, Pillion is called again", 7: "cannot foretell"} {
+	for i, sees := range map[int]string{0: "never sees the sidecars", 2: "sees the sidecars only if it is called again", 3: "Pillion itself", 5: "if it changes the pod, Pillion is called again", 7: "cannot predict"} {
 		if !strings.Contains(found.Links[i].Sees, sees) {
 			t.Errorf("%d sees %q, want %q", i, found.Links[i].Sees, sees)
 		}

@@ -13,9 +13,9 @@ import (
 func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
 	created, err := f.Account.get()
 	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
-	const follows = "API servers accept no request of theirs (401): they inject pods as before, and heal nothing, neither a label nor a caBundle"
+	const follows = "API servers accept no request of theirs (401): they still inject pods, but repair no label and no caBundle"
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens end with it: %s. Once it is made again, the replicas need new ones", account, follows), append(s.restore(), s.restart(f))...)}, nil
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens are not valid without it: %s. Create it again, and then restart the replicas", account, follows), append(s.restore(), s.restart(f))...)}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -31,10 +31,10 @@ func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	if len(older) > 0 {
-		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and made again at %s. The replicas %s are older, so their tokens are for the one before, and %s", account, created.UTC().Format(time.RFC3339), show.Some(older, mostNamed), follows), s.restart(f)))
+		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and created again at %s. The replicas %s still have tokens of the deleted account, and %s", account, created.UTC().Format(time.RFC3339), show.Some(older, mostNamed), follows), s.restart(f)))
 	}
 	if len(refused) > 0 {
-		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token is for the service account %s with the UID of its time, and ends with that", show.Some(refused, mostNamed), follows, account), s.restart(f), s.logs()))
+		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token ends when the service account %s is deleted, even if it is created again", show.Some(refused, mostNamed), follows, account), s.restart(f), s.logs()))
 	}
 	return found, f.Replicas.Err
 }

@@ -94,7 +94,7 @@ func All() []Check {
 	return []Check{
 		ask(sectionKubernetes, "api-server", "the API server answers, with a version that Pillion supports", apiServer),
 		ask(sectionInstallation, "deployment", "Pillion's Deployment is there, and its replicas are available", deploymentAvailable),
-		ask(sectionInstallation, "release", "no operation of Helm was broken off", needing(releaseSettled)),
+		ask(sectionInstallation, "release", "no operation of Helm was interrupted", needing(releaseSettled)),
 		ask(sectionInstallation, "service", "Pillion's Service leads to its pods", needing(serviceLeads)),
 		ask(sectionInstallation, "replicas", "every replica is ready, and answers with its metrics", needing(replicasReady)),
 		ask(sectionInstallation, "versions", "all replicas and this pillion have the same version", needing(sameVersion)),

@@ -213,7 +213,7 @@ var faults = []struct {
 	{"service", "missing", func(_ *testing.T, f *Facts) { f.Service.Err = notFound }, Failed, "no Service pillion", "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"},
 	{"service", "missing, with Helm 4", func(_ *testing.T, f *Facts) { f.Settings.Value.ServerSideHelm, f.Service.Err = true, notFound }, Failed, "no Service pillion", ") --force-conflicts"},
 	{"service", "leads elsewhere", func(_ *testing.T, f *Facts) { f.Service.Value.Spec.Selector = map[string]string{"app": "web"} }, Failed, "app=web", "| kubectl replace -f -"},
-	{"release", "broken off", func(_ *testing.T, f *Facts) {
+	{"release", "interrupted", func(_ *testing.T, f *Facts) {
 		f.Revisions.Value = append([]Revision{{10, "pending-upgrade", now.Add(-12 * time.Minute)}}, f.Revisions.Value...)
 	}, Failed, "revision 10 of the Helm release pillion is pending-upgrade for 12m0s", "helm -n pillion-system rollback pillion 8"},
 	{"release", "broken off, by Helm 4", func(_ *testing.T, f *Facts) {
@@ -251,10 +251,10 @@ var faults = []struct {
 	}, Failed, "10250", "kubectl"},
 	{"account", "deleted", func(_ *testing.T, f *Facts) { f.Account.Err = fmt.Errorf("reading it: %w", notFound) }, Failed, "pillion-system:pillion is missing", "helm -n pillion-system rollback"},
 	{"account", "deleted, and the replicas need new tokens", func(_ *testing.T, f *Facts) { f.Account.Err = notFound }, Failed, "(401)", "kubectl -n pillion-system rollout restart deployment/pillion"},
-	{"account", "made again", func(_ *testing.T, f *Facts) { f.Account.Value = now.Add(-time.Minute) }, Failed, "made again at 2026-06-01T11:59:00Z. The replicas a, b are older", "kubectl -n pillion-system rollout restart deployment/pillion"},
+	{"account", "made again", func(_ *testing.T, f *Facts) { f.Account.Value = now.Add(-time.Minute) }, Failed, "created again at 2026-06-01T11:59:00Z. The replicas a, b still have tokens", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"account", "made again, and one replica restarted", func(_ *testing.T, f *Facts) {
 		f.Account.Value, f.Replicas.Value[1].Created = now.Add(-time.Minute), now.Add(-time.Minute)
-	}, Failed, "The replicas a are older", "kubectl -n pillion-system rollout restart deployment/pillion"},
+	}, Failed, "The replicas a still have tokens", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"account", "a token that is not accepted", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Unauthorized = true }, Failed, "the tokens of the replicas b are not accepted", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"server-rights", "one taken", func(_ *testing.T, f *Facts) { f.Denied.Value = []rights.Right{{Verb: "patch", Resource: "namespaces"}} }, Failed, "service account pillion-system:pillion lacks the right to patch namespaces in all namespaces;", "helm"},
 	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 34 more", "helm"},
@@ -263,7 +263,7 @@ var faults = []struct {
 	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},
 	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value = f.Policies.Value[1:] }, Failed, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
 	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value[0].Denies = false }, Failed, "no binding", "helm"},
-	{"policies", "all taken away", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Failed, "pillion-pillion-system-labels is missing: whoever may write a namespace may set its label", "helm"},
+	{"policies", "all taken away", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Failed, "pillion-pillion-system-labels is missing: everybody who may write a namespace may set its label", "helm"},
 	{"policies", "none wanted", func(_ *testing.T, f *Facts) { f.Policies.Value, f.Settings.Value.Policies = nil, false }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
 	{"configurations", "mutating one missing", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return w.Mutating })
@@ -271,16 +271,16 @@ var faults = []struct {
 	{"configurations", "validating one missing", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return !w.Mutating })
 	}, Failed, "no validatingwebhookconfiguration/pillion", "helm"},
-	{"configurations", "none named", func(_ *testing.T, f *Facts) { f.Settings.Value.Mutating = nil }, Failed, "told of no", "kubectl"},
+	{"configurations", "none named", func(_ *testing.T, f *Facts) { f.Settings.Value.Mutating = nil }, Failed, "does not know its", "kubectl"},
 	{"entries", "one missing", func(_ *testing.T, f *Facts) { f.Webhooks.Value = f.Webhooks.Value[1:] }, Failed, "has no entry namespaces.pillion.dev", "kubectl replace -f -"},
-	{"entries", "another Service", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Name = "x" }, Failed, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has clientConfig.service.name "x", and the chart renders "pillion": API servers do not call Pillion as it is set up`, "kubectl replace -f -"},
+	{"entries", "another Service", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Name = "x" }, Failed, `requested.pillion.dev of mutatingwebhookconfiguration/pillion has clientConfig.service.name "x", and the chart renders "pillion": API servers do not call Pillion as the chart sets it up`, "kubectl replace -f -"},
 	{"entries", "a URL", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value[1].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://example.com/")}
 	}, Failed, `has clientConfig.url "https://example.com/", and the chart renders none`, "kubectl replace -f -"},
 	{"entries", "another path", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Path = new("/mutate") }, Failed, `has clientConfig.service.path "/mutate", and the chart renders "/mutate/requested"`, "kubectl replace -f -"},
 	{"entries", "another port", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.Service.Port = new(int32(8443)) }, Failed, "has clientConfig.service.port 8443, and the chart renders 443", "kubectl replace -f -"},
-	{"entries", "enforced lets through", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].FailurePolicy = new(admissionv1.Ignore) }, Failed, `failurePolicy "Ignore", and the chart renders "Fail": what is enforced is let through`, "kubectl replace -f -"},
-	{"entries", "requested refuses", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].FailurePolicy = new(admissionv1.Fail) }, Failed, `failurePolicy "Fail", and the chart renders "Ignore": what is not enforced is refused`, "kubectl replace -f -"},
+	{"entries", "enforced lets through", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].FailurePolicy = new(admissionv1.Ignore) }, Failed, `failurePolicy "Ignore", and the chart renders "Fail": pods of enforced namespaces are let through`, "kubectl replace -f -"},
+	{"entries", "requested refuses", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].FailurePolicy = new(admissionv1.Fail) }, Failed, `failurePolicy "Fail", and the chart renders "Ignore": pods of namespaces that are not enforced are refused`, "kubectl replace -f -"},
 	{"entries", "matchPolicy", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].MatchPolicy = new(admissionv1.Exact) }, Failed, `matchPolicy "Exact"`, "kubectl replace -f -"},
 	{"entries", "another value in a selector", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].NamespaceSelector = injectionIn("In", "enable") }, Failed, `has namespaceSelector.matchExpressions[1].values[0] "enable", and the chart renders "enabled": pods that it leaves out are not injected`, "kubectl replace -f -"},
 	{"entries", "selects too much", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = injectionIn("") }, Failed, "has namespaceSelector.matchExpressions [{", "kubectl replace -f -"},
@@ -310,23 +310,23 @@ var faults = []struct {
 		copied := charted()[3]
 		copied.Name = "copy.pillion.dev"
 		f.Webhooks.Value = append(f.Webhooks.Value, copied)
-	}, Failed, "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is none of the chart's: API servers call {", "kubectl replace -f -"},
+	}, Failed, "entry copy.pillion.dev of mutatingwebhookconfiguration/pillion is not part of the chart: through it API servers call {", "kubectl replace -f -"},
 	{"entries", "one more that calls others", func(_ *testing.T, f *Facts) {
 		other := foreign("pillion", admissionv1.Fail)
 		other.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://example.com/")}
 		f.Webhooks.Value = append(f.Webhooks.Value, other)
-	}, Failed, `is none of the chart's: API servers call {"url":"https://example.com/"} by it`, "kubectl replace -f -"},
+	}, Failed, `is not part of the chart: through it API servers call {"url":"https://example.com/"}`, "kubectl replace -f -"},
 	{"entries", "a copy of the configuration", func(_ *testing.T, f *Facts) {
 		for _, w := range charted() {
 			w.Configuration = "pillion-copy"
 			f.Webhooks.Value = append(f.Webhooks.Value, w)
 		}
-	}, Failed, "mutatingwebhookconfiguration/pillion-copy is none of the chart's and calls Pillion, by the entry namespaces.pillion.dev", "kubectl delete mutatingwebhookconfiguration pillion-copy"},
+	}, Failed, "mutatingwebhookconfiguration/pillion-copy is not part of the chart, and its entry namespaces.pillion.dev calls Pillion", "kubectl delete mutatingwebhookconfiguration pillion-copy"},
 	{"entries", "a copy beside others' entries", func(_ *testing.T, f *Facts) {
 		copied := charted()[3]
 		copied.Configuration = "others"
 		f.Webhooks.Value = append(f.Webhooks.Value, copied, foreign("others", admissionv1.Ignore))
-	}, Failed, "mutatingwebhookconfiguration/others is none of the chart's and calls Pillion", "kubectl edit mutatingwebhookconfiguration others"},
+	}, Failed, "mutatingwebhookconfiguration/others is not part of the chart, and its entry enforced.pillion.dev calls Pillion", "kubectl edit mutatingwebhookconfiguration others"},
 	{"entries", "another configuration of the installer's", func(_ *testing.T, f *Facts) {
 		copied := charted()[3]
 		copied.Configuration = "more"
@@ -356,7 +356,7 @@ var faults = []struct {
 	{"ca-bundles", "empty, of files", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].ClientConfig.CABundle = "files", false, nil
 	}, Failed, "trust Pillion; you write it", "pillion certs list"},
-	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "that are over", "kubectl -n pillion-system logs"},
+	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "expired certificates", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
 		f.Replicas.Value[0].Certificates.Published[0].Verifies = false
 	}, Failed, "does not verify the certificate of replica a", "pillion certs list"},
@@ -456,14 +456,14 @@ var faults = []struct {
 	{"labels", "not enforced", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Labels["pillion.dev/injection"] = "enabled" }, Warning, "these namespaces (shop) are not enforced although Pillion has proven itself", "kubectl get events -n shop --field-selector reason=LabelNotWritten"},
 	{"labels", "excluded", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("kube-system", "", "fluent-bit"))
-	}, Warning, "kube-system asks for sidecars, and Pillion keeps out of it", "kubectl annotate namespace kube-system pillion.dev/inject-"},
+	}, Warning, "kube-system asks for sidecars, but Pillion excludes it", "kubectl annotate namespace kube-system pillion.dev/inject-"},
 	{"labels-by-hand", "disabled", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Labels["pillion.dev/injection"] = "disabled" }, Warning, "keeps Pillion away", "kubectl label namespace shop pillion.dev/injection-"},
 	{"labels-by-hand", "enabled", func(_ *testing.T, f *Facts) {
 		ns := &f.Namespaces.Value[0]
 		ns.Labels["pillion.dev/injection"], ns.ByHand = "enabled", []string{"pillion.dev/injection"}
 	}, Warning, "never enforces", "kubectl label namespace shop pillion.dev/injection-"},
 	{"labels-by-hand", "in Pillion's name", func(_ *testing.T, f *Facts) { f.Namespaces.Value[0].Forged = []string{"pillion.dev/injection"} }, Failed, "as the field manager pillion.dev, which is Pillion's name", "kubectl label namespace shop pillion.dev/injection-"},
-	{"labels-by-hand", "nonsense", func(_ *testing.T, f *Facts) { f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "true" }, Warning, "means nothing", "kubectl label namespace quiet pillion.dev/injection-"},
+	{"labels-by-hand", "nonsense", func(_ *testing.T, f *Facts) { f.Namespaces.Value[1].Labels["pillion.dev/injection"] = "true" }, Warning, "is not recognised", "kubectl label namespace quiet pillion.dev/injection-"},
 	{"injectors", "a mesh twice", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("istio-sidecar-injector-1-30", admissionv1.Ignore))
 		ns := namespace("mesh", "enabled", "istio-proxy")
@@ -555,7 +555,7 @@ func TestCheckSaysWhatDependsOnPillionAndByWhichTemplate(t *testing.T) {
 			f.Pods.Value["default"] = 3
 		}, "ok: enforced: shop (namespaces: 1, pods: 7). While Pillion does not answer, new pods there are refused\n" +
 			"ok: enabled: default (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are created without their sidecars\n" +
-			"ok: the match of template everywhere selects namespaces that do not ask: default (namespaces: 1)"},
+			"ok: the match of template everywhere selects namespaces that did not ask for sidecars: default (namespaces: 1)"},
 		{"every pod passes", func(f *Facts) { f.Settings.Value.All = true }, "ok: enforced: shop (namespaces: 1, pods: 7). While Pillion does not answer, new pods there are refused\n" +
 			"ok: enabled: quiet (namespaces: 1, pods: 0). While Pillion does not answer, new pods there are created without their sidecars"},
 	} {
@@ -686,7 +686,7 @@ func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
 			t.Errorf("without the right to read %s: %d failed, %d skipped, judged %v, sound %v", field.Name, r.Count(Failed), r.Count(Skipped), r.Judged(), r.Sound(false))
 		}
 		var text strings.Builder
-		if err := Write(&text, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Contains(text.String(), "The installation is") || !strings.Contains(text.String(), "\nWhether the installation is sound cannot be told without the rights above: ") {
+		if err := Write(&text, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Contains(text.String(), "The installation is") || !strings.Contains(text.String(), "\nIt is not known whether the installation is sound without the rights above: ") {
 			t.Errorf("without the right to read %s: %v\n%s", field.Name, err, &text)
 		}
 		for _, o := range r.Outcomes {

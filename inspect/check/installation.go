@@ -223,7 +223,7 @@ func disruptionBudget(f *Facts, s Settings) ([]Finding, error) {
 		}
 		covered = true
 		if b.Allowed == 0 && d.Available > 0 && d.Available >= d.Wanted {
-			return []Finding{warning(fmt.Sprintf("PodDisruptionBudget %s lets no replica go, although all are available: the drain of a node waits for ever", b.Name), fmt.Sprintf("kubectl -n %s describe pdb %s", s.Namespace, b.Name))}, nil
+			return []Finding{warning(fmt.Sprintf("PodDisruptionBudget %s lets no replica go, although all are available: the drain of a node waits forever", b.Name), fmt.Sprintf("kubectl -n %s describe pdb %s", s.Namespace, b.Name))}, nil
 		}
 	}
 	if !covered && d.Wanted > 1 {

@@ -56,7 +56,7 @@ func labelsThere(f *Facts, s Settings) ([]Finding, error) {
 			fmt.Sprintf("kubectl get events -n %s --field-selector reason=%s", open[0], reason.LabelNotWritten), s.logs()))
 	}
 	for _, name := range excluded {
-		found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars, and Pillion keeps out of it (excludedNamespaces)", name), fmt.Sprintf("kubectl annotate namespace %s %s-", name, s.inject())))
+		found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars, but Pillion excludes it (excludedNamespaces)", name), fmt.Sprintf("kubectl annotate namespace %s %s-", name, s.inject())))
 	}
 	return found, nil
 }
@@ -94,7 +94,7 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 		switch {
 		case !there || slices.Contains(s.Excluded, ns.Name):
 		case !slices.Contains([]string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}, injection):
-			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s, which means nothing; allowed are enabled, enforced and disabled", ns.Name, key, injection), takeOff))
+			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s, which is not recognised; allowed are enabled, enforced and disabled", ns.Name, key, injection), takeOff))
 		case injection == templates.InjectionDisabled && asks:
 			found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, s.inject(), value, key), takeOff))
 		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && labels.AskedBy(set, ns.Namespace, s.Prefix) == labels.Nothing:
@@ -160,11 +160,11 @@ func dependence(f *Facts, s Settings) ([]Finding, error) {
 	var selecting []Finding
 	for _, template := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[template])
-		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that do not ask: %s (namespaces: %d)", template, show.Some(by[template], mostNamed), len(by[template]))))
+		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that did not ask for sidecars: %s (namespaces: %d)", template, show.Some(by[template], mostNamed), len(by[template]))))
 	}
-	found = append(found, capped(selecting, "templates whose match does")...)
+	found = append(found, capped(selecting, "templates whose match selects such namespaces")...)
 	if len(unasked) > 0 {
-		found = append(found, warning(fmt.Sprintf("%s are enforced by the match of templates that are not required, and nobody there asks. With enforcement.match=Required their new pods come without the sidecars while Pillion does not answer, and are not refused", namespacesNamed(unasked)),
+		found = append(found, warning(fmt.Sprintf("%s are enforced by the match of templates that are not required, and did not ask for sidecars themselves. With enforcement.match=Required their new pods come without the sidecars while Pillion does not answer, and are not refused", namespacesNamed(unasked)),
 			fmt.Sprintf("kubectl get namespaces -l %s=%s", templates.InjectionLabel(s.Prefix), templates.InjectionEnforced)))
 	}
 	if len(found) == 0 {

@@ -57,7 +57,7 @@ func configurationsThere(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if len(s.Mutating) == 0 {
-		found = append(found, failed("the server is told of no MutatingWebhookConfiguration (--webhook-configuration)", fmt.Sprintf("kubectl -n %s get deployments -o yaml", s.Namespace)))
+		found = append(found, failed("the server does not know its MutatingWebhookConfiguration (--webhook-configuration)", fmt.Sprintf("kubectl -n %s get deployments -o yaml", s.Namespace)))
 	}
 	return found, nil
 }
@@ -91,9 +91,9 @@ func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
 		switch {
 		case w.Name == "" || slices.ContainsFunc(rendered, w.named):
 		case slices.ContainsFunc(rendered, w.beside):
-			found = append(found, failed(fmt.Sprintf("%s is none of the chart's: API servers call %s by it", w, podschema.Encode(w.compared()["clientConfig"])), s.replace()))
+			found = append(found, failed(fmt.Sprintf("%s is not part of the chart: through it API servers call %s", w, podschema.Encode(w.compared()["clientConfig"])), s.replace()))
 		case s.ours(w) && !slices.Contains(s.configurations(w.Mutating), w.Configuration) && !slices.ContainsFunc(all[:i], calls):
-			found = append(found, failed(fmt.Sprintf("%s/%s is none of the chart's and calls Pillion, by the entry %s: Pillion is called twice, or for more, and nobody renews the caBundle", w.Kind(), w.Configuration, w.Name), s.withoutCopy(all, w)...))
+			found = append(found, failed(fmt.Sprintf("%s/%s is not part of the chart, and its entry %s calls Pillion: Pillion is called twice or for more pods, and nobody renews the caBundle", w.Kind(), w.Configuration, w.Name), s.withoutCopy(all, w)...))
 		}
 	}
 	return found, nil
@@ -228,11 +228,11 @@ func (d difference) means(rendered Webhook) string {
 	field := d.field[:strings.IndexAny(d.field+".", ".[")]
 	switch {
 	case field == "failurePolicy" && rendered.fails():
-		return "what is enforced is let through while Pillion is down"
+		return "pods of enforced namespaces are let through while Pillion is down"
 	case field == "failurePolicy":
-		return "what is not enforced is refused while Pillion is down"
+		return "pods of namespaces that are not enforced are refused while Pillion is down"
 	case slices.Contains([]string{"clientConfig", "timeoutSeconds", "reinvocationPolicy", "sideEffects", "admissionReviewVersions"}, field):
-		return "API servers do not call Pillion as it is set up"
+		return "API servers do not call Pillion as the chart sets it up"
 	case strings.HasPrefix(rendered.Name, "required"):
 		return "final pods that it leaves out are not verified"
 	case strings.HasPrefix(rendered.Name, "namespaces."):
@@ -240,7 +240,7 @@ func (d difference) means(rendered Webhook) string {
 	case rendered.Mutating:
 		return "pods that it leaves out are not injected"
 	}
-	return "what it leaves out passes Pillion by"
+	return "Pillion does not check the objects that it leaves out"
 }
 
 func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
@@ -274,7 +274,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 		case cas == 0:
 			found = append(found, failed(fmt.Sprintf("%s has no certificate in its caBundle, so API servers do not trust Pillion; %s", w, s.bundleWriter()), fix...))
 		case !lasting:
-			found = append(found, failed(fmt.Sprintf("%s has only certificates in its caBundle that are over", w), fix...))
+			found = append(found, failed(fmt.Sprintf("%s has only expired certificates in its caBundle", w), fix...))
 		}
 	}
 	if len(found) > 0 {

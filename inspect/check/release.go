@@ -37,7 +37,7 @@ func releaseSettled(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	return []Finding{failed(
-		fmt.Sprintf("revision %d of the Helm release %s is %s for %s: if no helm runs any more, it was broken off, and Helm refuses every upgrade (another operation is in progress)",
+		fmt.Sprintf("revision %d of the Helm release %s is %s for %s: if no helm runs any more, it was interrupted, and Helm refuses every upgrade (another operation is in progress)",
 			last.Number, s.Release, last.Status, f.Now.Sub(last.Created).Round(time.Second)),
 		s.rollback(fmt.Sprint(to)))}, nil
 }

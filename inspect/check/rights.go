@@ -126,7 +126,7 @@ func (s Settings) policies() []chartPolicy {
 	base := s.Service + "-" + s.Namespace
 	all := []chartPolicy{
 		{base + "-namespaces", "Pillion's token may change all of a namespace"},
-		{base + "-labels", "whoever may write a namespace may set its label " + templates.InjectionLabel(s.Prefix)},
+		{base + "-labels", "everybody who may write a namespace may set its label " + templates.InjectionLabel(s.Prefix)},
 		{base + "-selectors", "a workload that selects its pods by a label of Pillion's is not refused, and creates pods without end"},
 	}
 	if s.Publishes {
@@ -150,7 +150,7 @@ func policiesThere(f *Facts, s Settings) ([]Finding, error) {
 	if !s.Policies && !slices.ContainsFunc(own, func(p chartPolicy) bool {
 		return slices.ContainsFunc(all, func(there Policy) bool { return there.Name == p.name })
 	}) {
-		return []Finding{warning("the chart made no ValidatingAdmissionPolicies (rbac.admissionPolicy=false): whoever steals Pillion's token is a cluster admin in effect, and whoever may write a namespace may set the label "+
+		return []Finding{warning("the chart made no ValidatingAdmissionPolicies (rbac.admissionPolicy=false): a thief of Pillion's token is a cluster admin in effect, and everybody who may write a namespace may set the label "+
 			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}, nil
 	}
 	var found []Finding

@@ -99,7 +99,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	}
 	lost := f.lost()
 	if len(lost) > 0 {
-		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not know them, so restart none before they are back", show.Some(lost, mostNamed)), applyTemplates, s.logs()))
+		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates, s.logs()))
 	}
 	by, old := map[string]map[string]bool{}, map[string]bool{}
 	for name := range f.served() {

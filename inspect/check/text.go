@@ -69,7 +69,7 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 	verdict := "The installation is " + paint(Style(OK), "sound")
 	switch {
 	case !r.Judged():
-		verdict = paint(Style(Warning), "Whether the installation is sound cannot be told") + " without the rights above"
+		verdict = paint(Style(Warning), "It is not known whether the installation is sound") + " without the rights above"
 	case !r.Sound(strict):
 		verdict = "The installation is " + paint(Style(Failed), "not sound")
 	}

@@ -115,7 +115,7 @@ func (p Pod) standings(l *layout) {
 	if len(p.Standings) == 0 {
 		return
 	}
-	l.heading("This pod, against one that is created now")
+	l.heading("This pod, compared with a new one")
 	var rows []row
 	for _, s := range p.Standings {
 		rows = append(rows, s.row())
@@ -218,11 +218,11 @@ func (p Pod) effects(l *layout) {
 	if len(p.Kept) == 0 {
 		return
 	}
-	l.heading("Stays the pod's")
+	l.heading("The pod's value wins")
 	for _, k := range p.Kept {
-		wants := "wants nothing there"
+		wants := "sets nothing there"
 		if k.Wants != nil {
-			wants = "wants " + Value(k.Wants)
+			wants = "sets " + Value(k.Wants)
 		}
 		l.text(2, fmt.Sprintf("%s: %s; %s %s; %s", k.Path, Value(k.Has), k.Template, wants, keptText(k)), plain)
 	}
@@ -240,13 +240,13 @@ func keptText(k merge.Kept) string {
 	}
 	switch {
 	case strings.HasPrefix(k.Path, "metadata.labels"):
-		return "labels are the pod's author's"
+		return "labels belong to the pod's author"
 	case strings.HasPrefix(k.Path, "metadata.annotations"):
-		return "annotations are the pod's author's"
+		return "annotations belong to the pod's author"
 	case strings.Contains(k.Path, ".env["):
-		return "variables of the pod's own containers are its author's"
+		return "variables of the app's containers belong to the pod's author"
 	}
-	return "mounts of the pod's own containers are its author's"
+	return "mounts of the app's containers belong to the pod's author"
 }
 
 func effectText(e merge.PlaceEffect) string {
@@ -291,11 +291,7 @@ func (p Pod) running(l *layout) {
 		r.Unread.text(l, 2, "")
 		return
 	}
-	pods := "pods"
-	if r.Pods == 1 {
-		pods = "pod"
-	}
-	l.text(2, fmt.Sprintf("%d %s, %d as they would be created now, %d not", r.Pods, pods, r.Current, len(r.Behind)), plain)
+	l.text(2, fmt.Sprintf("%d of %d pods up to date", r.Current, r.Pods), plain)
 	var rows []row
 	for _, pod := range r.Behind {
 		rows = append(rows, row{label: pod.Name, text: pod.Says, colour: yellow})

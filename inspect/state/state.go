@@ -120,7 +120,7 @@ func (r Replica) Problems() []string {
 		all = append(all, fmt.Sprintf("label %s: cannot be written on %d namespaces, so what it asks for is not done there", label, r.FailingLabels[label]))
 	}
 	if r.InUseRecordFailing {
-		all = append(all, "the templates in use cannot be recorded, so an upgrade that drops one is not held up")
+		all = append(all, "the templates in use cannot be recorded, so an upgrade that drops one does not wait")
 	}
 	return all
 }

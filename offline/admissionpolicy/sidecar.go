@@ -25,7 +25,7 @@ type sidecar struct {
 }
 
 // ErrNothing says that there is no container that every pod of the template has.
-var ErrNothing = errors.New("there is nothing that a policy could demand of every pod")
+var ErrNothing = errors.New("no container is in every pod that the template selects, so a policy has nothing to check")
 
 // sidecarsOf returns the sidecars of a required template, of which at least one is in every
 // pod that gets it.

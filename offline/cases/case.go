@@ -82,7 +82,7 @@ func (c *folderCase) checkFiles() {
 	}
 	for _, e := range entries {
 		if !slices.Contains(files, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
-			c.problem("%s is no file of a case; want %s", e.Name(), strings.Join(files, ", "))
+			c.problem("%s is not a file of a case, which are %s", e.Name(), strings.Join(files, ", "))
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	pod, ok := c.object(podFile, "Pod")
 	if !ok || pod == nil {
 		if ok {
-			c.problem("%s is missing; want the pod that is created", podFile)
+			c.problem("%s is missing; it has the pod that is created", podFile)
 		}
 		return r, false
 	}
@@ -172,7 +172,7 @@ func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 	}
 	documents, err := workload.Parse(text)
 	if err == nil && len(documents) > 1 {
-		err = fmt.Errorf("%d documents; want one object", len(documents))
+		err = fmt.Errorf("must have one object; got %d documents", len(documents))
 	}
 	if err != nil {
 		c.problem("%s cannot be read: %v", name, err)
@@ -180,7 +180,7 @@ func (c *folderCase) object(name, kind string) (map[string]any, bool) {
 	}
 	object := documents[0].Object
 	if got, _ := object["kind"].(string); kind != "" && got != kind {
-		c.problem("%s holds an object of kind %q; want %s", name, got, kind)
+		c.problem("%s must have an object of kind %s; got %q", name, kind, got)
 		return nil, false
 	}
 	check := func(map[string]any) error { return nil }

@@ -155,12 +155,12 @@ func TestACaseFailsWhereItGivesSomethingElse(t *testing.T) {
 		files map[string]string
 		want  []string // one part of each problem
 	}{
-		{"a refusal with its reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "BadParameter\n\nwant one of info, debug\n"}, nil},
-		{"a refusal with another reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "Conflict\n"}, []string{"refused with BadParameter, and the first line of want-error.txt wants Conflict"}},
+		{"a refusal with its reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "BadParameter\n\nmust be one of info, debug\n"}, nil},
+		{"a refusal with another reason", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "Conflict\n"}, []string{"refused with BadParameter, and the first line of want-error.txt expects Conflict"}},
 		{"a refusal with another message", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": "BadParameter\nquiet\n"}, []string{"- quiet\n+ annotation side.pillion.dev/level"}},
-		{"a refusal that nobody wants", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want.yaml": want}, []string{"is refused, and want.yaml wants it injected: BadParameter"}},
-		{"an admission that nobody wants", map[string]string{"pod.yaml": pod, "want-error.txt": "BadParameter\n"}, []string{"is admitted, and want-error.txt wants it refused"}},
-		{"an empty want-error.txt", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": ""}, []string{"wants nothing"}},
+		{"a refusal that nobody wants", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want.yaml": want}, []string{"is refused, and want.yaml expects it to be injected: BadParameter"}},
+		{"an admission that nobody wants", map[string]string{"pod.yaml": pod, "want-error.txt": "BadParameter\n"}, []string{"is admitted, and want-error.txt expects it to be refused"}},
+		{"an empty want-error.txt", map[string]string{"pod.yaml": pod, "namespace.yaml": loud, "want-error.txt": ""}, []string{"expects nothing"}},
 		{"nothing wanted", map[string]string{"pod.yaml": pod}, []string{"neither want.yaml nor want-error.txt"}},
 		{"both wanted", map[string]string{"pod.yaml": pod, "want.yaml": want, "want-error.txt": "x"}, []string{"both there"}},
 		{"a warning", map[string]string{"pod.yaml": hostNetwork, "want.yaml": hostNetwork, "want-warnings.txt": "ConditionFalse: without side\n"}, nil},
@@ -169,11 +169,11 @@ func TestACaseFailsWhereItGivesSomethingElse(t *testing.T) {
 		{"the installer's values", map[string]string{"pod.yaml": pod, "want.yaml": strings.Replace(want, "side:1", "side:2", 1), "values.yaml": "tag: '2'\n"}, nil},
 		{"values that break the template", map[string]string{"pod.yaml": pod, "want.yaml": want, "values.yaml": "tag: {}\n"}, []string{"with the values of values.yaml the template does not compile"}},
 		{"no pod", map[string]string{"want.yaml": want}, []string{"pod.yaml is missing"}},
-		{"a workload", map[string]string{"pod.yaml": "kind: Deployment\n", "want.yaml": want}, []string{`of kind "Deployment"; want Pod`}},
+		{"a workload", map[string]string{"pod.yaml": "kind: Deployment\n", "want.yaml": want}, []string{`must have an object of kind Pod; got "Deployment"`}},
 		{"no YAML", map[string]string{"pod.yaml": "a: b: c\n", "want.yaml": want}, []string{"pod.yaml cannot be read"}},
-		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations["a"] is a boolean`}},
-		{"a container that is no object", map[string]string{"pod.yaml": strings.Replace(pod, "[{name: web", "[web, {name: web", 1), "want.yaml": want}, []string{"pod.yaml: spec.containers[0] is a string; want an object"}},
-		{"a mistyped file", map[string]string{"pod.yaml": pod, "want.yaml": want, "wants.yaml": ""}, []string{"wants.yaml is no file of a case"}},
+		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations["a"] must be text; got a boolean`}},
+		{"a container that is no object", map[string]string{"pod.yaml": strings.Replace(pod, "[{name: web", "[web, {name: web", 1), "want.yaml": want}, []string{"pod.yaml: spec.containers[0] must be an object; got a string"}},
+		{"a mistyped file", map[string]string{"pod.yaml": pod, "want.yaml": want, "wants.yaml": ""}, []string{"wants.yaml is not a file of a case"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			files := map[string]string{"side.yaml": sidecar}
@@ -316,7 +316,7 @@ func TestUpdateWritesNothingOutsideTheCases(t *testing.T) {
 
 func TestACaseMayNameTheVersionOfKubernetes(t *testing.T) {
 	byVersion := strings.Replace(sidecar, `value: "${params.level}"`, `value: "${kubernetes.minor < 36 ? 'old' : params.level}"`, 1)
-	for version, problems := range map[string]string{"1.35\n": "", "1.36": "+      value: info", "old": `kube-version.txt: "old" is no version of Kubernetes; want one such as 1.36`} {
+	for version, problems := range map[string]string{"1.35\n": "", "1.36": "+      value: info", "old": `kube-version.txt: must be a version of Kubernetes such as 1.36; got "old"`} {
 		r := one(t, run(t, lay(t, map[string]string{
 			"side.yaml": byVersion, "testdata/side/case/pod.yaml": pod, "testdata/side/case/kube-version.txt": version,
 			"testdata/side/case/want.yaml": strings.Replace(want, "value: info", "value: old", 1),

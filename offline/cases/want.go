@@ -35,9 +35,9 @@ func (c *folderCase) compare(got result, update bool) {
 	case wantPod != nil && wantError != nil:
 		problem = wantFile + " and " + errorFile + " are both there; a pod is injected or refused"
 	case refused && wantPod != nil:
-		problem = "the pod is refused, and " + wantFile + " wants it injected: " + got.code + ": " + got.message
+		problem = "the pod is refused, and " + wantFile + " expects it to be injected: " + got.code + ": " + got.message
 	case !refused && wantError != nil:
-		problem = "the pod is admitted, and " + errorFile + " wants it refused"
+		problem = "the pod is admitted, and " + errorFile + " expects it to be refused"
 	case refused:
 		problem = refusalProblem(lines(wantError), got)
 	case !equal(wantPod, got.pod):
@@ -63,7 +63,7 @@ func refusalProblem(want []string, got result) string {
 		if len(want) > 0 {
 			first = want[0]
 		}
-		return "the pod is refused with " + got.code + ", and the first line of " + errorFile + " wants " + first + ": " + got.message
+		return "the pod is refused with " + got.code + ", and the first line of " + errorFile + " expects " + first + ": " + got.message
 	}
 	for _, text := range want[1:] {
 		if !strings.Contains(got.message, text) {

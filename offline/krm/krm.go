@@ -34,14 +34,14 @@ type ResourceList struct {
 func Read(data []byte) (*ResourceList, error) {
 	documents, err := workload.Parse(data)
 	if err == nil && len(documents) != 1 {
-		err = fmt.Errorf("%d documents; want one", len(documents))
+		err = fmt.Errorf("must have one document; got %d", len(documents))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a %s: %w", kind, err)
 	}
 	list := &ResourceList{object: documents[0].Object}
 	if list.object["apiVersion"] != version || list.object["kind"] != kind {
-		return nil, fmt.Errorf("reading a %s: apiVersion is %v and kind %v; want %s and %[1]s, as kustomize and kpt write them", kind, list.object["apiVersion"], list.object["kind"], version)
+		return nil, fmt.Errorf("reading a %s: must have apiVersion %s and kind %[1]s, as kustomize and kpt write them; got %v and %v", kind, version, list.object["apiVersion"], list.object["kind"])
 	}
 	if config := list.object["functionConfig"]; config != nil {
 		var ok bool

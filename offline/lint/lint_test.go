@@ -134,8 +134,8 @@ func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 	}
 	for _, c := range []struct{ why, pod, says string }{
 		{"a pod as any other", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, ""},
-		{"a parameter that breaks its bound", `{"metadata":{"annotations":{"proxy.pillion.dev/port":"80"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, `error: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/port on the pod has the value "80"`},
-		{"a parameter that does not exist", `{"metadata":{"annotations":{"proxy.pillion.dev/prot":"8080"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, `error: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/prot on the pod has the value "8080": the template proxy has no such parameter; did you mean port?`},
+		{"a parameter that breaks its bound", `{"metadata":{"annotations":{"proxy.pillion.dev/port":"80"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, `error: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/port on the pod: must be a whole number`},
+		{"a parameter that does not exist", `{"metadata":{"annotations":{"proxy.pillion.dev/prot":"8080"}},"spec":{"containers":[{"name":"web","image":"w:1"}]}}`, `error: proxy.yaml: template proxy: for the pod web: annotation proxy.pillion.dev/prot on the pod: the template proxy has no such parameter; did you mean port?`},
 		{"a volume of the name", `{"metadata":{},"spec":{"containers":[{"name":"web","image":"w:1"}],"volumes":[{"name":"data","hostPath":{"path":"/"}}]}}`, "error: proxy.yaml: template proxy: for the pod web: would be refused:"},
 	} {
 		var text strings.Builder

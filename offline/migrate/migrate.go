@@ -206,7 +206,7 @@ func (d *draft) finish() {
 		d.leave("", "the template is suspended: take that off once all of this is settled")
 	}
 	if err := compile(template); err != nil {
-		d.leave("", fmt.Sprintf("the template has to be mended: %v", err))
+		d.leave("", fmt.Sprintf("the template has to be corrected: %v", err))
 	}
 	d.templates = append(d.templates, template)
 }

@@ -181,9 +181,9 @@ func (p *prediction) add(t Trouble, paths ...[]string) {
 	case Job:
 		t.Advice, t.Parameters = "its author can make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", nil
 	case LimitRange, ResourceQuota:
-		t.Advice += ", or whoever sets the limits of the namespace " + p.Namespace.Name
+		t.Advice += ", or the person who sets the limits of the namespace " + p.Namespace.Name
 	case PodSecurity:
-		t.Advice += ", or whoever sets the Pod Security level of the namespace " + p.Namespace.Name
+		t.Advice += ", or the person who sets the Pod Security level of the namespace " + p.Namespace.Name
 	}
 	t.Parameters = append([]string{}, t.Parameters...)
 	if !p.said[t.Says] {

@@ -26,7 +26,7 @@ func checkPod(pod map[string]any, at string) error {
 	}
 	spec, ok := pod["spec"].(map[string]any)
 	if !ok {
-		return fmt.Errorf("%sspec is %s; want an object", at, kindOf(pod["spec"]))
+		return fmt.Errorf("%sspec must be an object; got %s", at, kindOf(pod["spec"]))
 	}
 	for _, list := range objectLists {
 		if err := checkObjects(spec[list], at+"spec."+list); err != nil {
@@ -43,11 +43,11 @@ func checkObjects(list any, at string) error {
 	}
 	items, ok := list.([]any)
 	if !ok {
-		return fmt.Errorf("%s is %s; want a list of objects", at, kindOf(list))
+		return fmt.Errorf("%s must be a list of objects; got %s", at, kindOf(list))
 	}
 	for i, item := range items {
 		if _, ok := item.(map[string]any); !ok {
-			return fmt.Errorf("%s[%d] is %s; want an object", at, i, kindOf(item))
+			return fmt.Errorf("%s[%d] must be an object; got %s", at, i, kindOf(item))
 		}
 	}
 	return nil
@@ -66,15 +66,15 @@ func checkMetadata(object map[string]any, at string) error {
 		}
 		entries, ok := meta[field].(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s is %s; want an object of texts", at, kindOf(meta[field]))
+			return fmt.Errorf("%s must be an object of texts; got %s", at, kindOf(meta[field]))
 		}
 		for _, key := range slices.Sorted(maps.Keys(entries)) {
 			switch value := entries[key].(type) {
 			case string, nil:
 			case bool, json.Number:
-				return fmt.Errorf("%s[%q] is %s, %v; want text: put it in quotes", at, key, kindOf(value), value)
+				return fmt.Errorf("%s[%q] must be text; got %s, %v: put it in quotes", at, key, kindOf(value), value)
 			default:
-				return fmt.Errorf("%s[%q] is %s; want text", at, key, kindOf(value))
+				return fmt.Errorf("%s[%q] must be text; got %s", at, key, kindOf(value))
 			}
 		}
 	}

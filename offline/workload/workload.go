@@ -163,7 +163,7 @@ func changeItems(list map[string]any, items []any, change func(Pod) (map[string]
 	for i, item := range items {
 		object, ok := item.(map[string]any)
 		if !ok {
-			return nil, 0, fmt.Errorf("items[%d] is %s; want an object", i, kindOf(item))
+			return nil, 0, fmt.Errorf("items[%d] must be an object; got %s", i, kindOf(item))
 		}
 		result, n, err := Change(object, change)
 		if err != nil {

@@ -57,7 +57,7 @@ func Check(object map[string]any, where Where) []Problem {
 	return problems
 }
 
-const insideOneValue = "cannot stand inside what the API treats as one value"
+const insideOneValue = "cannot be used inside what the API treats as one value"
 
 func check(key string, object map[string]any, where Where) string {
 	if where.Scalar {
@@ -83,14 +83,14 @@ func check(key string, object map[string]any, where Where) string {
 
 // checkScalar is check for an object in the place of one scalar.
 func checkScalar(key string, object map[string]any, where Where) string {
-	const form = "; want {$onConflict: KeepPod, value: V}, or in the place of an annotation's value {$append: \",\", value: TEXT}"
+	const form = "; write {$onConflict: KeepPod, value: V}, or for the value of an annotation {$append: \",\", value: TEXT}"
 	switch key {
 	case OnConflict:
 		if wrong := checkConflict(object, where); wrong != "" {
 			return wrong
 		}
 	case If, For, Each, Position, Patch, Unset:
-		return "cannot stand in the place of one value" + form
+		return "cannot be used for a single value" + form
 	default:
 		if _, joins := sides[key]; !joins {
 			return "unknown directive" + nearest.Hint(key, Names())
@@ -101,11 +101,11 @@ func checkScalar(key string, object map[string]any, where Where) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name != valueField && !Is(name) {
-			return fmt.Sprintf("stands in the place of one value, beside the field %q%s", name, form)
+			return fmt.Sprintf("is used for a single value, so the field %q is not allowed%s", name, form)
 		}
 	}
 	if object[valueField] == nil {
-		return "stands in the place of one value, without the value" + form
+		return "is used for a single value, which is missing" + form
 	}
 	return ""
 }
@@ -121,16 +121,16 @@ func checkJoin(key string, object map[string]any, where Where) string {
 	case !isVariable(where) && !isAnnotation(where):
 		return "is only for items of a container's env, and for the values of annotations"
 	case !ok || separator == "" || strings.Contains(separator, "${"):
-		return "want the text that separates the parts, such as \" \" or \",\": not empty, and without expressions"
+		return "must be the text between the parts, such as \" \" or \",\": not empty, and without expressions"
 	case object["valueFrom"] != nil:
-		return verb + "s text, and cannot have valueFrom; want value"
+		return verb + "s text, so valueFrom is not allowed; use value"
 	case object[valueField] == nil:
-		return fmt.Sprintf("%ss nothing; want value, the text to %[1]s", verb)
+		return fmt.Sprintf("needs value, the text to %s", verb)
 	}
 	others := append(slices.Sorted(maps.Keys(sides)), OnConflict, Patch, Unset)
 	for _, other := range others {
 		if other != key && object[other] != nil {
-			return fmt.Sprintf("cannot stand beside %s: a text that is joined leaves the pod's own in its place; want one of the two", other)
+			return fmt.Sprintf("cannot be combined with %s: joined text leaves the pod's text in place; use one of the two", other)
 		}
 	}
 	return ""
@@ -149,7 +149,7 @@ func checkPosition(v any, where Where) string {
 		return "is only for items of lists whose items have names or keys"
 	}
 	if _, ok := readPosition(v); !ok {
-		return "want First, Last, {before: NAME} or {after: NAME}"
+		return "must be First, Last, {before: NAME} or {after: NAME}"
 	}
 	return ""
 }
@@ -159,7 +159,7 @@ func checkConflict(object map[string]any, where Where) string {
 		return insideOneValue
 	}
 	if readPolicy(object[OnConflict]) == "" {
-		return "want one of " + strings.Join([]string{Deny, KeepPod, Overwrite}, ", ")
+		return "must be one of " + strings.Join([]string{Deny, KeepPod, Overwrite}, ", ")
 	}
 	return ""
 }
@@ -177,7 +177,7 @@ func checkPatch(object map[string]any, where Where) string {
 	case Pinned(path...):
 		return takesAway(path)
 	case !says.Delete && !says.Replace:
-		return "want delete or replace"
+		return "must be delete or replace"
 	case says.Replace && isContainer(path) && object["image"] == nil:
 		return "replaces a container of the pod; give the item an image"
 	}
@@ -193,19 +193,19 @@ func checkUnset(object map[string]any, where Where) string {
 		return insideOneValue
 	}
 	if where.Whole {
-		return "has no meaning in what is one value; write the whole of it, with $patch: replace"
+		return "cannot be used inside an atomic value; write the whole value, with $patch: replace"
 	}
 	names := readNames(object[Unset])
 	if names == nil {
-		return "want a list of names of this object's fields"
+		return "must be a list of names of this object's fields"
 	}
 	for _, name := range names {
 		path := append(slices.Clone(where.Path), name)
 		switch {
 		case Is(name):
-			return fmt.Sprintf("names the directive %s; want names of fields", name)
+			return fmt.Sprintf("names the directive %s; it must name fields", name)
 		case object[name] != nil:
-			return fmt.Sprintf("takes %s away, which this object also sets; want one of the two", name)
+			return fmt.Sprintf("removes %s, which this object also sets; use one of the two", name)
 		case Pinned(path...):
 			return takesAway(path)
 		}
@@ -218,5 +218,5 @@ func takesAway(path []string) string {
 	if place == "" {
 		place = "the pod itself"
 	}
-	return "would take away what no template may: " + place
+	return "would remove what no template may remove: " + place
 }

@@ -112,7 +112,7 @@ func mapToNative(m traits.Mapper, b *budget) (any, error) {
 		key := it.Next()
 		text, ok := key.(types.String)
 		if !ok {
-			return nil, fmt.Errorf("a map has a key that is %s; want text", celKind(key.Type().TypeName()))
+			return nil, fmt.Errorf("a map has a key that is %s; it must be text", celKind(key.Type().TypeName()))
 		}
 		if err := b.spend(len(text) + 4); err != nil {
 			return nil, err

@@ -170,7 +170,7 @@ func (e *Environment) Uses(parameter string) bool { return e.run.objects.used[pa
 func (e *Environment) Bind(name string, over *Expression) (*Environment, error) {
 	loose, ok := elementOf(over.typ)
 	if !ok {
-		return nil, fmt.Errorf("the expression %s gives %s; want a list or a map", show.Value(over.source), celKind(cel.FormatCELType(over.typ)))
+		return nil, fmt.Errorf("the expression %s gives %s; it must give a list or a map", show.Value(over.source), celKind(cel.FormatCELType(over.typ)))
 	}
 	typed, ok := elementOf(over.typed)
 	if !ok {
@@ -276,7 +276,7 @@ func (e *Environment) CompileCondition(source string, at Place) *Expression {
 		return nil
 	}
 	if k := compiled.typ.Kind(); k != types.BoolKind && k != types.DynKind && k != types.AnyKind {
-		e.misfit(compiled, "; want true or false")
+		e.misfit(compiled, "; it must give true or false")
 		return nil
 	}
 	return compiled
@@ -318,7 +318,7 @@ func (e *Environment) compileFor(source string, at Place, t *podschema.Type, fit
 		if t != nil {
 			want, how = t.Words(), form(source, kindOfType(compiled.typ), t, false)
 		}
-		e.misfit(compiled, "; want "+want+how)
+		e.misfit(compiled, "; it must give "+want+how)
 	}
 	return compiled
 }

@@ -125,7 +125,7 @@ func TestRepeatingBindsTheNameToEachItemAndToSortedKeys(t *testing.T) {
 	if _, err := env.Bind("pod", env.Compile("[1]", here)); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("binding pod: %v", err)
 	}
-	if _, err := env.Bind("item", env.Compile("1", here)); err == nil || !strings.Contains(err.Error(), "want a list or a map") {
+	if _, err := env.Bind("item", env.Compile("1", here)); err == nil || !strings.Contains(err.Error(), "must give a list or a map") {
 		t.Errorf("binding a number: %v", err)
 	}
 }

@@ -65,11 +65,11 @@ func amount(v ref.Val) (resource.Quantity, error) {
 	case types.Double:
 		raw = json.Number(strconv.FormatFloat(float64(v), 'f', -1, 64))
 	default:
-		return resource.Quantity{}, fmt.Errorf("takes %s; want an amount such as '500m' or '64Mi'", celKind(v.Type().TypeName()))
+		return resource.Quantity{}, fmt.Errorf("must be an amount such as '500m' or '64Mi'; got %s", celKind(v.Type().TypeName()))
 	}
 	q, ok := podschema.ParseQuantity(raw)
 	if !ok {
-		return resource.Quantity{}, fmt.Errorf("%s is no amount; want one such as '500m' or '64Mi'", show.Value(fmt.Sprint(raw)))
+		return resource.Quantity{}, fmt.Errorf("must be an amount such as '500m' or '64Mi'; got %s", show.Value(fmt.Sprint(raw)))
 	}
 	return q, nil
 }
@@ -138,11 +138,11 @@ func decimal(v ref.Val) (*big.Rat, error) {
 	case types.Uint:
 		text = strconv.FormatUint(uint64(v), 10)
 	default:
-		return nil, fmt.Errorf("the factor is %s; want a number", celKind(v.Type().TypeName()))
+		return nil, fmt.Errorf("the factor must be a number; got %s", celKind(v.Type().TypeName()))
 	}
 	factor, ok := new(big.Rat).SetString(text)
 	if !ok || factor.Sign() < 0 {
-		return nil, fmt.Errorf("the factor is %s; want a number that is not negative", text)
+		return nil, fmt.Errorf("the factor must be a number that is not negative; got %s", text)
 	}
 	return factor, nil
 }
@@ -171,7 +171,7 @@ func podLimits(pod *corev1.Pod) corev1.ResourceList {
 func effective(of, resourceName ref.Val, field string, count func(*corev1.Pod) corev1.ResourceList) (resource.Quantity, error) {
 	text, ok := resourceName.(types.String)
 	if !ok {
-		return resource.Quantity{}, errors.New("want the name of a resource, such as 'cpu'")
+		return resource.Quantity{}, errors.New("must be the name of a resource, such as 'cpu'")
 	}
 	object, err := rawObject(of)
 	if err != nil {
@@ -206,7 +206,7 @@ func rawObject(v ref.Val) (map[string]any, error) {
 		}
 		return native.(map[string]any), nil
 	}
-	return nil, fmt.Errorf("takes %s; want the pod or a container", celKind(v.Type().TypeName()))
+	return nil, fmt.Errorf("must be the pod or a container; got %s", celKind(v.Type().TypeName()))
 }
 
 // reducedTo returns a pod with what counts of one resource, and with the requests that the

@@ -82,15 +82,15 @@ func TestAmountsAreExactAndRoundedUp(t *testing.T) {
 func TestWhatIsNoAmountSaysWhatIsWanted(t *testing.T) {
 	pod := decode(t, `{"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "many"}}}]}}`)
 	for source, want := range map[string]string{
-		"scale('lots', 0.5)":             `scale: "lots" is no amount; want one such as '500m' or '64Mi'`,
-		"scale([1], 0.5)":                "scale: takes a value of the type list; want an amount such as '500m' or '64Mi'",
-		"scale('1', -1)":                 "the factor is -1; want a number that is not negative",
+		"scale('lots', 0.5)":             `scale: must be an amount such as '500m' or '64Mi'; got "lots"`,
+		"scale([1], 0.5)":                "scale: must be an amount such as '500m' or '64Mi'; got a value of the type list",
+		"scale('1', -1)":                 "the factor must be a number that is not negative; got -1",
 		"scale('1', 1.0 / 0.0)":          "is not finite",
-		"scale('1', '2')":                "the factor is a value of the type string; want a number",
+		"scale('1', '2')":                "the factor must be a number; got a value of the type string",
 		"scale('8Ei', 3)":                "is too large for an amount",
 		"requests(pod, 'cpu')":           `requests: the pod has "many" of "cpu", which is no amount`,
-		"requests('a', 'cpu')":           "want the pod or a container",
-		"minQ('1', pod.spec.containers)": "want an amount",
+		"requests('a', 'cpu')":           "must be the pod or a container",
+		"minQ('1', pod.spec.containers)": "must be an amount",
 		"base64.decode('?')":             "illegal base64",
 	} {
 		if got, err := evaluate(t, source, pod); err == nil || !strings.Contains(err.Error(), want) {

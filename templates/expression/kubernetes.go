@@ -26,12 +26,12 @@ var versionText = regexp.MustCompile(`\Av?([0-9]{1,4})\.([0-9]{1,4})\+?(?:[.+-][
 func ParseKubernetesVersion(text string) (KubernetesVersion, error) {
 	found := versionText.FindStringSubmatch(text)
 	if found == nil {
-		return KubernetesVersion{}, fmt.Errorf("%s is no version of Kubernetes; want one such as 1.36", show.Value(text))
+		return KubernetesVersion{}, fmt.Errorf("must be a version of Kubernetes such as 1.36; got %s", show.Value(text))
 	}
 	major, _ := strconv.Atoi(found[1]) // four digits fit
 	minor, _ := strconv.Atoi(found[2])
 	if major == 0 {
-		return KubernetesVersion{}, fmt.Errorf("%s is no version of Kubernetes; want one such as 1.36", show.Value(text))
+		return KubernetesVersion{}, fmt.Errorf("must be a version of Kubernetes such as 1.36; got %s", show.Value(text))
 	}
 	return KubernetesVersion{Major: major, Minor: minor}, nil
 }

@@ -286,7 +286,7 @@ func (e *Expression) Condition(s *Scope) (bool, error) {
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
-		return false, &Error{Place: e.Place, Message: fmt.Sprintf("the condition gives %s; want true or false", celKind(v.Type().TypeName()))}
+		return false, &Error{Place: e.Place, Message: fmt.Sprintf("the condition gives %s; it must give true or false", celKind(v.Type().TypeName()))}
 	}
 	return bool(b), nil
 }
@@ -330,7 +330,7 @@ func (e *Expression) Repeat(s *Scope, name string, item Place, do func(*Scope) e
 	_, isMap := over.(traits.Mapper)
 	iterable, ok := sorted(over).(traits.Iterable)
 	if !ok || !isList && !isMap {
-		return &Error{Place: e.Place, Message: show.Plain(fmt.Sprintf("$for goes over %s; want a list or a map", celKind(over.Type().TypeName())))}
+		return &Error{Place: e.Place, Message: show.Plain(fmt.Sprintf("$for goes over %s; it must go over a list or a map", celKind(over.Type().TypeName())))}
 	}
 	count := 0
 	for walk := iterable.Iterator(); walk.HasNext() == types.True; {

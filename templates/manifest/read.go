@@ -62,7 +62,7 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, errorf("the manifest is %s; want an object", show.Kind(v))
+		return nil, errorf("the manifest must be an object; got %s", show.Kind(v))
 	}
 	return object, nil
 }

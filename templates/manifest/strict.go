@@ -58,12 +58,12 @@ func (s *strict) check(v any, t reflect.Type, at *Path) any {
 		if _, ok := v.(string); ok {
 			return v
 		}
-		s.report(at, fmt.Sprintf("is %s; want text%s", show.Kind(v), quoteIt(v)))
+		s.report(at, fmt.Sprintf("must be text; got %s%s", show.Kind(v), quoteIt(v)))
 	case reflect.Bool:
 		if _, ok := v.(bool); ok {
 			return v
 		}
-		s.report(at, fmt.Sprintf("is %s; want true or false", show.Kind(v)))
+		s.report(at, fmt.Sprintf("must be true or false; got %s", show.Kind(v)))
 	default:
 		return s.integer(v, t, at)
 	}
@@ -86,7 +86,7 @@ func (s *strict) custom(v any, t reflect.Type, at *Path) any {
 func (s *strict) object(v any, t reflect.Type, at *Path) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want an object", show.Kind(v)))
+		s.report(at, fmt.Sprintf("must be an object; got %s", show.Kind(v)))
 		return nil
 	}
 	fields := jsonFields(t)
@@ -107,7 +107,7 @@ func (s *strict) object(v any, t reflect.Type, at *Path) any {
 func (s *strict) entries(v any, t reflect.Type, at *Path) any {
 	object, ok := v.(map[string]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want an object", show.Kind(v)))
+		s.report(at, fmt.Sprintf("must be an object; got %s", show.Kind(v)))
 		return nil
 	}
 	good := make(map[string]any, len(object))
@@ -124,13 +124,13 @@ func (s *strict) entries(v any, t reflect.Type, at *Path) any {
 func (s *strict) list(v any, t reflect.Type, at *Path) any {
 	items, ok := v.([]any)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want a list", show.Kind(v)))
+		s.report(at, fmt.Sprintf("must be a list; got %s", show.Kind(v)))
 		return nil
 	}
 	good := make([]any, len(items))
 	for i, item := range items {
 		if item == nil && t.Elem() != rawType {
-			s.report(at.Item(i), "is null; want a value")
+			s.report(at.Item(i), "must not be null")
 			continue
 		}
 		good[i] = s.check(item, t.Elem(), at.Item(i))
@@ -141,13 +141,13 @@ func (s *strict) list(v any, t reflect.Type, at *Path) any {
 func (s *strict) integer(v any, t reflect.Type, at *Path) any {
 	n, ok := v.(json.Number)
 	if !ok {
-		s.report(at, fmt.Sprintf("is %s; want a whole number", show.Kind(v)))
+		s.report(at, fmt.Sprintf("must be a whole number; got %s", show.Kind(v)))
 		return nil
 	}
 	bits := t.Bits()
 	if _, err := strconv.ParseInt(n.String(), 10, bits); err != nil {
 		limit := int64(math.MaxInt64) >> (64 - bits)
-		s.report(at, fmt.Sprintf("is %s; want a whole number from %d to %d", show.Plain(n.String()), -limit-1, limit))
+		s.report(at, fmt.Sprintf("must be a whole number from %d to %d; got %s", -limit-1, limit, show.Plain(n.String())))
 		return nil
 	}
 	return v

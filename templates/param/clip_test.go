@@ -20,13 +20,13 @@ func TestTheRefusalOfJSONShowsThePlaceOfTheMistake(t *testing.T) {
 	long := strings.Repeat(`"filler", `, 1000)
 	json := setOf(t, v1alpha1.Parameter{Type: v1alpha1.JSON})
 	for name, c := range map[string]struct{ text, shown, says string }{
-		"short":             {`{"a": 1,}`, `"{\"a\": 1,>>>}"`, "want JSON: invalid character '}'"},
-		"far into it":       {`[` + long + `oops, ` + long + `1]`, `"filler\", >>>oops, \"filler`, "want JSON: invalid character 'o'"},
-		"at the end":        {`[` + long, `"filler\", >>>"`, "want JSON: unexpected end"},
-		"empty":             {"", `">>>"`, "want JSON: unexpected end"},
-		"a second value":    {`{"a": 1} {`, `"{\"a\": 1} >>>{"`, "want JSON: invalid character '{'"},
-		"several bytes":     {`["ää", ä]`, `"[\"ää\", >>>ä]"`, "want JSON: invalid character"},
-		"control character": {"[\"a\nb\"]", `"[\"a>>>\nb\"]"`, "want JSON: invalid character"},
+		"short":             {`{"a": 1,}`, `"{\"a\": 1,>>>}"`, "must be JSON: invalid character '}'"},
+		"far into it":       {`[` + long + `oops, ` + long + `1]`, `"filler\", >>>oops, \"filler`, "must be JSON: invalid character 'o'"},
+		"at the end":        {`[` + long, `"filler\", >>>"`, "must be JSON: unexpected end"},
+		"empty":             {"", `">>>"`, "must be JSON: unexpected end"},
+		"a second value":    {`{"a": 1} {`, `"{\"a\": 1} >>>{"`, "must be JSON: invalid character '{'"},
+		"several bytes":     {`["ää", ä]`, `"[\"ää\", >>>ä]"`, "must be JSON: invalid character"},
+		"control character": {"[\"a\nb\"]", `"[\"a>>>\nb\"]"`, "must be JSON: invalid character"},
 	} {
 		_, err := json.Resolve(Annotations{Pod: map[string]string{"t.pillion.dev/p": c.text}})
 		bad, ok := err.(*Error)
@@ -46,7 +46,7 @@ func TestTheRefusalOfJSONShowsThePlaceOfTheMistake(t *testing.T) {
 func TestTheRefusalOfAnItemShowsThePlaceOfTheMistakeInIt(t *testing.T) {
 	list := setOf(t, v1alpha1.Parameter{Type: v1alpha1.List, Items: &v1alpha1.Items{Type: v1alpha1.JSON}})
 	_, err := list.Resolve(Annotations{Pod: map[string]string{"t.pillion.dev/p": "1, [2"}})
-	if want := `the item "[2>>>" of the list: want JSON: unexpected end`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `each item of the list must be JSON: unexpected end of JSON input; got "[2>>>"`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -24,14 +24,14 @@ func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]
 	whole, ok := c.of.Values[defaultsValue].(map[string]any)
 	if !ok {
 		if v := c.of.Values[defaultsValue]; v != nil {
-			c.report(nil, fmt.Sprintf("the installer's values.%s is %s; want an object, as in %s: {%s: {PARAMETER: VALUE}}",
+			c.report(nil, fmt.Sprintf("the installer's values.%s must be an object, not %s, as in %s: {%s: {PARAMETER: VALUE}}",
 				defaultsValue, show.Kind(v), defaultsValue, c.of.Name))
 		}
 		return nil
 	}
 	own, ok := whole[c.of.Name].(map[string]any)
 	if !ok && whole[c.of.Name] != nil {
-		c.report(nil, fmt.Sprintf("the installer's values.%s.%s is %s; want an object, as in {PARAMETER: VALUE}",
+		c.report(nil, fmt.Sprintf("the installer's values.%s.%s must be an object, not %s, as in {PARAMETER: VALUE}",
 			defaultsValue, c.of.Name, show.Kind(whole[c.of.Name])))
 	}
 	names := make([]string, len(declared))

@@ -75,7 +75,7 @@ const maxAnnotationName = 63
 // returns nil if the parameter has no usable name or type.
 func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, report Report) *parameter {
 	if !parameterName.MatchString(d.Name) || slices.Contains(Keywords, d.Name) {
-		report(at.Field("name"), fmt.Sprintf("%s is no name of a parameter; want lowerCamelCase, and none of %s", show.Value(d.Name), strings.Join(Keywords, ", ")))
+		report(at.Field("name"), fmt.Sprintf("must be lowerCamelCase, and none of %s; got %s", strings.Join(Keywords, ", "), show.Value(d.Name)))
 		return nil
 	}
 	p := &parameter{decl: d, suffix: kebab(d.Name)}
@@ -106,10 +106,10 @@ func (p *parameter) setType(at *manifest.Path, report Report) bool {
 		p.one = newScalar(d.Type, d.Constraints, under(at))
 		return true
 	case d.Type == "":
-		report(at.Field("type"), "is missing; want one of "+strings.Join(parameterTypes, ", "))
+		report(at.Field("type"), "is missing; it must be one of "+strings.Join(parameterTypes, ", "))
 		return false
 	case !p.collection():
-		report(at.Field("type"), fmt.Sprintf("%s is no type; want one of %s", show.Value(string(d.Type)), strings.Join(parameterTypes, ", ")))
+		report(at.Field("type"), fmt.Sprintf("must be one of %s; got %s", strings.Join(parameterTypes, ", "), show.Value(string(d.Type))))
 		return false
 	case d.Items == nil:
 		report(at.Field("items"), fmt.Sprintf("is missing; a %s says what its values are, as in items: string", d.Type))
@@ -119,7 +119,7 @@ func (p *parameter) setType(at *manifest.Path, report Report) bool {
 		report(at, fmt.Sprintf("the constraints of a %s belong to its items, as in items: {type: %s, …}", d.Type, d.Items.Type))
 	}
 	if _, ok := scalarKinds[d.Items.Type]; !ok {
-		report(at.Field("items"), fmt.Sprintf("%s is no scalar type; want one of %s", show.Value(string(d.Items.Type)), strings.Join(parameterTypes[:8], ", ")))
+		report(at.Field("items"), fmt.Sprintf("must be a scalar type, one of %s; got %s", strings.Join(parameterTypes[:8], ", "), show.Value(string(d.Items.Type))))
 		return false
 	}
 	p.one = newScalar(d.Items.Type, d.Items.Constraints, under(at.Field("items")))
@@ -144,7 +144,7 @@ func (p *parameter) setLevels(required bool, at *manifest.Path, report Report) {
 		case v1alpha1.Namespace, v1alpha1.Pod:
 			p.setBy[Origin(level)] = true
 		default:
-			report(at.Field("setBy").Item(i), fmt.Sprintf("%s is no level; want Namespace or Pod", show.Value(string(level))))
+			report(at.Field("setBy").Item(i), fmt.Sprintf("must be Namespace or Pod; got %s", show.Value(string(level))))
 		}
 	}
 	if len(p.setBy) == 0 && p.decl.Required && p.decl.Default == nil {
@@ -184,13 +184,13 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		list, part, err := p.parseList(text)
 		if err != nil {
-			return nil, fmt.Errorf("the item %s: %w", shown(part, err), err)
+			return nil, fmt.Errorf("each item %w; got %s", err, shown(part, err))
 		}
 		return list, nil
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, errors.New("want a list, or comma separated text")
+		return nil, errors.New("must be a list, or comma separated text")
 	}
 	list := make([]any, len(items))
 	for i, item := range items {
@@ -206,7 +206,7 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 func (p *parameter) manifestMap(raw json.RawMessage) (any, error) {
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return nil, errors.New("want an object")
+		return nil, errors.New("must be an object")
 	}
 	m := make(map[string]any, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {

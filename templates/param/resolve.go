@@ -143,7 +143,7 @@ func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
 // missing is the error for a required parameter without a value. It names the annotation
 // that may have been meant for it.
 func (s *Set) missing(p *parameter, levels [2]*level) error {
-	message := fmt.Sprintf("it is missing, and the template %s requires it: set it on %s; want %s", s.name, p.levels(), p.allowed())
+	message := fmt.Sprintf("it is missing, and the template %s requires it: set it on %s; it must be %s", s.name, p.levels(), p.allowed())
 	for _, l := range levels {
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
@@ -182,8 +182,8 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 		maps.Copy(value, def)
 	}
 	for _, l := range levels {
-		if text, ok := l.values[p.suffix]; ok {
-			return nil, "", s.mistake(p, l.origin, p.suffix, text, fmt.Sprintf("is a map: set %s instead", p.key(s.prefix)))
+		if _, ok := l.values[p.suffix]; ok {
+			return nil, "", s.mistake(p, l.origin, p.suffix, "", fmt.Sprintf("is a map: set %s instead", p.key(s.prefix)))
 		}
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			key, ok := strings.CutPrefix(suffix, p.suffix+".")
@@ -205,28 +205,26 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 // template's prefix is suffix.
 func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
 	if !p.setBy[from] {
-		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
+		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
 	}
 	if p.decl.Type != v1alpha1.List {
 		v, err := p.one.parse(text)
 		if err != nil {
-			mistake := s.mistake(p, from, suffix, text, err.Error())
-			mistake.Value = shown(text, err)
-			return nil, mistake
+			return nil, s.mistake(p, from, suffix, shown(text, err), err.Error())
 		}
 		return v, nil
 	}
 	list, part, err := p.parseList(text)
 	if err != nil {
-		return nil, s.mistake(p, from, suffix, text, fmt.Sprintf("the item %s of the list: %v", shown(part, err), err))
+		return nil, s.mistake(p, from, suffix, shown(part, err), fmt.Sprintf("each item of the list %v", err))
 	}
 	return list, nil
 }
 
-func (s *Set) mistake(p *parameter, from Origin, suffix, text, message string) *Error {
-	e := &Error{Template: s.name, Parameter: p.decl.Name, Annotation: p.key(s.prefix), Origin: from, Message: message}
+func (s *Set) mistake(p *parameter, from Origin, suffix, value, message string) *Error {
+	e := &Error{Template: s.name, Parameter: p.decl.Name, Annotation: p.key(s.prefix), Origin: from, Value: value, Message: message}
 	if from != "" {
-		e.Annotation, e.Value = s.prefix+show.Plain(suffix), show.Value(text)
+		e.Annotation = s.prefix + show.Plain(suffix)
 	}
 	return e
 }
@@ -248,7 +246,7 @@ func (s *Set) unknown(levels [2]*level) error {
 			switch {
 			case l.used[suffix]:
 			case first == nil:
-				first = &Error{Template: s.name, Annotation: s.prefix + show.Plain(suffix), Origin: l.origin, Value: show.Value(l.values[suffix]),
+				first = &Error{Template: s.name, Annotation: s.prefix + show.Plain(suffix), Origin: l.origin,
 					Message: fmt.Sprintf("the template %s has no such parameter%s (all of them: pillion params %s)", s.name, s.hint(suffix), s.name)}
 			case len(more) < mostUnknown-1:
 				more = append(more, fmt.Sprintf("%s%s on the %s", s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin))))

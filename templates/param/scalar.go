@@ -255,7 +255,7 @@ func (s *scalar) parse(text string) (any, error) {
 		return nil, s.unreadable(text)
 	}
 	if !s.accepts(v, text) {
-		return nil, errors.New("want " + s.allowed)
+		return nil, errors.New("must be " + s.allowed)
 	}
 	return v, nil
 }
@@ -265,13 +265,13 @@ func (s *scalar) parse(text string) (any, error) {
 func (s *scalar) unreadable(text string) error {
 	var syntax *json.SyntaxError
 	if s.kind != v1alpha1.JSON || !errors.As(json.Unmarshal([]byte(text), new(json.RawMessage)), &syntax) {
-		return errors.New("want " + s.allowed)
+		return errors.New("must be " + s.allowed)
 	}
 	at := int(syntax.Offset)
 	if at > 0 && !strings.HasPrefix(syntax.Error(), "unexpected end") {
 		at-- // the offset is behind the byte that does not fit
 	}
-	return &placedError{message: "want " + s.allowed + ": " + show.Plain(syntax.Error()), at: at}
+	return &placedError{message: "must be " + s.allowed + ": " + show.Plain(syntax.Error()), at: at}
 }
 
 // placedError is a mistake at a byte of a value.
@@ -321,7 +321,7 @@ func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
 	}
 	parsed, err := s.parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is %s; %w", shown(text, err), err)
+		return nil, fmt.Errorf("%w; got %s", err, shown(text, err))
 	}
 	return parsed, nil
 }
@@ -346,7 +346,7 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 		}
 		return strconv.FormatBool(v), nil
 	}
-	return "", fmt.Errorf("is %s; want %s", show.Kind(v), s.allowed)
+	return "", fmt.Errorf("must be %s; got %s", s.allowed, show.Kind(v))
 }
 
 // sample returns a value that the constraints allow, if one is easily found.

@@ -66,6 +66,14 @@ match:
   namespaceSelector: {matchLabels: {z: "1", team: "true"}, matchExpressions: [{key: tier, operator: In, values: [b, a]}, {key: plain, operator: DoesNotExist}]}
   podSelector: {matchLabels: {z.example.com/b: x, a: ""}, matchExpressions: [{key: c, operator: NotIn, values: [w, x]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}, {key: f, operator: In, values: [g]}]}
 inject: {spec: {initContainers: [{name: a, image: "a:1", restartPolicy: Always}]}}`,
+		"exceptions": `
+required: true
+match: {namespaceSelector: {matchLabels: {team: shop}}, podSelector: {matchLabels: {mesh: required}}}
+exceptions:
+- {name: a, namespaceSelector: {matchLabels: {tier: x}, matchExpressions: [{key: zone, operator: DoesNotExist}]}, podSelector: {matchExpressions: [{key: app, operator: In, values: [batch, cron]}]}, until: "2027-03-31T00:00:00Z", reason: OPS-1}
+- {name: b, podSelector: {matchExpressions: [{key: old, operator: Exists}]}, until: 2027-03-30T20:00:00-04:00, reason: 'OPS-2: "soon"'}
+- {name: c, namespaceSelector: {matchLabels: {tier: z}}, podSelector: {}, until: "2026-01-01T00:00:00Z", reason: OPS-3}
+inject: {spec: {containers: [{name: a, image: "docker.io/a/b:1"}]}}`,
 		"a parameter that the installer's values set": `
 required: true
 match: {}

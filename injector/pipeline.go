@@ -53,6 +53,13 @@ func NewPipeline(c Config) *Pipeline {
 	return &Pipeline{config: c, injectKey: templates.InjectKey(c.Prefix), statusKey: templates.StatusKey(c.Prefix), injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
 }
 
+// At returns a pipeline whose clock stands at a time. Exceptions that end later are in force.
+func (p *Pipeline) At(now time.Time) *Pipeline {
+	c := p.config
+	c.Now = func() time.Time { return now }
+	return NewPipeline(c)
+}
+
 // Request is one pod, and what is known about its admission.
 type Request struct {
 	// Operation and Subresource are the admission request's.

@@ -35,6 +35,8 @@ type PodsReport struct {
 	Workloads []workloadReport `json:"workloads"`
 	// PodsOfMoreWorkloads are pods of workloads that were left out: there are too many.
 	PodsOfMoreWorkloads int `json:"podsOfMoreWorkloads,omitempty"`
+	// Exceptions are those of required templates, the first to end first.
+	Exceptions []exceptionReport `json:"exceptions,omitempty"`
 	// NotLookedAt pods are too large.
 	NotLookedAt int `json:"notLookedAt,omitempty"`
 	// EventsUnknown says why no refusals are known.
@@ -100,6 +102,8 @@ type tally struct {
 	prefix     string
 	namespaces map[string]*namespaceReport
 	workloads  map[[3]string]*workloadReport
+	// excepted counts pods by template and exception.
+	excepted map[[2]string]int
 	// left counts the pods of workloads that were left out.
 	left int
 }
@@ -110,7 +114,7 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 	if err != nil {
 		return PodsReport{}, err
 	}
-	t := tally{of: of, prefix: l.Prefix, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}}
+	t := tally{of: of, prefix: l.Prefix, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}, excepted: map[[2]string]int{}}
 	for name, ns := range namespaces {
 		if of.Template == "" && l.Compare.Registration.Calls(ns, nil) {
 			t.namespace(name, ns)
@@ -133,6 +137,7 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 		return PodsReport{}, Granting(err)
 	}
 	report := t.report()
+	report.Exceptions = t.exceptions(l.Templates, time.Now())
 	report.NotLookedAt, report.args = tooLarge, l.Args()
 	if err := l.refusals(ctx, of.Namespace, &report); err != nil {
 		report.EventsUnknown = Granting(err).Error()
@@ -174,6 +179,7 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s drift.Comparis
 	if !s.Counts || !s.Called && !s.Injected() {
 		return
 	}
+	t.except(s)
 	if t.of.Template != "" {
 		about := s.Template(t.of.Template)
 		if about.State == drift.NotAsked {

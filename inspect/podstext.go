@@ -39,6 +39,9 @@ func (r PodsReport) Write(w io.Writer, of Target) error {
 	if err := r.writeWorkloads(w, of); err != nil {
 		return err
 	}
+	if err := r.writeExceptions(w); err != nil {
+		return err
+	}
 	writeRefusals(w, rows[:min(len(rows), mostRows)])
 	if next := r.Next(of); len(next) > 0 {
 		fmt.Fprintf(w, "\nTo bring the pods up to date:\n")

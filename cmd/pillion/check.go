@@ -18,6 +18,7 @@ type checkCommand struct {
 	output string
 	color  string
 	strict bool
+	now    time.Time
 }
 
 func newCheckCommand() *cobra.Command {
@@ -53,6 +54,7 @@ The replicas are asked through the API server, by its proxy of pods.`,
 	replicaFlag(cmd.Flags(), &c.where)
 	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
+	nowFlag(cmd.Flags(), &c.now)
 	colourFlag(cmd.Flags(), &c.color)
 	return cmd
 }
@@ -69,7 +71,7 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	report := check.Run(check.All(), cluster.Facts(cmd.Context(), version, time.Now()))
+	report := check.Run(check.All(), cluster.Facts(cmd.Context(), version, nowOr(c.now)))
 	c.where.AimCheck(report)
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)

@@ -137,7 +137,7 @@ func writeFlags(out *strings.Builder, rows, shared []flagRow) {
 
 // meaning says what a flag takes, for people.
 var meaning = map[string]string{
-	"bool": "", "string": "text", "stringSlice": "list: repeat it, or separate by commas", "duration": "duration: `30s`, `5m`, `1h30m`",
+	"bool": "", "string": "text", "stringSlice": "list: repeat it, or separate by commas", "time": "time: `2027-03-31T00:00:00Z`", "duration": "duration: `30s`, `5m`, `1h30m`",
 }
 
 func defaultOf(f *pflag.Flag) string {

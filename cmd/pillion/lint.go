@@ -75,13 +75,13 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
 			}
-			results := lint.Run(documents, lint.Options{Compile: options, Samples: own})
+			results := lint.Run(documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now)})
 			if f.cluster {
 				if err := againstCluster(cmd, f.where, documents, results); err != nil {
 					return err
 				}
 			}
-			tested, err := cases.run(cmd, args, options)
+			tested, err := cases.run(cmd, args, options, o.now)
 			if err != nil {
 				return err
 			}
@@ -106,6 +106,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
+	nowFlag(cmd.Flags(), &o.now)
 	o.compileFlags(cmd)
 	o.kubeVersionFlag(cmd)
 	return cmd

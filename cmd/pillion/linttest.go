@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,11 +23,11 @@ func (f *caseFlags) flags(cmd *cobra.Command) {
 }
 
 // run runs the cases of the templates in paths, if a flag asks for that.
-func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options) ([]cases.Result, error) {
+func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options, now time.Time) ([]cases.Result, error) {
 	if !f.test && !f.update {
 		return nil, nil
 	}
-	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update}
+	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update, Now: now}
 	var list []cases.Template
 	for _, path := range paths {
 		manifests, err := readManifests(path)

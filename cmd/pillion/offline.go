@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +43,7 @@ type offline struct {
 	// inCluster: templates, values and namespaces are those of the cluster of where.
 	inCluster bool
 	where     *inspect.Place
+	now       time.Time
 }
 
 // maxFile bounds the bytes of one file.
@@ -74,6 +76,7 @@ func (o *offline) podFlags(cmd *cobra.Command) {
 func (o *offline) settingFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (with a cluster: default the context's)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
+	nowFlag(cmd.Flags(), &o.now)
 	o.templateFlags(cmd)
 	o.kubeVersionFlag(cmd)
 }
@@ -97,7 +100,11 @@ func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 			return nil, usageError{fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
-	return openLive(cmd, *o.where, o.prefix, o.namespace)
+	live, err := openLive(cmd, *o.where, o.prefix, o.namespace)
+	if err == nil {
+		live.Compare.Pipeline = at(live.Compare.Pipeline, o.now)
+	}
+	return live, err
 }
 
 // readFile reads a file, or standard input for "-".
@@ -412,7 +419,7 @@ func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (
 	if err != nil {
 		return nil, err
 	}
-	pipeline := injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"})
+	pipeline := at(injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"}), o.now)
 	return &session{file: o.file, documents: documents, Session: &inspect.Session{
 		Pipeline: pipeline, Compare: drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
 		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,

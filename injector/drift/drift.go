@@ -42,6 +42,9 @@ type Template struct {
 	// Code is the template's reason code in a pod that is created now, Why its sentence.
 	Code reason.Code
 	Why  string
+	// Exception names the exception of a required template by which a pod that is created now goes
+	// without it, "" for none.
+	Exception string
 }
 
 // Templates compares a record with the outcome for a pod that is created now, template by
@@ -54,7 +57,7 @@ func Templates(rec record.Record, out injector.Outcome, set *templates.Set) []Te
 			continue
 		}
 		seen[o.Name] = true
-		t := Template{Name: o.Name, Has: rec.Hash(o.Name), Code: o.Code, Why: o.Why}
+		t := Template{Name: o.Name, Has: rec.Hash(o.Name), Code: o.Code, Why: o.Why, Exception: o.Exception}
 		if o.Code == reason.Injected {
 			t.Gets = o.Hash
 		}

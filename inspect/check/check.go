@@ -112,6 +112,7 @@ func All() []Check {
 		ask(sectionTemplates, "crd", "the CRD of SidecarTemplates is established, and has one stored version", needing(crdSound)),
 		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", needing(templatesGood)),
 		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", needing(namesKnown)),
+		ask(sectionTemplates, "exceptions", "no exception of a required template has ended", needing(exceptionsLast)),
 		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", needing(floorsCurrent)),
 		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", needing(labelsThere)),
 		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", needing(labelsByHand)),

@@ -76,6 +76,13 @@ func template(t *testing.T, name string) templates.Entry {
 	return templates.Entry{Name: name, Template: compiled}
 }
 
+// excepting is a set of one required template, with an exception.
+func excepting(t *testing.T, until string) *templates.Set {
+	t.Helper()
+	return templatestest.Set(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: mesh}, spec: {required: true, match: {namespaceSelector: {matchLabels: {team: shop}}},
+  exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "`+until+`", reason: OPS-1}], inject: {spec: {initContainers: [{name: s, restartPolicy: Always, image: i}]}}}}`)
+}
+
 func namespace(name, injection, inject string) labels.Namespace {
 	ns := labels.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{}}}
 	if injection != "" {
@@ -390,6 +397,8 @@ var faults = []struct {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "fluentbit,daprd"))
 		f.Worn.Value = []Named{{"a", "fluentbit"}}
 	}, Failed, "pods of it run with the sidecar of fluentbit. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
+	{"exceptions", "in force", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-13T12:00:00Z") }, OK, "the exception legacy of the required template mesh lets pods go without it for another 12d, until 2026-06-13T12:00:00Z: OPS-1", ""},
+	{"exceptions", "ended", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-01T14:00:00+02:00") }, Warning, "ended at 2026-06-01T12:00:00Z, 0s ago", "kubectl get sidecartemplates.pillion.dev mesh"},
 	{"required-policies", "of a template in force without its object", func(_ *testing.T, f *Facts) {
 		f.Replicas.Value[0].Templates["mesh"] = "abc"
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Gone: true}}

@@ -76,6 +76,8 @@ func (v *variable) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyType, c
 type request struct {
 	pod, old map[string]any
 	groups   []string
+	// namespace has the labels of the pod's.
+	namespace map[string]string
 }
 
 // judge returns the message by which the API server refuses the request, "" if it lets it
@@ -108,7 +110,8 @@ func (e *evaluator) judge(t testing.TB, r request) (refusal string, cost int64) 
 		}
 	}
 	budget = celconfig.RuntimeCELCostBudget
-	results, remaining, err = e.rules.ForInput(t.Context(), versioned, asked, plugincel.OptionalVariableBindings{}, nil, budget)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: r.namespace}}
+	results, remaining, err = e.rules.ForInput(t.Context(), versioned, asked, plugincel.OptionalVariableBindings{}, namespace, budget)
 	if err != nil {
 		return "the validations: " + err.Error(), budget
 	}

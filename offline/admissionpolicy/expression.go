@@ -29,19 +29,20 @@ var many = admissionv1.Variable{
 	Expression: fmt.Sprintf("size(object.spec.?initContainers.orValue([])) > %[1]d || size(object.spec.?containers.orValue([])) > %[1]d", mostContainers),
 }
 
-// few refuses new pods with more. Updates neither add containers nor take any away.
-func few(template string) admissionv1.Validation {
+// few refuses new pods with more, but for those that are spared. Updates neither add containers nor
+// take any away.
+func few(template, spared string) admissionv1.Validation {
 	return admissionv1.Validation{
-		Expression: `request.operation != "CREATE" || !variables.many`,
+		Expression: `request.operation != "CREATE" || !variables.many` + spared,
 		Message: fmt.Sprintf("the pod has more than %d containers or init containers, too many to look among them for those of the template %s, which is required in this namespace: "+
 			"divide it into several pods", mostContainers, template),
 	}
 }
 
-// created demands a sidecar of a new pod.
-func (s sidecar) created(template string) admissionv1.Validation {
+// created demands a sidecar of a new pod, but for those that are spared.
+func (s sidecar) created(template, spared string) admissionv1.Validation {
 	return admissionv1.Validation{
-		Expression: fmt.Sprintf(`request.operation != "CREATE" || variables.many || object.spec.?%s.orValue([]).exists(c, c.name == %s && %s)`, s.list, literal(s.name), s.hasImage()),
+		Expression: fmt.Sprintf(`request.operation != "CREATE" || variables.many%s || object.spec.?%s.orValue([]).exists(c, c.name == %s && %s)`, spared, s.list, literal(s.name), s.hasImage()),
 		Message: fmt.Sprintf("the template %s is required in this namespace, and the pod lacks its %s %s with an image that it allows: %s. Pillion adds it when it is called for the pod: "+
 			"create the pod again, and if it is still refused, ask the cluster's admin, who finds the cause with: pillion check", template, s.kind(), s.name, s.allowed()),
 	}
@@ -96,19 +97,24 @@ func conditions(pods []metav1.LabelSelectorRequirement) []admissionv1.MatchCondi
 	if len(pods) == 0 {
 		return all
 	}
-	selected := make([]string, len(pods))
-	for i, r := range pods {
-		label := fmt.Sprintf("object.metadata.?labels[?%s]", literal(r.Key))
+	return append(all, admissionv1.MatchCondition{Name: "selected-when-created", Expression: `request.operation != "CREATE" || ` + selected("object.metadata.?labels", pods)})
+}
+
+// selected is whether labels meet requirements, of which there is at least one.
+func selected(labels string, requirements []metav1.LabelSelectorRequirement) string {
+	all := make([]string, len(requirements))
+	for i, r := range requirements {
+		label := fmt.Sprintf("%s[?%s]", labels, literal(r.Key))
 		switch r.Operator {
 		case metav1.LabelSelectorOpIn:
-			selected[i] = fmt.Sprintf("%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
+			all[i] = fmt.Sprintf("%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
 		case metav1.LabelSelectorOpNotIn:
-			selected[i] = fmt.Sprintf("!%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
+			all[i] = fmt.Sprintf("!%s.optMap(v, v in %s).orValue(false)", label, literal(r.Values))
 		case metav1.LabelSelectorOpExists:
-			selected[i] = label + ".hasValue()"
+			all[i] = label + ".hasValue()"
 		case metav1.LabelSelectorOpDoesNotExist:
-			selected[i] = "!" + label + ".hasValue()"
+			all[i] = "!" + label + ".hasValue()"
 		}
 	}
-	return append(all, admissionv1.MatchCondition{Name: "selected-when-created", Expression: `request.operation != "CREATE" || ` + strings.Join(selected, " && ")})
+	return strings.Join(all, " && ")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,11 +92,12 @@ func Of(ctx context.Context, t *templates.Template, o Options) (Floor, error) {
 			Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 		},
 	}
-	f.add(few(t.Name()))
+	spared := f.except(spec.Exceptions)
+	f.add(few(t.Name(), spared))
 	for _, s := range sidecars {
 		if s.always {
 			f.Refuses = append(f.Refuses, fmt.Sprintf("a new pod without the %s %s, or with another image in it than %s", s.kind(), s.name, s.allowed()))
-			f.add(s.created(t.Name()))
+			f.add(s.created(t.Name(), spared))
 		} else {
 			f.Passes = append(f.Passes, fmt.Sprintf("new pods without the %s %s, which the template renders under a condition", s.kind(), s.name))
 		}
@@ -108,6 +110,9 @@ func Of(ctx context.Context, t *templates.Template, o Options) (Floor, error) {
 		}
 	}
 	f.Refuses = append(f.Refuses, fmt.Sprintf("a new pod with more than %d containers or init containers", mostContainers))
+	for _, e := range t.Exceptions() {
+		f.Passes = append(f.Passes, fmt.Sprintf("new pods that the exception %s selects, until %s: %s", e.Name, e.Until.UTC().Format(time.RFC3339), e.Reason))
+	}
 	f.Passes = append(f.Passes,
 		"the other fields of these containers, such as their commands, variables and mounts",
 		"what the template gives to other containers, to volumes and to metadata, and its validations",

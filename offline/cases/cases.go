@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
@@ -35,6 +36,9 @@ type Options struct {
 	Whole []string
 	// Update writes the result of a case that fails into the case's files.
 	Update bool
+	// Now is the time of each case, by which exceptions of required templates end. Default: the real
+	// time.
+	Now time.Time
 }
 
 // Result is the result of one case.
@@ -57,7 +61,10 @@ type Result struct {
 // The error is about reading folders. The problems of a case are in its result.
 func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
 	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
-	s := &suite{options: o, inject: func(r injector.Request) (injector.Outcome, error) { return pipeline.Inject(ctx, r) }}
+	s := &suite{options: o, inject: func(r injector.Request) (injector.Outcome, error) {
+		r.Now = o.Now
+		return pipeline.Inject(ctx, r)
+	}}
 	for _, t := range list {
 		compiled, err := compile(t, o.Compile)
 		s.named = append(s.named, named{filepath.Clean(filepath.Dir(t.File)), nameOf(compiled, err)})

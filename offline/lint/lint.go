@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -47,6 +48,7 @@ var Rules = []Rule{
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
 	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. Where a bundled pod cannot be merged, a note."},
 	{"default-container", Warning, "A sidecar stands before the pod's own containers, so that kubectl logs and exec take it by default."},
+	{"exception-ended", Warning, "An exception of a required template has ended: it lets no new pod go without the template, and can be taken out."},
 	{"image-tag", Warning, "An image has no tag or digest, or the tag latest: what runs changes without anybody changing it."},
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
@@ -109,6 +111,8 @@ type Options struct {
 	// Samples are the author's own pods, with their annotations. The template must work
 	// for each of them. The bundled pods are always used, too.
 	Samples []samples.Sample
+	// Now is the time by which exceptions of required templates end. Zero: none has.
+	Now time.Time
 }
 
 // Result has the findings about one document.
@@ -188,6 +192,12 @@ func (l *linter) document(d Document) Result {
 	l.names[t.Name()] = templates.NamedAt(d.Document, d.Source)
 	for _, w := range t.TextHazards() {
 		j.place("text", Warning, w.Path, w.Line, w.Message)
+	}
+	for i, e := range t.Exceptions() {
+		if e.Ended(l.options.Now) {
+			path, line := templates.Place(d.Document, "spec", "exceptions", i, "until")
+			j.place("exception-ended", Warning, path, line, fmt.Sprintf("the exception %s has ended: take it out, or set a later time", e.Name))
+		}
 	}
 	j.tryOut()
 	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })

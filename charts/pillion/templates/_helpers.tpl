@@ -373,6 +373,18 @@ yes
 {{- concat $all (default list $selector.matchExpressions) | toJson -}}
 {{- end -}}
 
+{{/* In CEL: whether labels meet a label selector; nothing for one that requires nothing. */}}
+{{- define "pillion.selected" -}}
+{{- $labels := .labels -}}
+{{- $selected := list -}}
+{{- range include "pillion.requirements" .selector | fromJsonArray -}}
+{{- $label := printf "%s[?%s]" $labels (toJson .key) -}}
+{{- $among := printf "%s.optMap(v, v in %s).orValue(false)" $label (toJson .values) -}}
+{{- $selected = append $selected (get (dict "In" $among "NotIn" (printf "!%s" $among) "Exists" (printf "%s.hasValue()" $label) "DoesNotExist" (printf "!%s.hasValue()" $label)) .operator) -}}
+{{- end -}}
+{{- join " && " $selected -}}
+{{- end -}}
+
 {{/* In CEL: whether the key k is Pillion's. */}}
 {{- define "pillion.ownKey" -}}
 (k.startsWith('{{ . }}/') || k.contains('.{{ . }}/'))

@@ -1,0 +1,75 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// exceptionReport is an exception of a required template.
+type exceptionReport struct {
+	Template string    `json:"template"`
+	Name     string    `json:"name"`
+	Until    time.Time `json:"until"`
+	Ended    bool      `json:"ended"`
+	Reason   string    `json:"reason"`
+	// Pods are those that run without the template by the exception, of the namespaces that were
+	// looked at.
+	Pods int `json:"pods"`
+
+	remains string
+}
+
+// except counts a pod that runs without a required template by an exception.
+func (t *tally) except(s drift.Comparison) {
+	for _, template := range s.Templates {
+		if template.Exception != "" && template.State == drift.NotAsked {
+			t.excepted[[2]string{template.Name, template.Exception}]++
+		}
+	}
+}
+
+// exceptions returns the exceptions of the templates, the first to end first. For a namespace they
+// are those by which pods run there.
+func (t *tally) exceptions(set *templates.Set, now time.Time) []exceptionReport {
+	var all []exceptionReport
+	for _, entry := range set.All() {
+		for _, e := range entry.Exceptions() {
+			pods := t.excepted[[2]string{entry.Name, e.Name}]
+			if t.of.Template != "" && t.of.Template != entry.Name || t.of.Namespace != "" && pods == 0 {
+				continue
+			}
+			r := exceptionReport{Template: entry.Name, Name: e.Name, Until: e.Until.UTC(), Ended: e.Ended(now), Reason: e.Reason, Pods: pods, remains: "none"}
+			if !r.Ended {
+				r.remains = duration.HumanDuration(e.Until.Sub(now))
+			}
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b exceptionReport) int {
+		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Template, b.Template), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// writeExceptions prints the exceptions, if there are any.
+func (r PodsReport) writeExceptions(w io.Writer) error {
+	if len(r.Exceptions) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "\nEXCEPTION\tOF TEMPLATE\tUNTIL\tREMAINS\tPODS\tREASON")
+	for _, e := range r.Exceptions {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", e.Name, e.Template, e.Until.Format(time.RFC3339), e.remains, e.Pods, cell(show.Plain(e.Reason)))
+	}
+	return table.Flush()
+}

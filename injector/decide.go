@@ -86,6 +86,7 @@ type Decided struct {
 // [Pipeline.Inject] for the whole pod, and the decision is nil. Otherwise the outcome is
 // empty. A pod that nobody wants anything in costs no more than its metadata.
 func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
+	r = r.inNamespace()
 	rec, unreadable := record.ParseMetadata(r.Pod, p.statusKey)
 	base := rec.Base(r.Pod)
 	labels := podLabels(base)

@@ -8,7 +8,7 @@ import (
 // Asked returns what a namespace's annotation means by itself, for pods that say nothing:
 // refusals and warnings, as far as they need no pod. It injects nothing.
 func (p *Pipeline) Asked(ns templates.Namespace, set *templates.Set) Outcome {
-	r := Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set}
+	r := Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set}.inNamespace()
 	return p.newInjection(r, p.choose(r, r.Pod, nil, nil), false).conclude()
 }
 

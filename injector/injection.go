@@ -450,6 +450,7 @@ func (w *injection) conclude() Outcome {
 		}
 	}
 	w.tellRecorded()
+	w.tellNamespaced()
 	return *out
 }
 
@@ -459,6 +460,16 @@ func (w *injection) tellRecorded() {
 	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
 		for i := range list {
 			list[i].Recorded = list[i].Name != "" && w.priorRecord.Hash(list[i].Name) != ""
+		}
+	}
+}
+
+// tellNamespaced says which templates are the namespace's own.
+func (w *injection) tellNamespaced() {
+	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
+		for i := range list {
+			entry, _ := w.request.Templates.Get(list[i].Name)
+			list[i].Namespaced = entry.Namespace != ""
 		}
 	}
 }

@@ -72,7 +72,7 @@ type Request struct {
 	// Old is the pod before an update, nil for other operations.
 	Old       map[string]any
 	Namespace templates.Namespace
-	// Templates is the set in force.
+	// Templates is the set in force. Of the templates of namespaces only those of Namespace count.
 	Templates *templates.Set
 	// PodTemplate is the pod template that Pod would be created of, where there is no pod yet:
 	// the outcome then has the template with the same changes. It is not modified.
@@ -109,6 +109,8 @@ type TemplateOutcome struct {
 	// Recorded reports whether the record that the pod came with names the template: an
 	// earlier call injected it.
 	Recorded bool
+	// Namespaced reports whether the template is the namespace's own.
+	Namespaced bool
 	// Params are the parameters it was rendered with, and Origins says where each
 	// came from. Both are nil unless it was rendered.
 	Params  map[string]any
@@ -182,9 +184,16 @@ func (o Outcome) Wanting(path []string) []string {
 // ([reason.TemplateTooExpensive]). Where the context is cancelled, nobody waits for the
 // answer, and the error is [context.Canceled].
 func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
+	r = r.inNamespace()
 	k := p.begin(ctx)
 	out, err := p.inject(k, r)
 	return k.end(r, out, err)
+}
+
+// inNamespace returns the request with the set that counts in its namespace.
+func (r Request) inNamespace() Request {
+	r.Templates = r.Templates.In(r.Namespace.Name)
+	return r
 }
 
 func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {

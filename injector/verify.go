@@ -24,6 +24,7 @@ import (
 // enter a required sidecar or mount its volumes. Errors and the end of the context
 // are as with [Pipeline.Inject].
 func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
+	r = r.inNamespace()
 	out := Outcome{Allowed: true, Pod: r.Pod}
 	k := p.begin(ctx)
 	refusals, err := p.wrong(k, r)

@@ -135,7 +135,7 @@ func (s *Session) fileNotes(namespace string, known bool, now *drift.Comparison)
 
 // decided explains a pod as it is created now, or how one that exists compares with it.
 func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates, Values: s.Values}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates.In(ns.Name), Values: s.Values}
 	if _, known := s.Namespaces.Of(ns.Name); !known {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -159,7 +159,7 @@ func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Ou
 	if s.Live != nil && s.Live.Templates == nil {
 		return nil
 	}
-	rules := keys.Rules{Prefix: s.Prefix, Templates: s.Templates, Namespace: ns.Labels, Concerned: explain.Concerned(out)}
+	rules := keys.Rules{Prefix: s.Prefix, Templates: s.Templates.In(ns.Name), Namespace: ns.Labels, Concerned: explain.Concerned(out)}
 	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
 	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
 	var found []keys.Finding
@@ -190,7 +190,7 @@ func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, 
 		}
 		return explained, s.ask(ctx, &explained, ns.Name, created)
 	}
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates, Approximate: s.Live.approximate}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates.In(ns.Name), Approximate: s.Live.approximate}
 	if ns.Unread != nil {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -428,7 +428,7 @@ func (l *Live) describe(ns Namespace) explain.Namespace {
 	called := l.called(ns, nil, nil)
 	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[templates.InjectionLabel(l.Prefix)], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
 	if l.Templates != nil {
-		d.Keys = explain.Sentences(keys.Check(keys.Rules{Prefix: l.Prefix, Templates: l.Templates, Namespace: ns.Labels},
+		d.Keys = explain.Sentences(keys.Check(keys.Rules{Prefix: l.Prefix, Templates: l.Templates.In(ns.Name), Namespace: ns.Labels},
 			keys.Object{Level: keys.Namespace, Kind: "Namespace", Labels: ns.Labels, Annotations: ns.Annotations}))
 	}
 	for key, value := range ns.Annotations {
@@ -537,7 +537,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
 		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: l.Templates, Values: l.Compile.Values, Approximate: l.approximate})
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: l.Templates.In(namespace), Values: l.Compile.Values, Approximate: l.approximate})
 	given := map[string]explain.Parameter{}
 	for _, t := range explained.Templates {
 		if t.Name == name {

@@ -53,7 +53,7 @@ func (s *Session) Outcome(ctx context.Context, p workload.Pod) (Foretold, error)
 // OutcomeOf injects into a pod that is created now. Of the request it takes what is about the
 // answer.
 func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (Foretold, error) {
-	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates
+	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates.In(ns.Name)
 	out, err := s.Pipeline.Inject(ctx, r)
 	if err != nil {
 		return Foretold{}, err
@@ -107,6 +107,14 @@ func (s *Session) Unasked() []error {
 	for _, c := range s.Templates.Canaries() {
 		if c.Unusable != nil && c.Err == nil {
 			mistakes = append(mistakes, fmt.Errorf("canary %s selects nobody: %w", c.Name, c.Unusable))
+		}
+	}
+	all := s.Templates.Namespaces()
+	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+		for _, e := range all[namespace].Entries() {
+			if e.Err != nil && !s.told[e.Name] {
+				mistakes = append(mistakes, e.Err)
+			}
 		}
 	}
 	return mistakes

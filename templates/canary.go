@@ -105,8 +105,11 @@ func (c Canary) Selects(namespaceLabels, podLabels map[string]string, share func
 }
 
 // ofCanary returns the name of the stable template, and whether the entry is a canary's. One without a good
-// version is a canary if its newest manifest says so.
+// version is a canary if its newest manifest says so. A template of a namespace is none.
 func (e Entry) ofCanary() (stable string, ok bool) {
+	if e.Namespace != "" {
+		return "", false
+	}
 	if e.Template != nil {
 		declared, ok := e.Template.Canary()
 		return declared.Of, ok

@@ -57,6 +57,7 @@ type Template struct {
 	// annotations begins the key of each parameter's annotation.
 	annotations string
 	spec        v1alpha1.SidecarTemplateSpec
+	scope       Scope
 
 	availableTo, matchNamespace, matchPod labels.Selector
 	exceptions                            Exceptions
@@ -98,7 +99,7 @@ var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`
 // every mistake. Warnings come with a template and with an error.
 func Compile(text []byte, o Options) (*Template, []Warning, error) {
 	source := &manifest.Source{}
-	if !strings.HasPrefix(o.Source, ClusterSource) {
+	if !isObject(o.Source) {
 		source = manifest.NewSource(text, o.FirstLine)
 	}
 	object, err := manifest.Read(text, source)
@@ -125,7 +126,7 @@ func compileObject(object map[string]any, unreadable error, source *manifest.Sou
 	}
 	if len(c.problems) > 0 {
 		slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Line - b.Line })
-		return nil, c.warnings, &CompileError{Source: o.Source, Template: t.name, Problems: c.problems, Broken: c.broken(t)}
+		return nil, c.warnings, &CompileError{Source: o.Source, Template: t.name, Scope: t.scope, Problems: c.problems, Broken: c.broken(t)}
 	}
 	return t, c.warnings, nil
 }
@@ -135,7 +136,7 @@ func (c *compiler) broken(t *Template) *Broken {
 	if c.spec == nil || t.availableTo == nil {
 		return nil
 	}
-	b := &Broken{Required: t.spec.Required, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
+	b := &Broken{Required: t.spec.Required && !t.scope.Namespaced, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
 	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
 	b.template.spec.Inject = t.spec.Inject
 	b.canary = t.spec.Canary
@@ -208,6 +209,10 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.spec = &t.spec
+	if t.scope.Namespaced {
+		c.namespacedFields(object["spec"], specAt)
+		o.Values = nil // who writes such a template need not see them
+	}
 	t.foreign = foreignSidecars(o, t.spec.Required)
 	values, err := canonical(o.Values)
 	if err != nil {
@@ -221,6 +226,9 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.exceptions(t, specAt.Field("exceptions"))
 	c.parameters(t, values, specAt.Field("parameters"))
 	c.expressions(t, values, specAt)
+	if read := t.names; t.scope.Namespaced && read != nil && (read.Values().Whole || len(read.Values().Fields) > 0) {
+		c.problem(specAt, "an expression reads values, the installer's; a "+v1alpha1.NamespacedKind+" cannot: take a parameter with a default")
+	}
 	if len(c.problems) > 0 {
 		return
 	}
@@ -236,8 +244,14 @@ func (c *compiler) header(object map[string]any, t *Template) {
 	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
 		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("must be %s; got %s", own, shownAny(object["apiVersion"])))
 	}
-	if object["kind"] != v1alpha1.Kind {
-		c.problem((*manifest.Path)(nil).Field("kind"), fmt.Sprintf("must be %s; got %s", v1alpha1.Kind, shownAny(object["kind"])))
+	metadata, _ := object["metadata"].(map[string]any)
+	switch object["kind"] {
+	case v1alpha1.Kind:
+	case v1alpha1.NamespacedKind:
+		t.scope.Namespaced = true
+		t.scope.Namespace, _ = metadata["namespace"].(string)
+	default:
+		c.problem((*manifest.Path)(nil).Field("kind"), fmt.Sprintf("must be %s or %s; got %s", v1alpha1.Kind, v1alpha1.NamespacedKind, shownAny(object["kind"])))
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		at := (*manifest.Path)(nil).Field(key)

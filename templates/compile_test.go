@@ -233,7 +233,7 @@ func TestAManifestThatIsNoneIsRefused(t *testing.T) {
 		"no YAML":           {"a: b: c", "t.yaml: reading the manifest as YAML: mapping values are not allowed"},
 		"no YAML far below": {"a: b\nc: d\ne: f: g\n", "t.yaml:3: "},
 		"two documents":     {"a: 1\n---\nb: 1\n", "several documents"},
-		"another kind":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `t.yaml:2: template a: kind: must be SidecarTemplate; got "Pod"`},
+		"another kind":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", `t.yaml:2: template a: kind: must be SidecarTemplate or NamespacedSidecarTemplate; got "Pod"`},
 		"a bad name":        {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: A_b}\nspec: {inject: {}}", "t.yaml:3: metadata.name: must be a DNS label"},
 		"no spec":           {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}", "spec: is missing"},
 		"a bad metadata":    {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a, lables: {}}\nspec: {inject: {}}", "t.yaml:3: template a: metadata.lables: unknown field; did you mean labels?"},

@@ -30,6 +30,8 @@ type CompileError struct {
 	Source string
 	// Template is the name in the manifest, empty if it has none.
 	Template string
+	// Scope is the kind of the manifest.
+	Scope Scope
 	// Problems has at least one problem.
 	Problems []Problem
 	// Broken says which pods want the template, or is nil if that is not known.

@@ -2,13 +2,12 @@ package templates
 
 import (
 	"strconv"
-	"strings"
 )
 
 // NamedAt returns the place where a manifest of a source (see [Options]) has its name:
 // SOURCE:LINE. An object of the cluster has no lines.
 func NamedAt(d Document, source string) string {
-	if strings.HasPrefix(source, ClusterSource) {
+	if isObject(source) {
 		return source
 	}
 	_, line := Place(d, "metadata", "name")

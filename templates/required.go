@@ -33,6 +33,9 @@ func (s *Set) MatchedIn(namespace Namespace) bool {
 // selects reports whether an entry that is not suspended selects the namespace, of those that
 // are required or of the others.
 func (s *Set) selects(namespace Namespace, required bool) bool {
+	if s.own != nil && s.own.selects(namespace, required) {
+		return true
+	}
 	found := false
 	is := func(place int) bool {
 		e := s.entries[place]

@@ -30,5 +30,9 @@ func (s *Set) bySelection() *index {
 // Selecting returns the places of the entries whose match selects a namespace with these
 // labels, whatever the pods are, in no order.
 func (s *Set) Selecting(namespace map[string]string) []int {
-	return s.bySelection().find(nil, namespace, nil)
+	found := s.bySelection().find(nil, namespace, nil)
+	if s.own != nil {
+		found = s.following(found, s.own.Selecting(namespace))
+	}
+	return found
 }

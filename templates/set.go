@@ -11,6 +11,8 @@ import (
 // Entry is one template of a [Set].
 type Entry struct {
 	Name string
+	// Namespace is that of a NamespacedSidecarTemplate, empty for a template of the cluster.
+	Namespace string
 	// Source is the file or object that the name belongs to, as in
 	// [Options.Source]. Empty if it is not known.
 	Source string
@@ -73,7 +75,8 @@ func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
 }
 
 // Set is a snapshot of all templates. It is immutable. The place of an entry is its index
-// in the order of [Set.All]. Canaries have no place: pods cannot ask for them.
+// in the order of [Set.All]. Canaries have no place: pods cannot ask for them. The templates of
+// namespaces are no entries of it: [Set.In] returns the set that counts for the pods of one namespace.
 type Set struct {
 	entries []Entry
 	byName  map[string]int
@@ -88,18 +91,47 @@ type Set struct {
 	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
 	requiredSomewhere index
 	// selecting finds entries by the namespaces that they select.
-	selecting selecting
+	selecting *selecting
 	reads     *NamespaceReads
+	// origin is the set that this one is a copy of, with other namespaces.
+	origin *Set
+	// namespaces have templates of their own. own are those of the namespace that the set is
+	// for; their places follow those of the entries.
+	namespaces map[string]*NamespaceTemplates
+	own        *Set
 }
 
-// NewSet returns the set of the given entries. Of several with one name the last
+// NewSet returns the set of the given entries. Of several with one name and namespace the last
 // counts.
 func NewSet(entries []Entry) *Set {
+	var cluster []Entry
+	namespaced := map[string][]Entry{}
+	for _, e := range entries {
+		if e.Namespace == "" {
+			cluster = append(cluster, e)
+		} else {
+			namespaced[e.Namespace] = append(namespaced[e.Namespace], e)
+		}
+	}
+	s := newSet(cluster)
+	if len(namespaced) == 0 {
+		return s
+	}
+	all := map[string]*NamespaceTemplates{}
+	for namespace, own := range namespaced {
+		all[namespace] = NewNamespaceTemplates(own)
+	}
+	return s.WithNamespaces(all)
+}
+
+// newSet returns a set in which all entries are for every namespace.
+func newSet(entries []Entry) *Set {
 	last := map[string]Entry{}
 	for _, e := range entries {
 		last[e.Name] = e
 	}
-	s := &Set{byName: make(map[string]int, len(last))}
+	s := &Set{byName: make(map[string]int, len(last)), selecting: &selecting{}}
+	s.origin = s
 	var canaries []Entry
 	for _, e := range last {
 		if _, ok := e.ofCanary(); ok {
@@ -156,11 +188,11 @@ func compareEntries(a, b Entry) int {
 // Get returns the entry of a name, and whether there is one. Canaries are not among them:
 // [Set.Canary] returns those.
 func (s *Set) Get(name string) (Entry, bool) {
-	i, ok := s.byName[name]
+	place, ok := s.Place(name)
 	if !ok {
 		return Entry{}, false
 	}
-	return s.entries[i], true
+	return s.At(place), true
 }
 
 // Find returns the entry of a name, a canary or not.
@@ -198,6 +230,9 @@ func sameCanary(a, b Canary) bool { return a.Template == b.Template && a.InForce
 // after them, by name, and canaries last. The caller may change the slice.
 func (s *Set) All() []Entry {
 	all := slices.Clone(s.entries)
+	if s.own != nil {
+		all = append(all, s.own.entries...)
+	}
 	for _, c := range s.canaries {
 		all = append(all, c.Entry)
 	}
@@ -205,14 +240,28 @@ func (s *Set) All() []Entry {
 }
 
 // Len returns how many entries there are, without canaries.
-func (s *Set) Len() int { return len(s.entries) }
+func (s *Set) Len() int {
+	if s.own == nil {
+		return len(s.entries)
+	}
+	return len(s.entries) + len(s.own.entries)
+}
 
 // At returns the entry of a place.
-func (s *Set) At(place int) Entry { return s.entries[place] }
+func (s *Set) At(place int) Entry {
+	if n := len(s.entries); place >= n {
+		return s.own.entries[place-n]
+	}
+	return s.entries[place]
+}
 
 // Place returns the place of a name, and whether there is one.
 func (s *Set) Place(name string) (place int, ok bool) {
 	place, ok = s.byName[name]
+	if !ok && s.own != nil {
+		place, ok = s.own.byName[name]
+		place += len(s.entries)
+	}
 	return place, ok
 }
 
@@ -229,6 +278,9 @@ func (s *Set) Required() []int { return s.required }
 // are labels, and entries that need one of them or none.
 func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
 	found := s.requiredMatching.find(s.matching.find(nil, namespace, pod), namespace, requiredPod)
+	if s.own != nil {
+		found = s.following(found, s.own.matching.find(nil, namespace, pod))
+	}
 	slices.Sort(found)
 	return found
 }

@@ -15,6 +15,10 @@ import (
 // template can have this name.
 const UnknownTemplate = "(unknown)"
 
+// NamespacedTemplate is the value of the label template for all templates of namespaces. No template
+// can have this name.
+const NamespacedTemplate = "(namespaced)"
+
 // Outcomes of a review that no [Response] stands for, as values of the label outcome.
 const (
 	outcomeMalformed = "malformed"
@@ -138,6 +142,9 @@ func (m *Metrics) pod(r Response, dryRun bool) {
 		name := t.Name
 		if t.Code == reason.UnknownTemplate {
 			name = UnknownTemplate // a tenant may write as many names as they like
+		}
+		if t.Namespaced {
+			name = NamespacedTemplate // and as many templates
 		}
 		m.injections.WithLabelValues(name, string(t.Code)).Inc()
 		if t.Code == reason.Excepted && !denied {

@@ -54,7 +54,7 @@ func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (in
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
 	}
-	set := p.Templates() // the namespace is read for these templates
+	set := p.Templates().In(r.Namespace) // the namespace is read for these templates
 	ns, err := p.Namespaces.Get(ctx, r.Namespace, set.NamespaceReads(), through.Selects)
 	switch {
 	case err != nil && ns.Name != "" && ctx.Err() == nil && through.SettlesFor(ns):

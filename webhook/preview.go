@@ -137,7 +137,7 @@ func (p preview) hold(ctx context.Context, r *Review, object part) bool {
 type written struct{ object, template, created map[string]any }
 
 func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace, w written) (Response, error) {
-	request := injector.Request{Operation: "CREATE", Pod: w.created, Namespace: ns, Templates: p.options.Pods.Templates(), Now: p.options.Pods.now()}
+	request := injector.Request{Operation: "CREATE", Pod: w.created, Namespace: ns, Templates: p.options.Pods.Templates().In(ns.Name), Now: p.options.Pods.now()}
 	out, err := p.options.Pods.Pipeline.Inject(ctx, request)
 	if ctx.Err() != nil {
 		return Skipped(), nil // that there was no time here says nothing of the pods
@@ -207,7 +207,7 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	ns := templates.Namespace{Name: cmp.Or(r.Name, object.Name), Labels: object.Labels.value, Annotations: object.Annotations.value}
-	set := p.options.Pods.Templates()
+	set := p.options.Pods.Templates().In(ns.Name)
 	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r, prefix: p.options.Prefix}
 	asked := p.options.Pods.Pipeline.Asked(ns, set)
 	asked.Command = "" // it is about a pod

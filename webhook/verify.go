@@ -149,6 +149,7 @@ func (v verify) unknown(now *templates.Set, hashes map[string]string) string {
 func (v verify) asBefore(ctx context.Context, request injector.Request, hashes map[string]string) bool {
 	name, sets := request.Namespace.Name, []*templates.Set{request.Templates}
 	for _, set := range v.pods.TemplatesBefore() {
+		set = set.In(name)
 		if len(sets) <= mostBefore && set.Has(hashes) && !slices.ContainsFunc(sets, set.SameRequired) {
 			sets = append(sets, set)
 		}
@@ -188,9 +189,9 @@ func (v verify) caughtUp(ctx context.Context, request injector.Request, hashes m
 	}
 	wait, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	had := func(set *templates.Set) bool { return set.Has(hashes) }
+	had := func(set *templates.Set) bool { return set.In(request.Namespace.Name).Has(hashes) }
 	for {
-		request.Templates = v.pods.Templates()
+		request.Templates = v.pods.Templates().In(request.Namespace.Name)
 		if had(request.Templates) || slices.ContainsFunc(v.pods.TemplatesBefore(), had) || !waiting.For(wait, catchUpPause) {
 			break
 		}

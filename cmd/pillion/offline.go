@@ -188,8 +188,16 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
 }
 
-// ownTemplates compiles the templates of --templates. Two templates of one name are an
-// error: nothing says which one to use.
+// templateKey is the name of a template, which is NAMESPACE/NAME for one of a namespace.
+func templateKey(e templates.Entry) string {
+	if e.Namespace == "" {
+		return e.Name
+	}
+	return e.Namespace + "/" + e.Name
+}
+
+// ownTemplates compiles the templates of --templates, by their [templateKey]. Two templates of one
+// key are an error: nothing says which one to use.
 func (o *offline) ownTemplates(options templates.Options) (map[string]templates.Entry, error) {
 	entries, places := map[string]templates.Entry{}, map[string]string{}
 	manifests, err := manifestsOf(o.beside)
@@ -204,14 +212,15 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 		manifests = append(manifests, more...)
 	}
 	for _, m := range manifests {
-		entry, place := m.compile(options), templates.NamedAt(m.Document, m.source)
+		entry, place := m.compile(options, o.namespace), templates.NamedAt(m.Document, m.source)
 		if entry.Name == "" {
 			return nil, entry.Err
 		}
-		if other, taken := places[entry.Name]; taken {
+		key := templateKey(entry)
+		if other, taken := places[key]; taken {
 			return nil, fmt.Errorf("reading templates: %s: the name %s is taken by %s; rename or delete one of the two", place, entry.Name, other)
 		}
-		entries[entry.Name], places[entry.Name] = entry, place
+		entries[key], places[key] = entry, place
 	}
 	return entries, nil
 }
@@ -264,16 +273,25 @@ type manifest struct {
 	templates.Document
 }
 
-func (m manifest) compile(o templates.Options) templates.Entry {
+// namespace returns the namespace that a template is for, empty for a template of the cluster. A
+// manifest that names none is for the fallback, as kubectl would apply it.
+func (m manifest) namespace(scope templates.Scope, fallback string) string {
+	if !scope.Namespaced {
+		return ""
+	}
+	return cmp.Or(scope.Namespace, fallback, "default")
+}
+
+func (m manifest) compile(o templates.Options, fallback string) templates.Entry {
 	o.Source, o.FirstLine = m.source, m.Line
 	t, _, err := templates.Compile(m.Manifest, o)
 	if err == nil {
-		return templates.Entry{Name: t.Name(), Template: t}
+		return templates.Entry{Name: t.Name(), Namespace: m.namespace(t.Scope(), fallback), Template: t}
 	}
 	entry := templates.Entry{Err: err}
 	var compile *templates.CompileError
 	if errors.As(err, &compile) {
-		entry.Name = compile.Template
+		entry.Name, entry.Namespace = compile.Template, m.namespace(compile.Scope, fallback)
 	}
 	return entry
 }
@@ -314,11 +332,11 @@ func readManifests(path string) ([]manifest, error) {
 	return manifests, nil
 }
 
-// manifestsOf returns the SidecarTemplates among objects.
+// manifestsOf returns the templates among objects.
 func manifestsOf(objects []map[string]any) ([]manifest, error) {
 	var manifests []manifest
 	for _, object := range objects {
-		if object["kind"] != v1alpha1.Kind {
+		if object["kind"] != v1alpha1.Kind && object["kind"] != v1alpha1.NamespacedKind {
 			continue
 		}
 		text, err := workload.YAML(object)

@@ -124,7 +124,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 		if !ok || !c.options.Comparer.Registration.Calls(ns, nil) {
 			continue
 		}
-		if ns, ok = c.options.Whole(ctx, name, set.NamespaceReads()); !ok {
+		if ns, ok = c.options.Whole(ctx, name, set.In(name).NamespaceReads()); !ok {
 			continue
 		}
 		tooLarge, err := c.options.List.Each(ctx, ns.Name, func(pod map[string]any) error {

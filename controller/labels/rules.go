@@ -62,7 +62,7 @@ func (r Rules) Keys() []string {
 // Knows reports whether a namespace has all labels that the templates select by. Without them
 // it cannot be judged.
 func Knows(set *templates.Set, ns Namespace) bool {
-	return ns.Keys == nil || set.NamespaceReads().SelectsWithin(ns.Keys)
+	return ns.Keys == nil || set.In(ns.Name).NamespaceReads().SelectsWithin(ns.Keys)
 }
 
 // Changes returns the labels of a namespace that are not what they should be. A value of the
@@ -72,6 +72,7 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 	if slices.Contains(r.Excluded, ns.Name) {
 		return nil
 	}
+	set = set.In(ns.Name)
 	var changes []Change
 	add := func(key, want string) {
 		if has, there := ns.Labels[key]; has != want || there != (want != "") {
@@ -94,7 +95,7 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 // injection returns the value that the injection label of a namespace should have, "" for none:
 // enabled, or enforced, where the namespace's annotation asks, or a template selects it.
 func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) string {
-	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set, ns.Namespace, r.Prefix)
+	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)
 	switch {
 	case has == templates.InjectionDisabled: // only hands set it
 		return has

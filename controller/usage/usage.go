@@ -92,7 +92,9 @@ func (u *Usage) ask(set *templates.Set, ns templates.Namespace, ask policy.Ask, 
 	beyond := false
 	for _, name := range ask.Names {
 		place, ok := set.Place(name)
+		_, own := set.In(ns.Name).Place(name)
 		switch {
+		case !ok && own: // it is the namespace's own, and nobody else's
 		case !ok && (u.Unknown[name] > 0 || len(u.Unknown) < mostUnknown):
 			u.Unknown[name]++
 		case !ok:

@@ -27,6 +27,7 @@ type Comparer struct {
 // Compare compares a pod, which it does not change, with the pod that would be created in
 // its place now. An error is Pillion's own fault, or the context's.
 func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) (Comparison, error) {
+	set = set.In(ns.Name)
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if !counts(pod, metadata, annotations) {

@@ -75,7 +75,9 @@ func (d Document) items() ([]Document, bool) {
 // otherBreaks matches what ends a line in YAML, and not in the text of a file.
 var otherBreaks = regexp.MustCompile("\r(?:[^\n]|\\z)|[\u0085\u2028\u2029]")
 
-func isListKind(kind string) bool { return kind == "List" || kind == v1alpha1.Kind+"List" }
+func isListKind(kind string) bool {
+	return kind == "List" || kind == v1alpha1.Kind+"List" || kind == v1alpha1.NamespacedKind+"List"
+}
 
 // blockItem returns the text of an item of a list in block style, which begins in the first
 // line at the column indent, from 0, and ends before the next line that begins before it.

@@ -14,4 +14,7 @@ const (
 	APIVersion = Group + "/" + Version
 	// Kind is what a manifest says under kind.
 	Kind = "SidecarTemplate"
+	// NamespacedKind is the kind of templates for the pods of their own namespace. Their spec is
+	// that of a SidecarTemplate, without the fields that reach beyond the namespace.
+	NamespacedKind = "NamespacedSidecarTemplate"
 )

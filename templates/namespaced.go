@@ -1,0 +1,137 @@
+package templates
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// NamespacedSource begins the [Options.Source] of a NamespacedSidecarTemplate of the cluster;
+// NAMESPACE/NAME follows.
+const NamespacedSource = v1alpha1.NamespacedKind + "/"
+
+// isObject reports whether a source is an object of the cluster: its author has another text, so
+// lines say nothing.
+func isObject(source string) bool {
+	return strings.HasPrefix(source, ClusterSource) || strings.HasPrefix(source, NamespacedSource)
+}
+
+// MaxInNamespace is how many NamespacedSidecarTemplates of a namespace count: the oldest, by
+// metadata.creationTimestamp, then name.
+const MaxInNamespace = 20
+
+// Scope says for which namespaces a manifest is, by its kind.
+type Scope struct {
+	// Namespaced: the manifest is a NamespacedSidecarTemplate. Namespace is its
+	// metadata.namespace, empty where the manifest names none.
+	Namespaced bool
+	Namespace  string
+}
+
+// Scope returns for which namespaces the manifest is.
+func (t *Template) Scope() Scope { return t.scope }
+
+// namespacedFields are the fields of the spec that a NamespacedSidecarTemplate may have. A field
+// that is new in SidecarTemplates is none of them until somebody has judged it.
+var namespacedFields = []string{
+	"description", "injectByDefault", "order", "suspend", "match", "overridable", "matchConditions", "validations",
+	"parameters", "variables", "files", "onConflict", "podResources", "containerSecurity", "onError", "allowUnknownFields", "os", "inject",
+}
+
+// namespacedFields refuses what reaches beyond the namespace.
+func (c *compiler) namespacedFields(raw any, at *manifest.Path) {
+	spec, _ := raw.(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(spec)) {
+		if !slices.Contains(namespacedFields, field) && !c.hasProblemIn(at.Field(field).String()) {
+			c.problem(at.Field(field), "is not for a "+v1alpha1.NamespacedKind+"; take it out, or have a cluster admin write a "+v1alpha1.Kind)
+		}
+	}
+	match, _ := spec["match"].(map[string]any)
+	if match["namespaceSelector"] != nil {
+		c.problem(at.Fields("match", "namespaceSelector"), fmt.Sprintf("is not for a %s, which is for its own namespace; take it out", v1alpha1.NamespacedKind))
+	}
+}
+
+// NamespaceTemplates are the templates of one namespace. They are immutable.
+type NamespaceTemplates struct {
+	entries []Entry
+
+	mu sync.Mutex
+	// combined is what [Set.In] returned last, and of the set that it was asked of.
+	combined, of *Set
+}
+
+// NewNamespaceTemplates returns the templates of one namespace. Of several with one name the last
+// counts.
+func NewNamespaceTemplates(entries []Entry) *NamespaceTemplates {
+	return &NamespaceTemplates{entries: slices.Clone(entries)}
+}
+
+// Entries returns the templates, also those whose name a template of the cluster has. The caller
+// may change the slice.
+func (n *NamespaceTemplates) Entries() []Entry {
+	if n == nil {
+		return nil
+	}
+	return slices.Clone(n.entries)
+}
+
+// WithNamespaces returns the set with other templates of namespaces, by the namespaces' names. The
+// caller must not change the map afterwards.
+func (s *Set) WithNamespaces(all map[string]*NamespaceTemplates) *Set {
+	copied := *s.origin
+	copied.namespaces = all
+	return &copied
+}
+
+// Namespaces returns the templates that namespaces have of their own, by the namespaces' names. The
+// caller must not change the map.
+func (s *Set) Namespaces() map[string]*NamespaceTemplates { return s.namespaces }
+
+// In returns the set that counts for a namespace: that of the cluster, and after it the
+// namespace's own templates. A name that a template of the cluster has is the cluster's. It is made
+// when it is first asked for, and takes no more than the namespace's own templates.
+func (s *Set) In(namespace string) *Set {
+	n := s.namespaces[namespace]
+	if n == nil {
+		return s
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of != s.origin {
+		n.combined, n.of = s.with(n.entries), s.origin
+	}
+	return n.combined
+}
+
+// with returns the set for a namespace that has entries of its own.
+func (s *Set) with(entries []Entry) *Set {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { _, shadowed := s.Find(e.Name); return shadowed })
+	combined := *s.origin
+	combined.origin, combined.namespaces, combined.own = &combined, nil, newSet(entries)
+	combined.defaults = combined.following(slices.Clone(s.defaults), combined.own.defaults)
+	combined.reads = s.reads.and(combined.own.reads)
+	return &combined
+}
+
+// following adds places of the namespace's own entries to places of the cluster's.
+func (s *Set) following(places, own []int) []int {
+	for _, place := range own {
+		places = append(places, len(s.entries)+place)
+	}
+	return places
+}
+
+// and returns what both read.
+func (r *NamespaceReads) and(other *NamespaceReads) *NamespaceReads {
+	both := &NamespaceReads{selected: maps.Clone(r.selected), labels: maps.Clone(r.labels), annotations: maps.Clone(r.annotations), whole: r.whole || other.whole}
+	maps.Copy(both.selected, other.selected)
+	maps.Copy(both.labels, other.labels)
+	maps.Copy(both.annotations, other.annotations)
+	return both
+}

@@ -1,0 +1,165 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// exceptionLasts is how long the exception of the test lasts: real clocks decide, of the replicas and
+// of the API server.
+const exceptionLasts = 25 * time.Second
+
+// An exception of a required template, and what each of those sees of it who has to do with it: before
+// its end, and after.
+func TestAnExceptionOfARequiredTemplateEndsByTheClock(t *testing.T) {
+	t.Parallel()
+	m, n := newRequired(t, nil)
+	team := n.object(t).Labels["team"]
+	hash := func() (hash string) {
+		eventually(t, soon, func() error {
+			if hash = m.object(t).Status.Hash; hash == "" {
+				return errors.New("the template's status has no hash yet")
+			}
+			return nil
+		})
+		return hash
+	}
+	was := hash()
+	legacy := func(name string) *corev1.Pod {
+		pod := newPod(name, nil)
+		pod.Labels = map[string]string{"app": "web"}
+		return pod
+	}
+	until := time.Now().Add(exceptionLasts).UTC().Truncate(time.Second).Add(time.Second)
+	exception := fmt.Sprintf(`{"spec":{"exceptions":[{"name":"legacy","podSelector":{"matchLabels":{"app":"web"}},"until":%q,"reason":"OPS-123: moves"}]}}`, until.Format(time.RFC3339))
+	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", exception)
+	n.previews(t, soon, legacy("probe"), func(pod *corev1.Pod) bool { return sidecar(pod, m.name) == nil })
+
+	// The policy for the template, with another namespace that Pillion has nothing to do with: there it
+	// alone decides.
+	alone := newNamespace(t, nil, map[string]string{"team": team + "-alone"})
+	policy := strings.ReplaceAll(must(t, "", "pillion", "policy", m.name, "--cluster"), "- "+team+"\n", "- "+team+"-alone\n")
+	if !strings.Contains(policy, "new pods that the exception legacy selects, until "+until.Format(time.RFC3339)+": OPS-123: moves") {
+		t.Errorf("the policy does not say whom it spares:\n%s", policy)
+	}
+	must(t, policy, "kubectl", "apply", "-f", "-")
+	t.Cleanup(func() {
+		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+m.name+".pillion.dev", "--ignore-not-found")
+	})
+	eventually(t, soon, func() error { // it is in force
+		if _, err := alone.preview(t, newPod("probe", nil)); err == nil || !strings.Contains(err.Error(), "lacks its init container "+m.name) {
+			return fmt.Errorf("a pod without the sidecar: %v", err)
+		}
+		return nil
+	})
+	if _, err := alone.preview(t, legacy("probe")); err != nil {
+		t.Errorf("the policy refuses an excepted pod: %v", err)
+	}
+
+	// The team is told at the apply, and its pods run without the sidecar.
+	_, said, err := run(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := "the pod is excepted until " + until.Format(time.RFC3339) + " by the exception legacy: OPS-123: moves"
+	wantWarnings(t, strings.ReplaceAll(said, " …\nWarning: … ", " "), "pods of Deployment web: Excepted: without "+m.name+": it is required here, and "+told)
+	var running corev1.Pod
+	eventually(t, soon, func() error {
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
+		if err == nil && len(pods.Items) != 1 {
+			err = fmt.Errorf("%d pods", len(pods.Items))
+		}
+		if err == nil {
+			running = pods.Items[0]
+		}
+		return err
+	})
+	if sidecar(&running, m.name) != nil {
+		t.Errorf("an excepted pod has %s", containerNames(&running))
+	}
+	if asks := legacy("asks"); true {
+		asks.Annotations = asking("+" + m.name)
+		if got, err := n.preview(t, asks); err != nil || sidecar(got, m.name) == nil {
+			t.Errorf("an excepted pod that asks does not get the template: %v", err)
+		}
+	}
+	if out := must(t, "", "pillion", "explain", "-n", n.name, "deploy/web"); !strings.Contains(strings.Join(strings.Fields(out), " "), told) {
+		t.Errorf("explain says\n%s", out)
+	}
+	type exceptions struct {
+		Pods struct {
+			Namespaces []struct{ Missing int }
+			Exceptions []struct {
+				Name, Template, Reason string
+				Until                  time.Time
+				Ended                  bool
+				Pods                   int
+			}
+		}
+	}
+	status := func() (s exceptions) {
+		out, err := askStatus(t, "-n", n.name, "-o", "json")
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &s)
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return s
+	}
+	if s := status(); len(s.Pods.Exceptions) != 1 || s.Pods.Exceptions[0].Ended || s.Pods.Exceptions[0].Pods != 1 || !s.Pods.Exceptions[0].Until.Equal(until) || s.Pods.Namespaces[0].Missing != 0 {
+		t.Errorf("status says %+v", s)
+	}
+	if _, found := checking(t).find("exceptions", m.name); len(found) != 1 || found[0].Result != "ok" || !strings.Contains(found[0].Says, "lets pods go without it for another ") {
+		t.Errorf("check says %+v", found)
+	}
+	if _, found := checking(t, "--now", until.Format(time.RFC3339)).find("exceptions", m.name); len(found) != 1 || found[0].Result != "warning" {
+		t.Errorf("check says of the end %+v", found)
+	}
+	if now := hash(); now != was {
+		t.Errorf("the exception changed the hash from %s to %s", was, now)
+	}
+	if time.Now().After(until) {
+		t.Fatalf("all this took longer than %s", exceptionLasts)
+	}
+
+	// After the end pods are injected and verified, and nobody opts out. The pod that runs goes on.
+	time.Sleep(time.Until(until))
+	opts := legacy("opts-out")
+	opts.Annotations = asking("false")
+	for _, pod := range []*corev1.Pod{legacy("late"), opts} {
+		if got := n.mustCreate(t, pod); sidecar(got, m.name) == nil {
+			t.Errorf("after the end pod %s has %s", got.Name, containerNames(got))
+		}
+	}
+	forged := legacy("forged")
+	forged.CreationTimestamp = metav1.NewTime(until.Add(-time.Hour))
+	for _, pod := range []*corev1.Pod{legacy("late"), forged} {
+		if _, err := alone.preview(t, pod); err == nil || !strings.Contains(err.Error(), "lacks its init container "+m.name) {
+			t.Errorf("after the end the policy says of pod %s: %v", pod.Name, err)
+		}
+	}
+	for what, patch := range map[string]string{"another image": `{"spec":{"containers":[{"name":"app","image":"nginx:1.30"}]}}`, "another label": `{"metadata":{"labels":{"more":"x"}}}`} {
+		if _, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), running.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Errorf("%s of the pod that was excepted: %v", what, err)
+		}
+	}
+	wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "web", "", "", "")))
+	if _, found := checking(t).find("exceptions", m.name); len(found) != 1 || found[0].Result != "warning" || !strings.Contains(found[0].Says, "legacy of the required template "+m.name+" ended at "+until.Format(time.RFC3339)) {
+		t.Errorf("check says %+v", found)
+	}
+	if s := status(); s.Pods.Namespaces[0].Missing != 1 || len(s.Pods.Exceptions) != 0 {
+		t.Errorf("status says %+v", s)
+	}
+	if out, err := askStatus(t, "sct/"+m.name); err != nil || !strings.Contains(out, "legacy") || !strings.Contains(out, "OPS-123: moves") {
+		t.Errorf("status of the template says %v\n%s", err, out)
+	}
+}

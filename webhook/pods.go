@@ -25,8 +25,8 @@ type Namespaces interface {
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required but Now and
-// Forecasts.
+// Pods are what the webhooks for pods work with. All fields are required but Now, Forecasts and
+// Judged.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
@@ -40,6 +40,16 @@ type Pods struct {
 	Now func() time.Time
 	// Forecasts are about the pods that controllers create. Nil: there are none.
 	Forecasts *Forecasts
+	// Judged hears of each new pod what became of it. It is not called on dry runs, and must not
+	// change the pod or block. Nil: nobody hears.
+	Judged func(set *templates.Set, namespace string, pod map[string]any, out injector.Outcome)
+}
+
+// judged says what became of a new pod.
+func (p Pods) judged(r *Review, request injector.Request, out injector.Outcome) {
+	if p.Judged != nil && !r.DryRun && r.Operation == "CREATE" {
+		p.Judged(request.Templates, request.Namespace.Name, request.Pod, out)
+	}
 }
 
 // request returns the pipeline's request for a review of a pod that came through an entry,

@@ -76,6 +76,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	if !out.Allowed {
+		v.pods.judged(r, request, out)
 		response := Denied(out.Code, out.Message)
 		response.Events = eventsOf(request.Pod, out)
 		return response, nil

@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
@@ -223,8 +224,9 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, err
 	}
+	refusals := canary.NewRefusals(time.Now)
 	pods := webhook.Pods{
-		Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
+		Judged: refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
 		TemplatesBefore: set.Before, NamespaceBefore: ns.Before, Forecasts: webhook.NewForecasts(limits.foretold),
 	}
 	var server *webhook.Server
@@ -260,6 +262,10 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		prover.OnChange(labelController.Changed)
 	}
 	countPods, err := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
+	if err != nil {
+		return nil, err
+	}
+	stopCanaries, err := newCanaries(c, config, set, ns, refusals, recorder.Record, mayWrite, registry, log.With("component", "canaries"))
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +310,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		Writers: mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	registry.MustRegister(server.Collector())
-	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(labelController.Run), counter.Run, runUpgradeGate, recorder.Run, garbage.run, countPods}
+	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(labelController.Run), counter.Run, runUpgradeGate, recorder.Run, garbage.run, countPods, stopCanaries}
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}

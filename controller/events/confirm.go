@@ -25,6 +25,9 @@ type confirmation struct {
 // regarding returns the object of the event: the topmost owner that reads confirm, else the
 // namespace. It returns false if the namespace does not exist.
 func (c confirmation) regarding(ctx context.Context, n note) (corev1.ObjectReference, bool, error) {
+	if n.about.Name != "" {
+		return n.about, true, nil
+	}
 	uid, ok, err := c.namespace(ctx, n.namespace)
 	if !ok || err != nil {
 		return corev1.ObjectReference{}, false, err

@@ -32,11 +32,11 @@ func typeOf(code reason.Code) string {
 	return code.EventType()
 }
 
-// Actions returns the actions that events of Pillion have: what it did to the pod.
-func Actions() []string { return []string{actionAdmit, actionRefuse} }
+// Actions returns the actions that events of Pillion have: what it did to the pod, or to the template.
+func Actions() []string { return []string{actionAdmit, actionRefuse, actionStop} }
 
 // Kinds returns the kinds of owners that events can be about, sorted. Any other event is about the
-// namespace.
+// namespace, or about a template.
 func Kinds() []string {
 	var kinds []string
 	for _, kind := range owner.Kinds {

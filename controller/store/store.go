@@ -48,6 +48,8 @@ type Templates struct {
 	last     []Unit
 	stopped  map[string]bool
 	verdicts []Verdict
+	// stoppedHere has the canaries of [Templates.StopHere], with the manifests that are stopped.
+	stoppedHere map[string]Unit
 	// served are the templates that the cluster is to have mirrors of, and mirrors those that it
 	// has; nil while they are not known.
 	served    []Served
@@ -72,12 +74,13 @@ type SourceStatus struct {
 // New returns a store that is empty until [Templates.Run] runs.
 func New(o Options) *Templates {
 	t := &Templates{
-		sources:  o.Sources,
-		named:    o.Named,
-		logger:   o.Logger,
-		states:   make([]SourceStatus, len(o.Sources)),
-		units:    make([][]Unit, len(o.Sources)),
-		compiler: newCompiler(o.Compile),
+		sources:     o.Sources,
+		named:       o.Named,
+		logger:      o.Logger,
+		states:      make([]SourceStatus, len(o.Sources)),
+		units:       make([][]Unit, len(o.Sources)),
+		compiler:    newCompiler(o.Compile),
+		stoppedHere: map[string]Unit{},
 	}
 	if t.named == nil {
 		t.named = func(string) bool { return false }
@@ -204,6 +207,7 @@ func (t *Templates) complete() bool {
 func (t *Templates) assemble(complete bool) {
 	before, units := t.set.Load(), slices.Concat(t.units...)
 	stopped := stoppedCanaries(units, t.mirrors)
+	t.addStoppedHere(stopped, units)
 	if !t.keeping && slices.EqualFunc(units, t.last, sameManifest) && maps.Equal(stopped, t.stopped) {
 		t.last = units
 		t.judgeAnew()

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load docs clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load docs pictures clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -183,6 +183,10 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 
 docs: ## site, a folder with the web site of docs/; a link that leads nowhere fails
 	@go run ./docs/site -out site
+
+pictures: ground ## docs/images anew: the first five minutes and the dashboard, of a Kubernetes of its own
+	@$(E2E) go build -o ../.cache/pictures ./cmd/pictures
+	@.cache/pictures
 
 # Kubernetes and the other programs stay in the user's cache folder, for other clones, until nobody has
 # used them for a month.

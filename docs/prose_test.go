@@ -21,9 +21,9 @@ const (
 
 // longer are the pages with sentences of more than [mostWords] words. Paragraphs and cells are not limited there.
 var longer = []string{
-	"troubleshoot/README.md", "troubleshoot/remedies.md", "reference/library.md", "reference/versions.md",
+	"troubleshoot/README.md", "troubleshoot/remedies.md",
 	// Their sentences are those of the code.
-	"reference/commands.md", "reference/fields.md", "reference/library-settings.md", "reference/metrics.md", "reference/sidecartemplate.md",
+	"reference/commands.md", "reference/fields.md", "reference/metrics.md",
 }
 
 // phrases are words of ours, and forms that a reader has to read twice.

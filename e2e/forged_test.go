@@ -46,7 +46,7 @@ inject:
 `
 
 // sinceSays is in the refusal of a place that the pod's status says is as it has to be.
-const sinceSays = "pillion.dev/status says that Pillion wrote it correctly: another webhook changed it since, which spec.verify.allow of the template can allow, " +
+const sinceSays = "pillion.dev/status says that Pillion wrote it correctly. Either another webhook changed it, which spec.verify.allow of the template can allow, " +
 	"or the annotation is another pod's: then remove it"
 
 // copyOf is a pod that somebody wrote after a stored one: with its status and its spec, the
@@ -162,7 +162,7 @@ func TestARunningSidecarStaysAsItIs(t *testing.T) {
 			`: the container NAME would have the image "evil:1"; must be "registry.example.com/NAME:1", or an image that the template's spec.verify.images allows`},
 		{"another size", "resize", size("1m"),
 			`: the container NAME would have the resources {"limits":{"cpu":"1m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}}; ` +
-				`want {"limits":{"cpu":"200m","memory":"64Mi"}}, as the template renders them (spec.verify.allow.resources can allow others)`},
+				`must be {"limits":{"cpu":"200m","memory":"64Mi"}}, as the template renders them (spec.verify.allow.resources can allow others)`},
 		{"an ephemeral container in the app", "ephemeralcontainers", debug("beside-app", "app"), ""},
 		{"an ephemeral container in no container", "ephemeralcontainers", debug("beside", nil), ""},
 		{"an ephemeral container in the sidecar", "ephemeralcontainers", debug("within", m.name),

@@ -104,7 +104,7 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 		}
 	}
 	// A running pod.
-	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read when a pod is created")
+	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read only when a pod is created")
 	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "example.com/inject=fluent-bit"))
 	wantWarnings(t, kubectl("-n", n.name, "label", "pod", "web", "team=web"))
 	// Prefixes that look like Pillion's, once.

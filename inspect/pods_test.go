@@ -232,7 +232,7 @@ func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	reader := statusOf(t, nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
 	for arg, want := range map[string]string{
 		"proxy": "sct/proxy", "bank": "ns/bank", "ns/shop": "ns/shop", "namespace/shop": "ns/shop", "sct/shop": "sct/shop", "template/proxy": "sct/proxy",
-		"shop": `"shop" is a template and a namespace; say sct/shop or ns/shop`, "gone": `there is neither a namespace "gone" nor a template of that name in force; templates are: proxy, shop`,
+		"shop": `"shop" is a template and a namespace; say sct/shop or ns/shop`, "gone": `no namespace and no template in force has the name "gone"; the templates are: proxy, shop`,
 		"sct/bank": `there is no template "bank" in force; there are: proxy, shop`, "ns/proxy": `reading namespace proxy: namespaces "proxy" not found`, "pod/x": `"pod/x" names neither a template nor a namespace`, "ns/": `"ns/" names neither`,
 	} {
 		got, err := reader.FindTarget(t.Context(), arg, reader.Templates)

@@ -95,7 +95,7 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	case !apierrors.IsNotFound(err):
 		return Target{}, Granting(fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, TemplateNames(set), name, err))
 	}
-	return Target{}, fmt.Errorf("there is neither a namespace %q nor a template of that name in force; templates are: %s", name, TemplateNames(set))
+	return Target{}, fmt.Errorf("no namespace and no template in force has the name %q; the templates are: %s", name, TemplateNames(set))
 }
 
 // TemplateNames lists the names of templates for a message.

@@ -30,7 +30,7 @@ func ReadPeers(file []byte, names []string) (Peers, error) {
 		block, rest = pem.Decode(rest)
 		if block == nil {
 			if text := strings.TrimSpace(string(rest)); text != "" {
-				return Peers{}, fmt.Errorf("after %d certificates there is text that is no PEM", n)
+				return Peers{}, fmt.Errorf("the text after %d certificates is not PEM", n)
 			}
 			break
 		}

@@ -115,7 +115,7 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 		return fmt.Errorf("no event of the ReplicaSet names the command: %v", events.Items)
 	})
 	as := append(args, "--kubeconfig", team)
-	says(t, as, "The API server's answer to a dry run", "refused: ", `has the value "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
+	says(t, as, "The API server's answer to a dry run", "refused: ", `got "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
 	says(t, []string{"-n", n.name, "deploy/good", "--kubeconfig", team}, "admitted, with "+name+" (version ")
 	says(t, []string{"ns/" + n.name, "--kubeconfig", team}, "yes: the namespace has the label", injectAnnotation+`: "`+name+`"`)
 }

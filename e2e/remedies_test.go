@@ -25,7 +25,7 @@ import (
 )
 
 // The tests of this file run what `pillion check`, docs/troubleshoot and docs/concepts/when-pillion-fails.md name as
-// remedies, against the damages that they are for, with Helm 3 and Helm 4. docs/troubleshoot/remedies.md has the
+// remedies, against the damages that they are for, with Helm 3 and Helm 4. testdata/remedies.md has the
 // table. They damage the release, so none runs in parallel.
 
 // looks are the beginnings of commands that change nothing.

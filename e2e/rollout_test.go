@@ -277,7 +277,7 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 		}
 		return strings.Fields(command[1])
 	}
-	without := rollout("registry.example.com/ship:2", "not within 8s: ")
+	without := rollout("registry.example.com/ship:2", "not done within 8s: ")
 	if out := must(t, "", "pillion", without...); !strings.Contains(out, "left out by --except") {
 		t.Errorf("%s says\n%s", without, out)
 	}

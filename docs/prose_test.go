@@ -23,7 +23,7 @@ const (
 var longer = []string{
 	"troubleshoot/README.md", "troubleshoot/remedies.md",
 	// Their sentences are those of the code.
-	"reference/commands.md", "reference/fields.md", "reference/metrics.md",
+	"reference/fields.md", "reference/metrics.md",
 }
 
 // phrases are words of ours, and forms that a reader has to read twice.

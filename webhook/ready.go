@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // CheckRunning is the check of readiness that fails while the server is stopping.
 const CheckRunning = "running"
 
-var readyDesc = prometheus.NewDesc("pillion_ready", "1 for each check of readiness that passes, 0 for one that fails; the replica is ready when all pass, and /readyz says what is missing.", []string{"check"}, nil)
+var readyDesc = prometheus.NewDesc("pillion_ready", "1 for each check of readiness that passes, 0 for one that fails. The replica is ready when all pass, and /readyz says what is missing.", []string{"check"}, nil)
 
 // Collector returns the collector of the server's readiness.
 func (s *Server) Collector() prometheus.Collector { return readiness{s} }

@@ -1,12 +1,14 @@
 package templates
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -134,4 +136,40 @@ func (r *NamespaceReads) and(other *NamespaceReads) *NamespaceReads {
 	maps.Copy(both.labels, other.labels)
 	maps.Copy(both.annotations, other.annotations)
 	return both
+}
+
+// WorkPerExpression is how many bytes an expression takes compiled, as a program.
+const WorkPerExpression = 24 << 10
+
+// workPerByte is how many bytes the rest of a template takes for each of its text.
+const workPerByte = 8
+
+// Cost returns how many bytes a manifest or spec takes compiled, about.
+func Cost(text []byte) int64 { return Work(text) + workPerByte*int64(len(text)) }
+
+// Work returns how many bytes the expressions of a manifest or spec take compiled, about.
+func Work(text []byte) int64 {
+	n := 0
+	for _, begin := range []string{"${", `"expression"`, `"messageExpression"`, `"$if"`, `"$for"`, `"$each"`} {
+		n += bytes.Count(text, []byte(begin))
+	}
+	return int64(min(n, expression.MaxExpressions)) * WorkPerExpression
+}
+
+// What the templates of one namespace may be: each spec's bytes as JSON, and the [Cost] of all.
+const (
+	maxNamespacedBytes = 64 << 10
+	MaxNamespaceCost   = 2 << 20
+)
+
+// TooLarge returns why the spec of a NamespacedSidecarTemplate, as JSON, is larger than it may be, or
+// nil.
+func TooLarge(spec []byte) error {
+	switch {
+	case len(spec) > maxNamespacedBytes:
+		return fmt.Errorf("the spec has %d bytes as JSON, and may have %d; split the template", len(spec), maxNamespacedBytes)
+	case Cost(spec) > MaxNamespaceCost:
+		return fmt.Errorf("the spec has more expressions than the templates of a namespace may have, which are some %d; say in a variable once what many places say", MaxNamespaceCost/WorkPerExpression)
+	}
+	return nil
 }

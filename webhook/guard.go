@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -42,6 +40,9 @@ type GuardOptions struct {
 	// Depending says which namespaces come to depend on Pillion where one set of templates takes the
 	// place of another. Nil says nothing.
 	Depending func(ctx context.Context, before, after *templates.Set) []string
+	// Namespaced returns how many NamespacedSidecarTemplates a namespace has, as far as that is known.
+	// Nil: they are not served.
+	Namespaced func(namespace string) int
 	// Mirrors says that the templates that the cluster has no objects of have mirrors there, which
 	// this process writes. Its own writes must not be sent to the guard.
 	Mirrors bool
@@ -69,28 +70,26 @@ func NewGuard(o GuardOptions) Webhook {
 func (guard) Name() string { return "guard" }
 
 func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
-	if r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
+	namespaced := r.Kind.Kind == v1alpha1.NamespacedKind
+	if !namespaced && r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
 	}
-	if err := r.memory.hold(ctx, "", compileWork(r.Object)+decodedSize(r.Object, r.OldObject)); err != nil {
+	if err := r.memory.hold(ctx, "", templates.Work(r.Object)+decodedSize(r.Object, r.OldObject)); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {
 	case "CREATE", "UPDATE":
+		if namespaced {
+			return g.writeNamespaced(ctx, r)
+		}
 		return g.write(ctx, r)
 	case "DELETE":
+		if namespaced {
+			return Allowed(), nil // those who ask for it are the namespace's own
+		}
 		return g.delete(ctx, r)
 	}
 	return Allowed(), nil
-}
-
-// workPerExpression is how many bytes an expression takes compiled, as a program.
-const workPerExpression = 24 << 10
-
-// compileWork returns how many bytes it takes to compile a manifest.
-func compileWork(manifest part) int64 {
-	n := bytes.Count(manifest, []byte("${")) + bytes.Count(manifest, []byte(`"expression"`))
-	return int64(min(n, expression.MaxExpressions)) * workPerExpression
 }
 
 // write answers for a template that is created or updated. The metadata of a bad
@@ -123,25 +122,9 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	}
 	options := g.options.Compile
 	options.Source = templates.ClusterSource + object.Name
-	t, warned, err := templates.Compile(r.Object, options)
-	var mistakes *templates.CompileError
-	if errors.As(err, &mistakes) {
+	t, warnings, mistakes := g.compile(r.Object, options)
+	if mistakes != nil {
 		return invalidTemplate(*mistakes), nil
-	}
-	if err != nil {
-		return Response{}, fmt.Errorf("compiling the SidecarTemplate %s: %w", object.Name, err)
-	}
-	if g.options.Rules != nil {
-		problems, more := g.options.Rules(templates.Document{Manifest: r.Object, Line: 1}, t)
-		if len(problems) > 0 {
-			return invalidTemplate(templates.CompileError{Template: t.Name(), Problems: problems}), nil
-		}
-		warned = append(warned, more...)
-	}
-	var warnings []string
-	for _, w := range append(warned, t.TextHazards()...) {
-		w.Source = ""
-		warnings = append(warnings, w.String())
 	}
 	set := g.options.Templates()
 	if e, ok := set.Get(object.Name); ok && e.Source != "" && e.Source != options.Source {
@@ -150,6 +133,29 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
 	return Allowed(warnings...), nil
+}
+
+// compile compiles a manifest and applies the rules to it. It returns the mistakes, or the template
+// with warnings.
+func (g guard) compile(manifest part, options templates.Options) (*templates.Template, []string, *templates.CompileError) {
+	t, warned, err := templates.Compile(manifest, options)
+	var mistakes *templates.CompileError
+	if errors.As(err, &mistakes) {
+		return nil, nil, mistakes
+	}
+	if g.options.Rules != nil {
+		problems, more := g.options.Rules(templates.Document{Manifest: manifest, Line: 1}, t)
+		if len(problems) > 0 {
+			return nil, nil, &templates.CompileError{Template: t.Name(), Problems: problems}
+		}
+		warned = append(warned, more...)
+	}
+	var warnings []string
+	for _, w := range append(warned, t.TextHazards()...) {
+		w.Source = ""
+		warnings = append(warnings, w.String())
+	}
+	return t, warnings, nil
 }
 
 // invalidTemplate refuses a template for its mistakes.

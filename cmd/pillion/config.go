@@ -31,6 +31,7 @@ type serveConfig struct {
 	Namespace, Service         string
 	Library, Templates         []string
 	ClusterTemplates           bool
+	NamespacedTemplates        bool
 	Values                     string
 	AnnotationPrefix           string
 	ForeignSidecars            []string
@@ -96,6 +97,7 @@ func serveFlags(f *pflag.FlagSet) {
 	f.StringSlice("library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
 	f.StringSlice("templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
 	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
+	f.Bool("namespaced-templates", false, "with --cluster-templates, serve the NamespacedSidecarTemplates of the cluster, each for the pods of its namespace")
 	f.String("values", "", "YAML file with the installer's values, which templates read as 'values'")
 	f.String("annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
 	f.StringSlice("foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
@@ -153,7 +155,7 @@ func readConfig(v *viper.Viper) serveConfig {
 		Listen: v.GetString("listen"), AdminListen: v.GetString("admin-listen"),
 		Namespace: v.GetString("namespace"), Service: v.GetString("service"),
 		certsConfig: readCerts(v),
-		Library:     list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"),
+		Library:     list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"), NamespacedTemplates: v.GetBool("cluster-templates") && v.GetBool("namespaced-templates"),
 		Values: v.GetString("values"), AnnotationPrefix: v.GetString("annotation-prefix"),
 		ForeignSidecars: foreignNames(list(v, "foreign-sidecars")), ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
 		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),

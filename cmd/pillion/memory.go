@@ -25,6 +25,10 @@ func limitMemory(limit int64) {
 // what [webhook.MemoryFor] leaves to the process itself.
 func namespacesMemory(limit int64) int64 { return limit / 8 }
 
+// namespacedMemory is how many bytes the templates of namespaces take, as [templates.Cost] counts
+// them.
+func namespacedMemory(limit int64) int64 { return limit / 16 }
+
 // How much garbage there may be, as a part of what is kept, before it is collected: while
 // something is loaded, and else.
 const loadingPercent, servingPercent = 50, 200

@@ -189,7 +189,12 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	set.OnChange(func(s *templates.Set) { metrics.SetTemplates(withoutProof(s)) })
 	set.OnChange(func(*templates.Set) { ns.TemplatesChanged() })
+	ofNamespaces := newNamespacedTemplates(c, client, metadataClient, compile, set, log.With("component", "templates of namespaces"))
 	garbage := newGarbage()
+	if ofNamespaces != nil {
+		registry.MustRegister(ofNamespaces)
+		ofNamespaces.OnChange(func(string) { garbage.leftLittle() })
+	}
 	set.OnVerdicts(func([]store.Verdict) { garbage.left() })
 	ns.OnChange(func(string) { garbage.leftLittle() })
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
@@ -212,8 +217,8 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
 	kubernetes := newKubeVersion(clientset.ServerVersion(client), log.With("component", "version"))
-	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), kubernetes.Ready()) }
-	current := func() error { return errors.Join(ns.Ready(), set.Ready()) }
+	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), ofNamespaces.loaded(), kubernetes.Ready()) }
+	current := func() error { return errors.Join(ns.Ready(), set.Ready(), ofNamespaces.loaded()) }
 	reviews := webhook.Options{
 		Effects: recorder, Metrics: metrics, Logger: log, Ready: loaded,
 		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit, runtime.GOMAXPROCS(0)),
@@ -258,6 +263,9 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		return nil, err
 	}
 	registry.MustRegister(labelController)
+	if ofNamespaces != nil {
+		ofNamespaces.OnChange(labelController.NamespaceChanged)
+	}
 	if prover != nil {
 		prover.OnChange(labelController.Changed)
 	}
@@ -281,7 +289,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
-	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates()}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates(), Namespaced: ofNamespaces.count()}
 	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix}
 	if err := c.readsWorkloads(config, ns, &guard, &previews); err != nil {
 		return nil, err
@@ -304,13 +312,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},
 			{Name: "namespaces", Ready: ns.Ready},
-			{Name: "templates", Ready: set.Ready},
+			{Name: "templates", Ready: func() error { return errors.Join(set.Ready(), ofNamespaces.loaded()) }},
 			{Name: "version", Ready: kubernetes.Ready},
 		}, inUse...),
 		Writers: mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: log,
 	})
 	registry.MustRegister(server.Collector())
 	watches := []func(context.Context) error{set.Run, kubernetes.Run, source.Run, writeStatus, leaving.until(mirrors), leaving.until(labelController.Run), counter.Run, runUpgradeGate, recorder.Run, garbage.run, countPods, stopCanaries}
+	watches = append(watches, ofNamespaces.run(mayWrite)...)
 	if c.UninstallMarker != "" {
 		watches = append(watches, leaving.Run)
 	}

@@ -55,10 +55,14 @@ const (
 // the version of the object that it has seen, so that of several writers at the
 // same time one succeeds.
 type StatusWriter struct {
-	patch  func(ctx context.Context, name string, data []byte) error
-	logger *slog.Logger
-	jitter func() time.Duration
-	loop   *reconcile.Loop
+	// kind and resource are those of the objects.
+	kind, resource string
+	// uncounted: their statuses have no number of namespaces.
+	uncounted bool
+	patch     func(ctx context.Context, name string, data []byte) error
+	logger    *slog.Logger
+	jitter    func() time.Duration
+	loop      *reconcile.Loop
 	// pauses are how long a word stands that was written, and counts bounds the writes that are
 	// about numbers alone.
 	pauses workqueue.TypedRateLimiter[string]
@@ -74,6 +78,8 @@ type StatusWriter struct {
 	// counted.
 	namespaces map[string]int
 	failure    string
+	// inNamespace has the names of the verdicts of [StatusWriter.ObserveNamespace].
+	inNamespace map[string][]string
 }
 
 // word is what this replica has to say of an object.
@@ -98,6 +104,7 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
+		kind: v1alpha1.Kind, resource: Resource, inNamespace: map[string][]string{},
 		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop(nil),
 		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, lastPause), counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 		jitter: func() time.Duration { return rand.N(maxJitter) },
@@ -186,7 +193,7 @@ func (w *StatusWriter) due(name string, now time.Time) (v Verdict, wait time.Dur
 	switch {
 	case v.written():
 		return v, reconcile.Never
-	case !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0:
+	case !w.uncounted && !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0:
 		wait += countWait
 	}
 	return v, max(wait, 0)
@@ -305,9 +312,9 @@ func (w *StatusWriter) write(ctx context.Context, v Verdict) {
 		// Somebody was first; what the object is now comes from the watch.
 		w.forget(v.Object.Name)
 	case apierrors.IsForbidden(err):
-		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", Resource, err))
+		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", w.resource, err))
 	case err != nil && ctx.Err() == nil:
-		w.fail(fmt.Sprintf("writing the status of the SidecarTemplate %s: %v", v.Object.Name, err))
+		w.fail(fmt.Sprintf("writing the status of the %s %s: %v", w.kind, v.Object.Name, err))
 	default:
 		w.fail("")
 	}

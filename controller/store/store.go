@@ -37,6 +37,8 @@ type Templates struct {
 	logger  *slog.Logger
 	set     atomic.Pointer[templates.Set]
 	before  follow.Replaced[*templates.Set]
+	// namespaced are the templates of namespaces, nil if they are not served.
+	namespaced *Namespaced
 
 	mu sync.Mutex
 	// keeping reports whether the set has templates that no source has.
@@ -126,11 +128,17 @@ func (t *Templates) Run(ctx context.Context) error {
 
 // Snapshot returns the set in force. It is never nil, does not wait, and does not
 // change afterwards.
-func (t *Templates) Snapshot() *templates.Set { return t.set.Load() }
+func (t *Templates) Snapshot() *templates.Set { return t.withNamespaces(t.set.Load()) }
 
 // Before returns the sets that were in force a moment ago, the last one first. One that lacked
 // what a source had not said yet is none of them.
-func (t *Templates) Before() []*templates.Set { return t.before.Of("") }
+func (t *Templates) Before() []*templates.Set {
+	sets := slices.Clone(t.before.Of(""))
+	for i, set := range sets {
+		sets[i] = t.withNamespaces(set)
+	}
+	return sets
+}
 
 // Ready returns nil once every source has been read completely, and until then
 // what is missing, in words. A source that fails later keeps what it had, which

@@ -250,6 +250,11 @@ yes
 {{- if .Values.test.namespace }}{{ .Values.test.namespace }}{{ else if include "pillion.proves" . }}{{ include "pillion.proofNamespace" . }}{{ else }}default{{ end -}}
 {{- end -}}
 
+{{/* Whether templates of namespaces are served: text if so. */}}
+{{- define "pillion.namespacedTemplates" -}}
+{{- if and .Values.clusterTemplates .Values.namespacedTemplates.enabled }}yes{{ end -}}
+{{- end -}}
+
 {{/* The arguments of `pillion serve`. */}}
 {{- define "pillion.args" -}}
 {{- include "pillion.checkPorts" . -}}
@@ -261,6 +266,9 @@ yes
 - --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
 - --foreign-sidecars={{ join "," (default list .Values.foreignSidecars) }}
 - --cluster-templates={{ .Values.clusterTemplates }}
+{{- if include "pillion.namespacedTemplates" . }}
+- --namespaced-templates=true
+{{- end }}
 {{- if include "pillion.mirrors" . }}
 - --mirror-policy={{ include "pillion.mirrorPolicy" . }}
 - --mirror-revision={{ include "pillion.mirrorRevision" . }}

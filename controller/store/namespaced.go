@@ -1,0 +1,592 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/pillion-dev/pillion/controller/follow"
+	"github.com/pillion-dev/pillion/controller/reconcile"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// NamespacedResource is the plural name of NamespacedSidecarTemplates in the API.
+const NamespacedResource = "namespacedsidecartemplates"
+
+// Whoever may edit a namespace may write its templates, so each of these bounds what one tenant, or
+// all of them together, can make Pillion spend.
+const (
+	// mostPerPage is how many objects a page of a list has: their metadata can have half a megabyte.
+	mostPerPage = 20
+	// looksPerSecond bounds how often a namespace's templates are read and compiled, after
+	// looksAtOnce.
+	looksPerSecond = 0.5
+	looksAtOnce    = 10
+	// lookShare: a namespace waits this many times as long as its last look took.
+	lookShare = 20
+	// firstLooks is how long the first look at all namespaces may keep a replica unready.
+	firstLooks = 30 * time.Second
+	// lookRetry is how long a namespace waits that could not be read.
+	lookRetry = time.Second
+	readLimit = 10 * time.Second
+	lookers   = 2
+)
+
+// The reasons of the condition Ready of a NamespacedSidecarTemplate, besides those of other templates.
+const (
+	// Shadowed: a template of the cluster has the name, and counts.
+	Shadowed = "Shadowed"
+	// TooMany: the namespace has older templates, as many as count.
+	TooMany = "TooMany"
+	// TooExpensive: the template is too large, or those of the namespace together cost too much.
+	TooExpensive = "TooExpensive"
+	// NoRoom: the templates of all namespaces cost more than Pillion has memory for, and those of
+	// this one are among the most expensive.
+	NoRoom = "NoRoom"
+)
+
+// NamespacedOptions are what [NewNamespaced] needs. All fields are required.
+type NamespacedOptions struct {
+	// Metadata needs the verbs list and watch on the resource [NamespacedResource] of the API group
+	// Group, and Read the verb get: it returns the JSON of one object.
+	Metadata metadata.Interface
+	Group    string
+	Read     func(ctx context.Context, namespace, name string) ([]byte, error)
+	// Compile has the prefix. Its values are not used.
+	Compile templates.Options
+	// Budget is what the templates of all namespaces may cost together, in bytes of memory.
+	Budget int64
+	Logger *slog.Logger
+}
+
+// Namespaced follows the templates that namespaces have of their own. It knows of all objects their
+// metadata; a spec is read by itself, and only of a namespace that changed. Make one with
+// [NewNamespaced].
+type Namespaced struct {
+	o     NamespacedOptions
+	cache *follow.Cache
+	loop  *reconcile.Loop
+	order *leastSpent
+	// changed hears of the templates of a namespace, and judged of the verdicts on them.
+	changed []func(namespace string)
+	judged  func(namespace string, verdicts []Verdict)
+	cluster func() *templates.Set
+	// all are the templates in force.
+	all atomic.Pointer[map[string]*templates.NamespaceTemplates]
+
+	mu         sync.Mutex
+	namespaces map[string]*namespaceState
+	// first are the namespaces that have yet to be looked at for the first time; nil before the
+	// list. firstBy is when nobody waits for them any more.
+	first   map[string]bool
+	firstBy time.Time
+	failure string
+}
+
+// namespaceState is what is known of the templates of a namespace.
+type namespaceState struct {
+	objects map[string]*objectMetadata
+	known   map[string]*namespacedTemplate
+	cost    int64
+	// out: the templates of all namespaces cost too much, and these are out of force.
+	out     bool
+	limiter *rate.Limiter
+	// waiting: a look is to come, not before.
+	waiting bool
+	before  time.Time
+}
+
+// objectMetadata is what the cache keeps of an object.
+type objectMetadata struct{ metav1.ObjectMeta }
+
+// namespacedTemplate is an object as it was last read.
+type namespacedTemplate struct {
+	Object
+	cost int64
+	sum  [sha256.Size]byte
+	// template is the last good version, nil if there is none.
+	template *templates.Template
+	// reason and err say why the object's newest spec is not in force.
+	reason string
+	err    error
+}
+
+// NewNamespaced returns what follows nothing until [Namespaced.Run] runs.
+func NewNamespaced(o NamespacedOptions) *Namespaced {
+	n := &Namespaced{o: o, order: &leastSpent{spent: map[string]time.Duration{}}, namespaces: map[string]*namespaceState{}, cluster: func() *templates.Set { return templates.NewSet(nil) }}
+	n.o.Compile.Values = nil
+	n.loop = reconcile.NewLoop(n.order)
+	n.all.Store(&map[string]*templates.NamespaceTemplates{})
+	resource := o.Metadata.Resource(schema.GroupVersionResource{Group: o.Group, Version: v1alpha1.Version, Resource: NamespacedResource})
+	n.cache = follow.New(follow.Options{
+		Name: "templates of namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Metadata, Logger: o.Logger,
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			if options.Limit == 0 || options.Limit > mostPerPage {
+				options.Limit = mostPerPage
+			}
+			return resource.List(ctx, options)
+		},
+		Watch: resource.Watch,
+		Transform: func(obj any) (any, error) {
+			m, ok := obj.(*metav1.PartialObjectMetadata)
+			if !ok {
+				return obj, nil
+			}
+			return &objectMetadata{metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: m.CreationTimestamp}}, nil
+		},
+		Changed: n.objectChanged,
+	})
+	return n
+}
+
+// OnChange calls f with each namespace whose templates in force changed. f must return soon. Call it
+// before Run.
+func (n *Namespaced) OnChange(f func(namespace string)) { n.changed = append(n.changed, f) }
+
+// OnVerdicts calls f with the verdicts on the objects of a namespace, whose names are NAMESPACE/NAME.
+// What [Namespaced.OnChange] says of f holds.
+func (n *Namespaced) OnVerdicts(f func(namespace string, verdicts []Verdict)) { n.judged = f }
+
+// Loaded returns nil once every namespace has been looked at, or has had time enough for it, and
+// until then what is missing.
+func (n *Namespaced) Loaded() error {
+	if err := n.cache.Failed("list"); err != nil && !n.cache.HasSynced() {
+		if apierrors.IsNotFound(err) {
+			return nil // the CRD is not installed
+		}
+		return fmt.Errorf("templates of namespaces: the verb list on %s.%s: %w", NamespacedResource, n.o.Group, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.first == nil:
+		return errors.New("templates of namespaces: not listed yet")
+	case len(n.first) > 0 && time.Now().Before(n.firstBy):
+		return fmt.Errorf("templates of namespaces: those of %d namespaces are not read yet", len(n.first))
+	}
+	return nil
+}
+
+// Run follows the templates until ctx ends, which is no error.
+func (n *Namespaced) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { n.cache.Run(ctx) })
+	running.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-n.cache.Synced():
+			n.listed()
+		}
+	})
+	n.loop.Run(ctx, lookers, n.look)
+	return nil
+}
+
+// listed notes which namespaces are to be looked at for the first time.
+func (n *Namespaced) listed() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.first, n.firstBy = map[string]bool{}, time.Now().Add(firstLooks)
+	for name := range n.namespaces {
+		n.first[name] = true
+		n.loop.Add(name)
+	}
+}
+
+// objectChanged has the namespace of an object looked at.
+func (n *Namespaced) objectChanged(key string) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return
+	}
+	obj, there := n.cache.Get(key)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := n.namespaces[namespace]
+	if s == nil {
+		s = &namespaceState{objects: map[string]*objectMetadata{}, known: map[string]*namespacedTemplate{}, limiter: rate.NewLimiter(looksPerSecond, looksAtOnce)}
+		n.namespaces[namespace] = s
+	}
+	if m, ok := obj.(*objectMetadata); there && ok {
+		s.objects[name] = m
+	} else {
+		delete(s.objects, name)
+	}
+	n.schedule(namespace, s)
+}
+
+// schedule has a namespace looked at, once its bounds allow it.
+func (n *Namespaced) schedule(namespace string, s *namespaceState) {
+	if s.waiting {
+		return
+	}
+	s.waiting = true
+	n.loop.AddAfter(namespace, max(s.limiter.Reserve().Delay(), time.Until(s.before)))
+}
+
+// ClusterChanged says that the set of the cluster is another one: names may be shadowed now.
+func (n *Namespaced) ClusterChanged(set *templates.Set) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for namespace, s := range n.namespaces {
+		for name, k := range s.known {
+			if _, shadowed := set.Get(name); shadowed != (k.reason == Shadowed) {
+				n.loop.Add(namespace)
+				break
+			}
+		}
+	}
+}
+
+// look reads and compiles what changed in a namespace.
+func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
+	began := time.Now()
+	n.mu.Lock()
+	s := n.namespaces[namespace]
+	if s == nil {
+		n.mu.Unlock()
+		return reconcile.Never
+	}
+	s.waiting = false
+	objects := slices.SortedFunc(maps.Values(s.objects), func(a, b *objectMetadata) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	known := maps.Clone(s.known)
+	n.mu.Unlock()
+
+	now, err := n.read(ctx, objects, known)
+	spent := time.Since(began)
+	n.order.spend(namespace, spent)
+	n.fail(ctx, err)
+	if ctx.Err() != nil {
+		return reconcile.Never
+	}
+	if err != nil {
+		return lookRetry
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.known, s.before = now, time.Now().Add(lookShare*spent)
+	s.cost = 0
+	for _, k := range now {
+		s.cost += k.cost
+	}
+	n.admit()
+	if s.out {
+		for _, k := range now {
+			if k.template != nil {
+				k.template, k.sum = nil, [sha256.Size]byte{}
+				k.ResourceVersion = "" // it is read anew once there is room
+			}
+		}
+	}
+	n.publish(namespace, s)
+	delete(n.first, namespace)
+	if len(s.objects) == 0 && s.limiter.Tokens() >= looksAtOnce-1 { // else its bounds begin anew
+		delete(n.namespaces, namespace)
+		n.order.forget(namespace)
+	}
+	return reconcile.Never
+}
+
+// read returns the objects that count, by name, with their newest versions compiled.
+func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known map[string]*namespacedTemplate) (map[string]*namespacedTemplate, error) {
+	now := make(map[string]*namespacedTemplate, len(objects))
+	var cost int64
+	for i, m := range objects {
+		before := known[m.Name]
+		if i >= templates.MaxInNamespace {
+			k := &namespacedTemplate{Object: objectAt(m, before), reason: TooMany,
+				err: fmt.Errorf("the namespace has %d older templates, and no more count; delete this one, or another and then touch this one", templates.MaxInNamespace)}
+			now[m.Name] = k
+			continue
+		}
+		k := before
+		if before == nil || before.UID != m.UID || before.ResourceVersion != m.ResourceVersion || before.reason == TooMany {
+			var err error
+			if k, err = n.one(ctx, m, before, templates.MaxNamespaceCost-cost); err != nil {
+				if apierrors.IsNotFound(err) {
+					continue // the cache is about to hear of it
+				}
+				return nil, err
+			}
+		}
+		cost += k.cost
+		now[m.Name] = k
+	}
+	return now, nil
+}
+
+// objectAt returns what is known of an object by its metadata, with the status that was last read.
+func objectAt(m *objectMetadata, before *namespacedTemplate) Object {
+	o := Object{Name: m.Namespace + "/" + m.Name, UID: m.UID, Generation: m.Generation, ResourceVersion: m.ResourceVersion}
+	if before != nil && before.UID == m.UID {
+		o.Status = before.Status
+	}
+	return o
+}
+
+// one reads an object, and compiles its spec if that is another one than before. Room is what it may
+// cost.
+func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespacedTemplate, room int64) (*namespacedTemplate, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	data, err := n.o.Read(ctx, m.Namespace, m.Name)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s%s/%s: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+	}
+	var object struct {
+		Metadata struct {
+			UID             types.UID `json:"uid"`
+			Generation      int64     `json:"generation"`
+			ResourceVersion string    `json:"resourceVersion"`
+		} `json:"metadata"`
+		Spec   json.RawMessage `json:"spec"`
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(data, &object); err != nil {
+		return nil, fmt.Errorf("reading %s%s/%s: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+	}
+	k := &namespacedTemplate{Object: Object{Name: m.Namespace + "/" + m.Name, UID: object.Metadata.UID, Generation: object.Metadata.Generation, ResourceVersion: object.Metadata.ResourceVersion}}
+	if json.Unmarshal(object.Status, &k.Status) != nil {
+		k.Status = v1alpha1.SidecarTemplateStatus{} // it is going to be written anew
+	}
+	if k.err = templates.TooLarge(object.Spec); k.err != nil {
+		k.reason = TooExpensive
+		return k, nil
+	}
+	if k.cost = templates.Cost(object.Spec); k.cost > room {
+		k.reason, k.err, k.cost = TooExpensive, errors.New("the older templates of the namespace leave no room for it: a namespace may have some 80 expressions"), 0
+		return k, nil
+	}
+	k.sum = sha256.Sum256(object.Spec)
+	if before != nil && before.UID == k.UID && before.sum == k.sum && before.reason != TooExpensive {
+		k.template, k.reason, k.err = before.template, before.reason, before.err
+		if k.reason == Shadowed {
+			k.reason = ""
+		}
+		return k, nil
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.NamespacedKind,
+		"metadata": map[string]any{"name": m.Name, "namespace": m.Namespace}, "spec": object.Spec,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing %s%s/%s as JSON: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+	}
+	options := n.o.Compile
+	options.Source = templates.NamespacedSource + m.Namespace + "/" + m.Name
+	if k.template, _, err = templates.Compile(manifest, options); err != nil {
+		k.reason, k.err = CompileFailed, err
+		if before != nil && before.UID == k.UID && before.template != nil {
+			k.template, k.cost = before.template, max(k.cost, before.cost)
+		}
+	}
+	return k, nil
+}
+
+// admit says which namespaces find room: the cheapest first, so that no tenant takes the room of one
+// that needs less.
+func (n *Namespaced) admit() {
+	names := slices.SortedFunc(maps.Keys(n.namespaces), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n.namespaces[a].cost, n.namespaces[b].cost), cmp.Compare(a, b))
+	})
+	var sum int64
+	for _, name := range names {
+		s := n.namespaces[name]
+		sum += s.cost
+		if out := sum > n.o.Budget; out != s.out {
+			s.out = out
+			n.loop.Add(name)
+		}
+	}
+}
+
+// publish puts a namespace's templates in force, and says what there is to say of its objects.
+func (n *Namespaced) publish(namespace string, s *namespaceState) {
+	set := n.cluster()
+	var entries []templates.Entry
+	verdicts := make([]Verdict, 0, len(s.known))
+	for _, name := range slices.Sorted(maps.Keys(s.known)) {
+		k := s.known[name]
+		_, shadowed := set.Get(name)
+		if !shadowed && k.reason == Shadowed {
+			k.reason = ""
+		}
+		e := templates.Entry{Name: name, Namespace: namespace, Source: templates.NamespacedSource + namespace + "/" + name, Template: k.template, Err: k.err}
+		v := Verdict{Object: k.Object, Reason: cmp.Or(k.reason, Compiled), Message: inForce, namespaces: -1}
+		v.Object.ResourceVersion = s.objects[name].version(k.ResourceVersion)
+		switch {
+		case k.reason == TooMany:
+		case shadowed:
+			k.reason, v.Reason = Shadowed, Shadowed
+			v.Message = fmt.Sprintf("A template of the cluster has the name %s, and counts; rename this object.", name)
+		case s.out:
+			e.Template, e.Err = nil, errors.New("the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit")
+			v.Reason = NoRoom
+		}
+		if e.Err != nil && v.Reason != Shadowed {
+			v.Message = e.Err.Error()
+		}
+		if v.Reason == Compiled && k.template != nil {
+			v.Hash = k.template.Hash()
+		}
+		verdicts = append(verdicts, v)
+		if k.reason != TooMany {
+			entries = append(entries, e)
+		}
+	}
+	all := maps.Clone(*n.all.Load())
+	before := all[namespace].Entries()
+	delete(all, namespace)
+	if len(entries) > 0 {
+		all[namespace] = templates.NewNamespaceTemplates(entries)
+	}
+	if n.judged != nil {
+		n.judged(namespace, verdicts)
+	}
+	if slices.EqualFunc(before, entries, sameEntry) {
+		return
+	}
+	n.all.Store(&all)
+	for _, f := range n.changed {
+		f(namespace)
+	}
+}
+
+// version is the newest known version of an object.
+func (m *objectMetadata) version(read string) string {
+	if read == "" && m != nil {
+		return m.ResourceVersion
+	}
+	return read
+}
+
+// fail logs what goes wrong, once.
+func (n *Namespaced) fail(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	text := errorText(err)
+	if apierrors.IsForbidden(err) {
+		text = fmt.Sprintf("missing permission: the verb get on the resource %s of the API group %s: %v", NamespacedResource, n.o.Group, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if text != "" && text != n.failure {
+		n.o.Logger.Warn("templates of a namespace cannot be read; those that were last read stay in force", "error", text)
+	}
+	n.failure = text
+}
+
+// Count returns how many objects a namespace has.
+func (n *Namespaced) Count(namespace string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s := n.namespaces[namespace]; s != nil {
+		return len(s.objects)
+	}
+	return 0
+}
+
+// Reasons returns how many objects there are by the reason of their condition Ready.
+func (n *Namespaced) Reasons() map[string]int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0}
+	for _, s := range n.namespaces {
+		for _, k := range s.known {
+			if s.out && k.reason != TooMany && k.reason != Shadowed {
+				reasons[NoRoom]++
+			} else {
+				reasons[cmp.Or(k.reason, Compiled)]++
+			}
+		}
+	}
+	return reasons
+}
+
+// Attach has the templates of namespaces follow those of the cluster: their sets have both.
+func (t *Templates) Attach(n *Namespaced) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.namespaced = n
+	n.cluster = func() *templates.Set { return t.set.Load() }
+	t.listeners = append(t.listeners, n.ClusterChanged)
+}
+
+// withNamespaces returns a set with the templates that namespaces have of their own.
+func (t *Templates) withNamespaces(set *templates.Set) *templates.Set {
+	if t.namespaced == nil {
+		return set
+	}
+	if all := *t.namespaced.all.Load(); len(all) > 0 {
+		return set.WithNamespaces(all)
+	}
+	return set
+}
+
+// leastSpent orders namespaces by the time that looks at them took, the least first: tenants whose
+// templates are expensive wait for all others.
+type leastSpent struct {
+	mu    sync.Mutex
+	spent map[string]time.Duration
+	names []string
+}
+
+// Touch implements workqueue.Queue.
+func (q *leastSpent) Touch(string) {}
+
+// Push implements workqueue.Queue.
+func (q *leastSpent) Push(name string) { q.names = append(q.names, name) }
+
+// Len implements workqueue.Queue.
+func (q *leastSpent) Len() int { return len(q.names) }
+
+// Pop implements workqueue.Queue.
+func (q *leastSpent) Pop() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	least := 0
+	for i, name := range q.names {
+		if q.spent[name] < q.spent[q.names[least]] {
+			least = i
+		}
+	}
+	name := q.names[least]
+	q.names = slices.Delete(q.names, least, least+1)
+	return name
+}
+
+// spend notes how long a look took. What was spent earlier counts less each time.
+func (q *leastSpent) spend(name string, d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.spent[name] = q.spent[name]*3/4 + d
+}
+
+func (q *leastSpent) forget(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.spent, name)
+}

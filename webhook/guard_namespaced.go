@@ -1,0 +1,46 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// writeNamespaced answers for a template of a namespace that is created or updated. The metadata of
+// a bad template may change: its finalizers could otherwise not be removed.
+func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
+	object, spec, err := readObject(r.Object, v1alpha1.NamespacedKind)
+	if err != nil {
+		return Response{}, err
+	}
+	if r.Operation == "UPDATE" {
+		_, oldSpec, err := readObject(r.OldObject, v1alpha1.NamespacedKind)
+		if err != nil {
+			return Response{}, err
+		}
+		if same, err := sameJSON(oldSpec, spec); err != nil || same {
+			return Allowed(), err
+		}
+	}
+	refuse := func(problem string) (Response, error) {
+		return invalidTemplate(templates.CompileError{Template: object.Name, Problems: []templates.Problem{{Message: problem}}}), nil
+	}
+	if r.Operation == "CREATE" && g.options.Namespaced != nil && g.options.Namespaced(r.Namespace) >= templates.MaxInNamespace {
+		return refuse(fmt.Sprintf("namespace %s has %d templates of its own, and may have no more; delete one first", r.Namespace, templates.MaxInNamespace))
+	}
+	if err := templates.TooLarge(spec); err != nil {
+		return refuse(err.Error())
+	}
+	options := g.options.Compile
+	options.Source = templates.NamespacedSource + r.Namespace + "/" + object.Name
+	_, warnings, mistakes := g.compile(r.Object, options)
+	if mistakes != nil {
+		return invalidTemplate(*mistakes), nil
+	}
+	if _, shadowed := g.options.Templates().Get(object.Name); shadowed {
+		warnings = append(warnings, fmt.Sprintf("a template of the cluster has the name %s, and counts; this object has no effect", object.Name))
+	}
+	return Allowed(warnings...), nil
+}

@@ -29,30 +29,32 @@ var (
 
 // reasons are by the resource, alone or with its name behind it or where it is before it.
 var reasons = map[string]reason{
-	"namespaces":                      {"labels and annotations decide what is injected; `patch`: Pillion's two labels", "write any label. The policy leaves Pillion's two, never `disabled`, until a replica puts them back"},
-	"sidecartemplates":                {"templates of the cluster (`clusterTemplates`); writing: copies of others (`mirrorTemplates`)", "a template for every pod. The policy leaves copies, from which nothing is injected"},
-	"validatingadmissionpolicies":     {"which version of the release writes the copies of templates", "read it"},
-	"sidecartemplates/status":         {"whether a template compiles, and where it is in force", "call a bad template good; it decides nothing"},
-	"customresourcedefinitions":       {"whether templates were deleted alone or with their CRD", "read it"},
-	"configmaps":                      {"a new replica that lacks a template in use is not ready", "hold up new replicas, or start one without a template"},
-	"secrets pillion-ca":              {"the self-signed CA, which replicas share", "make a certificate of Pillion, or a CA of their own; useful only between API servers and Pillion"},
-	"secrets":                         {"the first replica creates the CA's Secret (`rbac.createSecrets`)", "a Secret for what else runs there: give Pillion its own namespace"},
-	"secrets pillion-serving":         {"the certificate that cert-manager issues", "the same, until it ends"},
-	"mutatingwebhookconfigurations":   bundle,
-	"validatingwebhookconfigurations": bundle,
-	"events":                          {"why a pod was refused, or lacks a sidecar", "write any text, but list or delete no event"},
-	"daemonsets":                      workloads,
-	"replicasets":                     owners,
-	"statefulsets":                    workloads,
-	"jobs":                            workloads,
-	"deployments":                     workloads,
-	"cronjobs":                        workloads,
-	"pods":                            {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
-	"proof namespace pods":            {"the proof (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
-	"configmaps pillion-uninstall":    {"Pillion takes its labels off when the release is removed", "read it"},
-	"limitranges":                     limits,
-	"resourcequotas":                  limits,
-	"replicationcontrollers":          owners,
+	"namespaces":                        {"labels and annotations decide what is injected; `patch`: Pillion's two labels", "write any label. The policy leaves Pillion's two, never `disabled`, until a replica puts them back"},
+	"sidecartemplates":                  {"templates of the cluster (`clusterTemplates`); writing: copies of others (`mirrorTemplates`)", "a template for every pod. The policy leaves copies, from which nothing is injected"},
+	"validatingadmissionpolicies":       {"which version of the release writes the copies of templates", "read it"},
+	"namespacedsidecartemplates":        {"templates of namespaces (`namespacedTemplates.enabled`)", "read them"},
+	"namespacedsidecartemplates/status": {"whether one compiles", "call a bad template good; it decides nothing"},
+	"sidecartemplates/status":           {"whether a template compiles, and where it is in force", "call a bad template good; it decides nothing"},
+	"customresourcedefinitions":         {"whether templates were deleted alone or with their CRD", "read it"},
+	"configmaps":                        {"a new replica that lacks a template in use is not ready", "hold up new replicas, or start one without a template"},
+	"secrets pillion-ca":                {"the self-signed CA, which replicas share", "make a certificate of Pillion, or a CA of their own; useful only between API servers and Pillion"},
+	"secrets":                           {"the first replica creates the CA's Secret (`rbac.createSecrets`)", "a Secret for what else runs there: give Pillion its own namespace"},
+	"secrets pillion-serving":           {"the certificate that cert-manager issues", "the same, until it ends"},
+	"mutatingwebhookconfigurations":     bundle,
+	"validatingwebhookconfigurations":   bundle,
+	"events":                            {"why a pod was refused, or lacks a sidecar", "write any text, but list or delete no event"},
+	"daemonsets":                        workloads,
+	"replicasets":                       owners,
+	"statefulsets":                      workloads,
+	"jobs":                              workloads,
+	"deployments":                       workloads,
+	"cronjobs":                          workloads,
+	"pods":                              {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
+	"proof namespace pods":              {"the proof (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
+	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
+	"limitranges":                       limits,
+	"resourcequotas":                    limits,
+	"replicationcontrollers":            owners,
 }
 
 // installations are those that the table compares. The last ones, which are hardened, share a column.
@@ -65,13 +67,16 @@ var installations = []struct {
 	{"`files`", hardened["files"]},
 }
 
+// othersRoles are the suffixes of the roles that the chart makes for people and for `helm test`.
+var othersRoles = []string{"-view", "-view-namespaced", "-edit", "-test", "-injection"}
+
 // rightsOf are the rules of Pillion's own account, with the verbs by "scope|resource".
 func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
 	for role, rules := range roles(t, objects) {
 		kind, name, _ := strings.Cut(role, " ")
-		if strings.HasSuffix(name, "-view") || strings.HasSuffix(name, "-test") || strings.HasSuffix(name, "-injection") {
+		if slices.ContainsFunc(othersRoles, func(suffix string) bool { return strings.HasSuffix(name, suffix) }) {
 			continue
 		}
 		scope := "cluster"

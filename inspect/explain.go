@@ -135,7 +135,7 @@ func (s *Session) fileNotes(namespace string, known bool, now *drift.Comparison)
 
 // decided explains a pod as it is created now, or how one that exists compares with it.
 func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates.In(ns.Name), Values: s.Values}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Values: s.Values}
 	if _, known := s.Namespaces.Of(ns.Name); !known {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -190,7 +190,7 @@ func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, 
 		}
 		return explained, s.ask(ctx, &explained, ns.Name, created)
 	}
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Templates: s.Templates.In(ns.Name), Approximate: s.Live.approximate}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Approximate: s.Live.approximate}
 	if ns.Unread != nil {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -537,7 +537,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
 		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Templates: l.Templates.In(namespace), Values: l.Compile.Values, Approximate: l.approximate})
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Values: l.Compile.Values, Approximate: l.approximate})
 	given := map[string]explain.Parameter{}
 	for _, t := range explained.Templates {
 		if t.Name == name {

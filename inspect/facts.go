@@ -257,7 +257,7 @@ func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s che
 		case entry.Template == nil:
 			return // what is wrong with the template is another check's
 		default:
-			want, err := admissionpolicy.Of(ctx, entry.Template, options)
+			want, err := admissionpolicy.Of(ctx, entry.Template, options, set.CanariesOf(template)...)
 			if err != nil {
 				f.Impossible = err.Error()
 				break

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
@@ -110,6 +111,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	var entries []templates.Entry
 	var differ []string
 	mirrored, hashed := false, true
+	hashes := map[string]string{}
 	for _, item := range found.Items {
 		mirrored = mirrored || templates.IsMirror(prefix, item.GetLabels())
 		entry, hash, err := s.compiled(item)
@@ -117,8 +119,16 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 			return s, nil, err
 		}
 		entries = append(entries, entry)
+		hashes[entry.Name] = hash
+	}
+	s.Templates = templates.NewSet(entries)
+	for _, entry := range entries {
+		hash := hashes[entry.Name]
+		if c, ok := s.Templates.Canary(entry.Name); ok && c.Unusable != nil && hash == "" {
+			continue // the server could not use it either
+		}
 		hashed = hashed && hash != ""
-		if hash != "" && (entry.Template == nil || entry.Template.Hash() != hash) {
+		if hash != "" && s.Templates.HashOf(entry) != hash {
 			s.approximate[entry.Name] = hash
 			differ = append(differ, entry.Name)
 		}
@@ -130,7 +140,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	if !mirrored {
 		note("templates of the library and of the chart's values may be in force beside those that the API shows here")
 	}
-	s.Templates, s.Whole = templates.NewSet(entries), mirrored && hashed && len(differ) == 0
+	s.Whole = mirrored && hashed && len(differ) == 0
 	return s, notes, nil
 }
 
@@ -153,7 +163,17 @@ func (s Settings) compiled(item unstructured.Unstructured) (entry templates.Entr
 		}
 	}
 	hash, _, _ = unstructured.NestedString(item.Object, "status", "hash")
+	entry.Stopped = stopped(item)
 	return entry, hash, nil
+}
+
+// stopped reports whether the status of a SidecarTemplate says that it is a canary that is stopped.
+func stopped(item unstructured.Unstructured) bool {
+	var object v1alpha1.SidecarTemplate
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": item.Object["status"]}, &object) != nil {
+		return false
+	}
+	return object.Status.IsStopped(item.GetGeneration())
 }
 
 // Namespace is a namespace of the cluster, with what limits its pods.

@@ -226,9 +226,9 @@ func Skew(all []state.Replica, set *templates.Set, version string) []string {
 	}
 	var notes []string
 	for _, e := range set.All() {
-		if hashes := applied[e.Name]; e.Template != nil && len(hashes) > 0 && !slices.Contains(hashes, e.Template.Hash()) {
+		if hashes := applied[e.Name]; set.HashOf(e) != "" && len(hashes) > 0 && !slices.Contains(hashes, set.HashOf(e)) {
 			notes = append(notes, fmt.Sprintf("template %s: the replicas apply %s, and this pillion (%s) compares with %s, so what it says about the template's pods is wrong; use the pillion of the replicas' version",
-				e.Name, hashes[0], version, e.Template.Hash()))
+				e.Name, hashes[0], version, set.HashOf(e)))
 		}
 	}
 	return notes

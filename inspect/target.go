@@ -72,6 +72,9 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	}
 	qualified, isNamespace := kind != "", TargetPrefixes[kind]
 	_, isTemplate := set.Get(name)
+	if c, ok := set.Canary(name); ok && !isNamespace {
+		return Target{}, UsageError{fmt.Errorf("%q is a canary, whose pods have the template %s: say sct/%s", name, c.Of, c.Of)}
+	}
 	exists := true
 	if !qualified || isNamespace {
 		_, err = c.Names.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
@@ -101,8 +104,8 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 // TemplateNames lists the names of templates for a message.
 func TemplateNames(set *templates.Set) string {
 	var names []string
-	for _, e := range set.All() {
-		names = append(names, e.Name)
+	for place := range set.Len() {
+		names = append(names, set.At(place).Name)
 	}
 	if len(names) == 0 {
 		return "none"

@@ -92,6 +92,15 @@ func (c Canary) Matches(namespaceLabels, podLabels map[string]string) (namespace
 	return of.namespaces.Matches(labels.Set(namespaceLabels)), of.pod.Matches(labels.Set(podLabels))
 }
 
+// SelectsIn reports whether pods of a namespace with these labels may get the canary.
+func (c Canary) SelectsIn(namespaceLabels map[string]string) bool {
+	if !c.InForce() || c.Percent() == 0 {
+		return false
+	}
+	namespace, _ := c.Matches(namespaceLabels, nil)
+	return namespace
+}
+
 // Selects reports whether pods with these labels in a namespace with these labels get the canary,
 // if their workload's place in the share is below its percentage. Share gives the place, 0 to 99.
 // It is asked only where it decides.
@@ -131,13 +140,18 @@ func canaryOf(e Entry, of string, stable Entry, found bool) Canary {
 	case stable.Template == nil:
 		c.Unusable = fmt.Errorf("no good version of the template %s (spec.canary.of) is known, so it selects no pods", show.Value(of))
 	default:
-		c.Version, c.Unusable = e.Template.asStable(stable.Template)
+		c.Version, c.Unusable = e.Template.AsStable(stable.Template)
 	}
 	return c
 }
 
-// asStable compiles the canary under the name of the stable template, with its [StableFields].
-func (t *Template) asStable(stable *Template) (*Template, error) {
+// AsStable returns what a canary is under the name of the stable template, with the stable one's
+// [StableFields]. Where the stable template is not known, it is nil: then the version has none of
+// them.
+func (t *Template) AsStable(stable *Template) (*Template, error) {
+	if stable == nil {
+		return t.compileAsStable(&Template{name: t.canary.declared.Of})
+	}
 	c := t.canary
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,13 +163,17 @@ func (t *Template) asStable(stable *Template) (*Template, error) {
 }
 
 func (t *Template) compileAsStable(stable *Template) (*Template, error) {
-	spec, err := PromotedSpec(t.canary.spec, stable.spec)
+	text, err := json.Marshal(stable.spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
+	}
+	spec, err := manifest.DecodeJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
 	}
 	object := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
-		"metadata": map[string]any{"name": stable.name}, "spec": spec,
+		"metadata": map[string]any{"name": stable.name}, "spec": PromotedSpec(t.canary.spec, spec.(map[string]any)),
 	}
 	version, _, err := compileObject(object, nil, &manifest.Source{}, t.canary.options)
 	var mistakes *CompileError
@@ -168,18 +186,9 @@ func (t *Template) compileAsStable(stable *Template) (*Template, error) {
 	return version, err
 }
 
-// PromotedSpec returns the spec of the stable template after a promotion: that of the canary's
-// manifest, with the [StableFields] of the stable one.
-func PromotedSpec(canary map[string]any, stable any) (map[string]any, error) {
-	text, err := json.Marshal(stable)
-	if err != nil {
-		return nil, fmt.Errorf("reading the stable template's spec: %w", err)
-	}
-	v, err := manifest.DecodeJSON(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading the stable template's spec: %w", err)
-	}
-	own, _ := v.(map[string]any)
+// PromotedSpec returns the spec of the stable template after a promotion: that of the canary, with
+// the [StableFields] of the stable one. Both are JSON, and are not modified.
+func PromotedSpec(canary, stable map[string]any) map[string]any {
 	spec := map[string]any{}
 	for key, value := range canary {
 		if key != "canary" && !slices.Contains(StableFields, key) {
@@ -187,11 +196,11 @@ func PromotedSpec(canary map[string]any, stable any) (map[string]any, error) {
 		}
 	}
 	for _, key := range StableFields {
-		if value, ok := own[key]; ok && value != nil {
+		if value, ok := stable[key]; ok && value != nil {
 			spec[key] = value
 		}
 	}
-	return spec, nil
+	return spec
 }
 
 // canary compiles spec.canary.
@@ -261,6 +270,18 @@ func (s *Set) Canary(name string) (Canary, bool) {
 		return Canary{}, false
 	}
 	return s.canaries[i], true
+}
+
+// HashOf returns the hash that pods carry of an entry of the set, "" if there is no good version.
+func (s *Set) HashOf(e Entry) string {
+	t := e.Template
+	if c, ok := s.Canary(e.Name); ok {
+		t = c.Version
+	}
+	if t == nil {
+		return ""
+	}
+	return t.Hash()
 }
 
 // CanariesOf returns the canaries of a stable template, by name. The caller must not change the

@@ -127,12 +127,12 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 		return invalidTemplate(*mistakes), nil
 	}
 	set := g.options.Templates()
-	if e, ok := set.Get(object.Name); ok && e.Source != "" && e.Source != options.Source {
+	if e, ok := set.Find(object.Name); ok && e.Source != "" && e.Source != options.Source {
 		warnings = append(warnings, fmt.Sprintf("the name %s is taken by %s, which is in force; this object has no effect", object.Name, e.Source))
 	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
 		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
-	return Allowed(warnings...), nil
+	return Allowed(append(warnings, canaryWarnings(set, t)...)...), nil
 }
 
 // compile compiles a manifest and applies the rules to it. It returns the mistakes, or the template
@@ -156,6 +156,18 @@ func (g guard) compile(manifest part, options templates.Options) (*templates.Tem
 		warnings = append(warnings, w.String())
 	}
 	return t, warnings, nil
+}
+
+// canaryWarnings says why a canary would select nobody, though it compiles alone.
+func canaryWarnings(set *templates.Set, t *templates.Template) []string {
+	if _, ok := t.Canary(); !ok {
+		return nil
+	}
+	c, _ := templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})).Canary(t.Name())
+	if c.Unusable == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the canary %s selects no pods: %v", t.Name(), c.Unusable)}
 }
 
 // invalidTemplate refuses a template for its mistakes.

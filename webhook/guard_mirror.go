@@ -15,7 +15,7 @@ func (g guard) createReadOnly(object *objectMeta) (answer Response, ok bool) {
 	if templates.IsMirror(g.prefix, object.Labels.value) {
 		return g.labelIsPillions(name), true
 	}
-	e, taken := g.options.Templates().Get(name)
+	e, taken := g.options.Templates().Find(name)
 	if !g.options.Mirrors || !taken || e.Source == "" || e.Source == templates.ClusterSource+name {
 		return Response{}, false
 	}
@@ -42,7 +42,7 @@ func (g guard) updateReadOnly(old, object *objectMeta, sameSpec bool) (answer Re
 
 // deleteReadOnly answers for the deletion of a mirror, which takes no template out of force.
 func (g guard) deleteReadOnly(object *objectMeta) Response {
-	e, ok := g.options.Templates().Get(object.Name)
+	e, ok := g.options.Templates().Find(object.Name)
 	if !ok || e.Source == templates.ClusterSource+e.Name {
 		return Allowed()
 	}

@@ -39,7 +39,7 @@ func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
 	if mistakes != nil {
 		return invalidTemplate(*mistakes), nil
 	}
-	if _, shadowed := g.options.Templates().Get(object.Name); shadowed {
+	if _, shadowed := g.options.Templates().Find(object.Name); shadowed {
 		warnings = append(warnings, fmt.Sprintf("a template of the cluster has the name %s, and counts; this object has no effect", object.Name))
 	}
 	return Allowed(warnings...), nil

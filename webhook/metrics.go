@@ -86,11 +86,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_injections_total",
 			Help: "Outcomes of templates for new pods that got them, asked for them, or were refused because of them. An injected pod counts once, dry runs do not.",
-		}, []string{"template", "outcome"}),
+		}, []string{"template", "outcome", "canary"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "pillion_template_info",
 			Help: "1 for each template that this replica applies, with its hash. good is false when a newer version is broken. The hash is empty when no good version is known.",
-		}, []string{"template", "hash", "good"}),
+		}, []string{"template", "hash", "good", "canary_of"}),
 		excepted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_excepted_pods_total",
 			Help: "New pods that go without a required template by one of its exceptions; dry runs are not counted.",
@@ -146,7 +146,7 @@ func (m *Metrics) pod(r Response, dryRun bool) {
 		if t.Namespaced {
 			name = NamespacedTemplate // and as many templates
 		}
-		m.injections.WithLabelValues(name, string(t.Code)).Inc()
+		m.injections.WithLabelValues(name, string(t.Code), t.Canary).Inc()
 		if t.Code == reason.Excepted && !denied {
 			m.excepted.WithLabelValues(t.Name, t.Exception).Inc()
 		}
@@ -163,11 +163,8 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 	known := map[string]bool{}
 	for _, e := range set.All() {
 		known[e.Name] = true
-		hash := ""
-		if e.Template != nil {
-			hash = e.Template.Hash()
-		}
-		m.info.WithLabelValues(e.Name, hash, strconv.FormatBool(e.Err == nil)).Set(1)
+		c, _ := set.Canary(e.Name)
+		m.info.WithLabelValues(e.Name, set.HashOf(e), strconv.FormatBool(e.Err == nil && c.Unusable == nil), c.Of).Set(1)
 		for _, exception := range e.Exceptions() {
 			m.ends.WithLabelValues(e.Name, exception.Name).Set(float64(exception.Until.Unix()))
 			m.excepted.WithLabelValues(e.Name, exception.Name) // a rate needs the first value 0
@@ -179,6 +176,7 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 		}
 		m.injections.DeletePartialMatch(prometheus.Labels{"template": name})
 		m.excepted.DeletePartialMatch(prometheus.Labels{"template": name})
+		m.injections.DeletePartialMatch(prometheus.Labels{"canary": name})
 		if there {
 			known[name] = false // once more, the next time: a review may still be under way
 		}

@@ -104,9 +104,11 @@ func counted(t *testing.T, f *fixture, name string) map[string]float64 {
 		for _, m := range family.GetMetric() {
 			var labels []string
 			for _, l := range m.GetLabel() {
-				if l.GetName() == "template" {
+				switch {
+				case l.GetValue() == "": // the same as no label
+				case l.GetName() == "template":
 					labels = append([]string{l.GetValue()}, labels...)
-				} else {
+				default:
 					labels = append(labels, l.GetValue())
 				}
 			}

@@ -224,6 +224,14 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 		for _, mistake := range e.Template.Mistakes(templates.FromNamespace, ns.Annotations) {
 			said.say(fmt.Sprintf("namespace %s: pods with the template %s are refused: %v (%s)", ns.Name, name, mistake, reason.BadParameter))
 		}
+		for _, c := range set.CanariesOf(name) {
+			if !c.SelectsIn(ns.Labels) {
+				continue
+			}
+			for _, mistake := range c.Version.Mistakes(templates.FromNamespace, ns.Annotations) {
+				said.say(fmt.Sprintf("namespace %s: pods with the canary %s of the template %s are refused: %v (%s)", ns.Name, c.Name, name, mistake, reason.BadParameter))
+			}
+		}
 	}
 	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
 		said.say(said.about + ": " + f.String())

@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 func newLintCommand() *cobra.Command {
@@ -75,7 +76,10 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
 			}
-			results := lint.Run(documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now)})
+			results := lint.Run(documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Stable: func(name string) *templates.Template {
+				t, _ := libraryTemplate(name, options) // nil for a name that the library does not have
+				return t
+			}})
 			if f.cluster {
 				if err := againstCluster(cmd, f.where, documents, results); err != nil {
 					return err

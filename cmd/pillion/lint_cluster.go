@@ -43,6 +43,9 @@ type templateUsers struct {
 	// changed are the templates as the files have them, by name; old is the set in force.
 	changed  map[string]templates.Entry
 	old, new *templates.Set
+	// canaries are the changed templates that are changed by a canary of the files alone, with the
+	// canary's name.
+	canaries map[string]string
 	// matching are the templates of the files that select pods by their match, and are not in force
 	// as they are.
 	matching []*templates.Template
@@ -100,13 +103,21 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 // change compiles the templates as the cluster would, and keeps those that are not in force
 // as they are.
 func (u *templateUsers) change(documents []lint.Document) {
-	u.changed = map[string]templates.Entry{}
+	u.changed, u.canaries = map[string]templates.Entry{}, map[string]string{}
+	var canaries []templates.Entry
 	for _, d := range documents {
 		options := u.Compile
 		options.Source, options.FirstLine = d.Source, d.Line
 		t, _, err := templates.Compile(d.Manifest, options)
 		if err != nil {
 			continue // lint has said so
+		}
+		if declared, ok := t.Canary(); ok {
+			canaries = append(canaries, templates.Entry{Name: t.Name(), Source: d.Source, Template: t})
+			if stable, ok := u.old.Get(declared.Of); ok && stable.Template != nil {
+				u.canaries[declared.Of] = t.Name()
+			}
+			continue
 		}
 		old, ok := u.old.Get(t.Name())
 		if _, _, matches := t.Match(); matches && (old.Template == nil || old.Template.Hash() != t.Hash()) {
@@ -117,13 +128,20 @@ func (u *templateUsers) change(documents []lint.Document) {
 		}
 		u.changed[t.Name()] = templates.Entry{Name: t.Name(), Source: old.Source, Template: t}
 	}
+	for name := range u.canaries {
+		if _, ok := u.changed[name]; ok {
+			delete(u.canaries, name)
+		} else {
+			u.changed[name], _ = u.old.Get(name)
+		}
+	}
 	entries := slices.Collect(maps.Values(u.changed))
 	for _, e := range u.old.All() {
 		if _, ok := u.changed[e.Name]; !ok {
 			entries = append(entries, e)
 		}
 	}
-	u.new = templates.NewSet(entries)
+	u.new = templates.NewSet(append(entries, canaries...))
 }
 
 // depending adds which namespaces come to depend on Pillion by each template.
@@ -332,13 +350,18 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 // report makes findings of what was noted, the reason with the most workloads first.
 func (u *templateUsers) report(results []lint.Result) {
 	for i := range results {
-		r := &results[i]
-		if _, ok := u.changed[r.Template]; !ok {
+		r, name := &results[i], results[i].Template
+		for stable, canary := range u.canaries {
+			if canary == r.Template {
+				name = stable
+			}
+		}
+		if _, ok := u.changed[name]; !ok {
 			continue
 		}
 		var reasons [][2]string
 		for of := range u.refused {
-			if of[0] == r.Template {
+			if of[0] == name {
 				reasons = append(reasons, of)
 			}
 		}

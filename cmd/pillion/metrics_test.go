@@ -256,6 +256,8 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
 		"exception":                                    "the name of an exception of the template",
 		"pod_namespace":                                "one of the 20 namespaces with the most such pods, or `(others)`",
+		"canary":                                       "the name of a canary, or empty for the stable template",
+		"canary_of":                                    "the name of the stable template, or empty for a template that is no canary",
 		"hash":                                         "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
 		"version":                                      "of Pillion",
 		"goversion":                                    "of Go",

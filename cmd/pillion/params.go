@@ -140,8 +140,12 @@ func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *inspect.
 	return c.write(w, t, args[1:], given)
 }
 
-// oneTemplate returns the template of that name.
+// oneTemplate returns the template of that name. A canary's is the version that its pods get, under
+// the stable template's name.
 func oneTemplate(set *templates.Set, name string) (*templates.Template, error) {
+	if c, ok := set.Canary(name); ok {
+		return c.Version, c.Unusable
+	}
 	entry, ok := set.Get(name)
 	if !ok {
 		return nil, fmt.Errorf("there is no template %q; the templates are: %s", name, inspect.TemplateNames(set))

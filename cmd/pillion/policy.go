@@ -65,7 +65,7 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	floor, err := admissionpolicy.Of(cmd.Context(), t, options)
+	floor, err := admissionpolicy.Of(cmd.Context(), t, options, set.CanariesOf(t.Name())...)
 	if err != nil {
 		return err
 	}

@@ -31,10 +31,8 @@ func judged(set *templates.Set, name string, hash, reason, message *string) (sha
 		return nil
 	}
 	percent := int32(c.Percent()) //nolint:gosec // 0 to 100
-	if c.Version == nil {
-		*hash, *reason, *message = "", CanaryUnusable, c.Unusable.Error()
-	} else {
-		*hash = c.Version.Hash()
+	if *hash = set.HashOf(c.Entry); c.Unusable != nil {
+		*reason, *message = CanaryUnusable, c.Unusable.Error()
 	}
 	return &percent
 }

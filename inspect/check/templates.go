@@ -67,7 +67,7 @@ func (f *Facts) lost() []string {
 		return nil
 	}
 	served := f.served()
-	maps.DeleteFunc(served, func(name string, _ bool) bool { _, there := f.Templates.Value.Place(name); return there })
+	maps.DeleteFunc(served, func(name string, _ bool) bool { _, there := f.Templates.Value.Find(name); return there })
 	return slices.Sorted(maps.Keys(served))
 }
 
@@ -86,6 +86,10 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	}
 	var found []Finding
 	for _, e := range set.All() {
+		if c, ok := set.Canary(e.Name); ok && c.Unusable != nil {
+			found = append(found, failed(fmt.Sprintf("canary %s selects no pods: %s", e.Name, oneLine(c.Unusable.Error())), s.getTemplate(e.Name)))
+			continue
+		}
 		if e.Err == nil {
 			continue
 		}
@@ -118,7 +122,8 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if e, ok := set.Get(name); ok && e.Err != nil || slices.Contains(lost, name) {
+		c, _ := set.Canary(name)
+		if e, ok := set.Get(name); ok && e.Err != nil || c.Unusable != nil || slices.Contains(lost, name) {
 			continue // said already
 		}
 		found = append(found, warning(fmt.Sprintf("an older version of the template %s is in force: its newest manifest cannot be used", name), s.getTemplate(name), s.logs()))
@@ -212,7 +217,8 @@ func (f *Facts) Unknown(s Settings) []Named {
 	var unknown []Named
 	for _, ns := range namespaces {
 		for _, name := range s.usage().Asks(ns.Namespace).Names {
-			if _, there := set.Place(name); !there && !served[name] {
+			_, canary := set.Canary(name)
+			if _, there := set.Place(name); !there && (canary || !served[name]) {
 				unknown = append(unknown, Named{ns.Name, name})
 			}
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +15,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/predict"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // Levels of a parameter beside those of [templates.Origin].
@@ -39,8 +39,6 @@ type Input struct {
 	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
 	// of which the comparison means nothing.
 	Standing *drift.Comparison
-	// Templates are those in force.
-	Templates *templates.Set
 	// Values are the installer's. Defaults of theirs take the place of the templates'.
 	Values map[string]any
 	// Keys are the findings of [keys.Check].
@@ -63,7 +61,7 @@ func Of(in Input) Pod {
 		if t.Code == reason.NotRequested {
 			p.NotAsked = append(p.NotAsked, t.Name)
 		}
-		p.Templates = append(p.Templates, Template{Name: t.Name, Hash: t.Hash, Code: t.Code, Why: t.Why, Parameters: in.parameters(t)})
+		p.Templates = append(p.Templates, Template{Name: t.Name, Canary: t.Canary, Hash: t.Hash, Code: t.Code, Why: t.Why, Parameters: in.parameters(t)})
 	}
 	for _, s := range in.Outcome.Steps {
 		if s.Template != "" && slices.Contains(p.NotAsked, s.Template) {
@@ -112,8 +110,8 @@ func Concerned(out injector.Outcome) func(template string) bool {
 func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 	all := []Parameter{}
 	annotations := map[string]string{}
-	if e, ok := in.Templates.Get(t.Name); ok && e.Template != nil && len(t.Params) > 0 {
-		for _, p := range e.Template.Parameters() {
+	if version := t.Template(); version != nil {
+		for _, p := range version.Parameters() {
 			annotations[p.Name] = p.Annotation
 		}
 	}
@@ -124,7 +122,7 @@ func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 		if _, set := installers[name]; set && t.Origins[name] == "Default" {
 			from = installer
 		}
-		if _, approximate := in.Approximate[t.Name]; approximate && from == "Default" {
+		if _, approximate := in.Approximate[cmp.Or(t.Canary, t.Name)]; approximate && from == "Default" {
 			from = maybeInstaller
 		}
 		all = append(all, Parameter{Name: name, Annotation: annotations[name], Value: t.Params[name], From: from})

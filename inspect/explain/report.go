@@ -105,7 +105,9 @@ type Rule struct {
 
 // Template is the outcome for one template.
 type Template struct {
-	Name       string      `json:"name"`
+	Name string `json:"name"`
+	// Canary is the canary that the pod gets in place of the stable template, "" for none.
+	Canary     string      `json:"canary,omitempty"`
 	Hash       string      `json:"hash,omitempty"`
 	Code       reason.Code `json:"code"`
 	Why        string      `json:"why,omitempty"`

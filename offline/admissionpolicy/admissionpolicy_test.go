@@ -476,3 +476,32 @@ func TestWhatPillionInjectsPassesAnyPolicyAndAnyDamageDoesNot(t *testing.T) {
 		}
 	})
 }
+
+// A pod may have the stable version or a canary's, and the policy knows neither share nor labels.
+func TestThePolicyAcceptsWhatEachCanaryRenders(t *testing.T) {
+	const spec = "required: true\nmatch: {}\ninject: {spec: {containers: [{name: a, image: 'a:1'}, {name: b, image: 'b:1'}]}}"
+	stable := compiled(t, "audit", spec, nil)
+	canary := compiled(t, "audit-next", "canary: {of: audit, percent: 10}\nverify: {images: ['mirror/*']}\ninject: {spec: {containers: [{name: a, image: 'a:2'}, {name: c, image: 'c:1'}]}}", nil)
+	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: stable}, {Name: "audit-next", Template: canary}})
+	f, err := Of(t.Context(), stable, options, set.CanariesOf("audit")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEvaluator(t, f)
+	for containers, passes := range map[string]bool{
+		`{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}`:      true,
+		`{"name": "a", "image": "a:2"}, {"name": "c", "image": "c:1"}`:      true,
+		`{"name": "a", "image": "mirror/a"}, {"name": "c", "image": "c:1"}`: true,
+		`{"name": "a", "image": "a:3"}, {"name": "c", "image": "c:1"}`:      false,
+		`{"name": "c", "image": "c:1"}`:                                     false,
+	} {
+		if refusal, _ := e.judge(t, request{pod: decoded(t, `{"spec": {"containers": [`+containers+`]}}`)}); (refusal == "") != passes {
+			t.Errorf("%s: %q", containers, refusal)
+		}
+	}
+	nothing := compiled(t, "audit-next", "canary: {of: audit, percent: 10}\ninject: {metadata: {labels: {a: b}}}", nil)
+	set = templates.NewSet([]templates.Entry{{Name: "audit", Template: stable}, {Name: "audit-next", Template: nothing}})
+	if _, err := Of(t.Context(), stable, options, set.CanariesOf("audit")...); !errors.Is(err, ErrNothing) {
+		t.Errorf("a canary has none of the containers: %v", err)
+	}
+}

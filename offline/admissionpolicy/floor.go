@@ -45,12 +45,22 @@ func TemplateOf(prefix, name string) (template string, ok bool) {
 	return template, ok && template != "" && !strings.Contains(template, ".")
 }
 
-// Of returns the floor of a template. It returns an error if the template is not required, or
-// if no policy can hold pods to it; the error says why, and what to change.
-func Of(ctx context.Context, t *templates.Template, o Options) (Floor, error) {
-	sidecars, err := sidecarsOf(t)
-	if err == nil {
-		err = refusesAll(ctx, t, sidecars)
+// Of returns the floor of a template that accepts what its canaries render, too. It returns an
+// error if the template is not required, or if no policy can hold pods to it; the error says why,
+// and what to change.
+func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templates.Canary) (Floor, error) {
+	var versions []*templates.Template
+	for _, c := range canaries {
+		// A stopped canary counts: its pods run on, and it may start anew.
+		if c.Version != nil {
+			versions = append(versions, c.Version)
+		}
+	}
+	sidecars, err := sidecarsOf(t, versions...)
+	for _, version := range append([]*templates.Template{t}, versions...) {
+		if err == nil {
+			err = refusesAll(ctx, version, sidecars)
+		}
 	}
 	if err != nil {
 		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)

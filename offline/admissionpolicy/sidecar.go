@@ -1,6 +1,7 @@
 package admissionpolicy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,8 @@ type sidecar struct {
 var ErrNothing = errors.New("no container is in every pod that the template selects, so a policy has nothing to check")
 
 // sidecarsOf returns the sidecars of a required template, of which at least one is in every
-// pod that gets it.
-func sidecarsOf(t *templates.Template) ([]sidecar, error) {
+// pod that gets it, whichever version the pod gets.
+func sidecarsOf(t *templates.Template, canaries ...*templates.Template) ([]sidecar, error) {
 	spec := t.Spec()
 	switch {
 	case !spec.Required:
@@ -37,14 +38,72 @@ func sidecarsOf(t *templates.Template) ([]sidecar, error) {
 	case spec.Suspend:
 		return nil, errors.New("it is suspended, so no pod gets its sidecars, and a policy would refuse every pod: set spec.suspend: false first")
 	}
+	all, unknown := sidecarsOfVersion(t)
+	for _, canary := range canaries {
+		more, err := sidecarsOfVersion(canary)
+		all = merged(all, more)
+		unknown = cmp.Or(unknown, err)
+	}
+	if slices.ContainsFunc(all, func(s sidecar) bool { return s.always }) {
+		return all, unknown
+	}
+	why := "each of its containers stands under $if, whose value depends on the pod"
+	switch {
+	case len(all) == 0:
+		why = "it adds no container of its own"
+	case len(spec.MatchConditions) > 0:
+		why = "its matchConditions say which pods get it, by what API servers do not know: the pod as it was before Pillion, and its parameters. Select pods by match.podSelector instead"
+	case len(canaries) > 0:
+		why = "no container of its own is in every pod of each of its canaries, too"
+	}
+	return nil, fmt.Errorf("%w: %s", ErrNothing, why)
+}
+
+// merged returns the sidecars of two versions of a template. Those that one of them may not have are
+// not always there.
+func merged(a, b []sidecar) []sidecar {
+	isSame := func(s sidecar) func(sidecar) bool {
+		return func(other sidecar) bool { return s.list == other.list && s.name == other.name }
+	}
+	all := slices.Clone(a)
+	for i := range all {
+		all[i].always = all[i].always && slices.ContainsFunc(b, isSame(all[i]))
+	}
+	for _, s := range b {
+		i := slices.IndexFunc(all, isSame(s))
+		if i < 0 {
+			s.always = false
+			all = append(all, s)
+			continue
+		}
+		one := &all[i]
+		one.always, one.open = one.always && s.always, one.open || s.open
+		one.images = union(one.images, s.images)
+		one.patterns = union(one.patterns, s.patterns)
+	}
+	return all
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, text := range b {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// sidecarsOfVersion returns the sidecars of one version. The error is about an image that a policy
+// cannot know.
+func sidecarsOfVersion(t *templates.Template) (all []sidecar, unknown error) {
+	spec := t.Spec()
 	var fragment map[string]any
 	if err := json.Unmarshal(spec.Inject, &fragment); err != nil {
 		return nil, fmt.Errorf("reading spec.inject: %w", err)
 	}
 	pod, _ := fragment["spec"].(map[string]any)
 	unconditional := len(spec.MatchConditions) == 0 && fragment[directive.If] == nil && pod[directive.If] == nil
-	var all []sidecar
-	var unknown error
 	for _, list := range []string{"initContainers", "containers"} {
 		items, _ := pod[list].([]any)
 		for _, item := range items {
@@ -69,17 +128,7 @@ func sidecarsOf(t *templates.Template) ([]sidecar, error) {
 			}
 		}
 	}
-	if slices.ContainsFunc(all, func(s sidecar) bool { return s.always }) {
-		return all, unknown
-	}
-	why := "each of its containers stands under $if, whose value depends on the pod"
-	switch {
-	case len(all) == 0:
-		why = "it adds no container of its own"
-	case len(spec.MatchConditions) > 0:
-		why = "its matchConditions say which pods get it, by what API servers do not know: the pod as it was before Pillion, and its parameters. Select pods by match.podSelector instead"
-	}
-	return nil, fmt.Errorf("%w: %s", ErrNothing, why)
+	return all, unknown
 }
 
 // parameterAlone is an image that is a parameter and nothing else.

@@ -35,7 +35,7 @@ func TestAPodThatChangesWhenItIsInjectedAgainFailsItsCase(t *testing.T) {
 	}}
 	compiled := templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: side}\nspec: {inject: {metadata: {labels: {a: b}}}}\n")
 	r := Result{}
-	s.run(loaded{compiled: compiled}, &folderCase{root: root, result: &r})
+	s.run(loaded{compiled: compiled, version: compiled}, &folderCase{root: root, result: &r})
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "-    times: x\n+    times: xx\n") {
 		t.Errorf("problems %q", r.Problems)
 	}

@@ -56,7 +56,7 @@ func (s *suite) run(t loaded, c *folderCase) {
 	got := result{code: string(out.Code), warnings: out.Warnings}
 	if out.Allowed {
 		c.result.Injected = slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool {
-			return o.Name == t.compiled.Name() && o.Code == reason.Injected
+			return o.Name == t.version.Name() && o.Code == reason.Injected
 		})
 		got.pod = withoutStatus(out.Pod, templates.StatusKey(s.prefix()))
 		s.again(c, request, out)
@@ -100,7 +100,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	asks := templates.InjectKey(s.prefix())
 	ns := templates.Namespace{
 		Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"},
-		Annotations: map[string]string{asks: t.compiled.Name()},
+		Annotations: map[string]string{asks: t.version.Name()},
 	}
 	namespace, ok := c.object(namespaceFile, "Namespace")
 	if !ok {
@@ -109,7 +109,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	if namespace != nil {
 		ns = injector.NamespaceOf(namespace)
 	}
-	own := t.compiled
+	own := t.version
 	values, ok := c.object(valuesFile, "")
 	if !ok {
 		return r, false
@@ -122,7 +122,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 			c.problem("with the values of %s the template does not compile: %v", valuesFile, err)
 			return r, false
 		}
-		own = compiled
+		own = s.version(compiled)
 	}
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -69,8 +69,11 @@ func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
 		compiled, err := compile(t, o.Compile)
 		s.named = append(s.named, named{filepath.Clean(filepath.Dir(t.File)), nameOf(compiled, err)})
 		if err == nil {
-			s.templates = append(s.templates, loaded{t, compiled})
+			s.templates = append(s.templates, loaded{Template: t, compiled: compiled})
 		}
+	}
+	for i := range s.templates {
+		s.templates[i].version = s.version(s.templates[i].compiled)
 	}
 	var results []Result
 	for _, t := range s.templates {
@@ -116,6 +119,29 @@ func nameOf(t *templates.Template, err error) string {
 type loaded struct {
 	Template
 	compiled *templates.Template
+	// version is what pods get: of a canary the version under the stable template's name, if that
+	// compiles.
+	version *templates.Template
+}
+
+// version returns what pods get of a template. The cases of a canary are about the pods that it
+// selects: they get it under the stable template's name, with what that one says of its pods, if
+// it is among the templates.
+func (s *suite) version(t *templates.Template) *templates.Template {
+	declared, ok := t.Canary()
+	if !ok {
+		return t
+	}
+	var stable *templates.Template
+	for _, other := range s.templates {
+		if other.compiled.Name() == declared.Of {
+			stable = other.compiled
+		}
+	}
+	if version, err := t.AsStable(stable); err == nil {
+		return version
+	}
+	return t // lint says what is wrong
 }
 
 func compile(t Template, o templates.Options) (*templates.Template, error) {

@@ -44,6 +44,7 @@ type Rule struct {
 // Rules are all rules, in the order of their names.
 var Rules = []Rule{
 	{"api", Error, "The API would refuse the pod: a name, a label, a port, a mount without its volume, a request above its limit."},
+	{"canary", Error, "A canary cannot stand in for the stable template, so it selects no pods. A warning where the stable template is neither among the files nor in the library."},
 	{"cluster", Error, "With --cluster: pods of the cluster would be refused that are not refused now, as by a maximum that was lowered. A warning if not all could be read. A note says how many namespaces and pods come to depend on Pillion."},
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
 	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. Where a bundled pod cannot be merged, a note."},
@@ -113,6 +114,8 @@ type Options struct {
 	Samples []samples.Sample
 	// Now is the time by which exceptions of required templates end. Zero: none has.
 	Now time.Time
+	// Stable returns a template that canaries may be of beside those of the documents, or nil.
+	Stable func(name string) *templates.Template
 }
 
 // Result has the findings about one document.
@@ -128,7 +131,7 @@ type Result struct {
 
 // Run checks documents, in their order.
 func Run(documents []Document, o Options) []Result {
-	l := linter{options: o, names: map[string]string{}}
+	l := linter{options: o, names: map[string]string{}, documents: documents}
 	results := make([]Result, len(documents))
 	for i, d := range documents {
 		results[i] = l.document(d)
@@ -141,6 +144,8 @@ type linter struct {
 	options Options
 	names   map[string]string
 	first   []placedFirst
+	// documents are all that are checked.
+	documents []Document
 }
 
 // placedFirst is a template with a native sidecar before all others.
@@ -199,7 +204,9 @@ func (l *linter) document(d Document) Result {
 			j.place("exception-ended", Warning, path, line, fmt.Sprintf("the exception %s has ended: take it out, or set a later time", e.Name))
 		}
 	}
-	j.tryOut()
+	if j.canary(t) {
+		j.tryOut()
+	}
 	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return j.result
 }

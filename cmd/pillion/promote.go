@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// promoteCommand has the flags of the command.
+type promoteCommand struct {
+	where     inspect.Place
+	prefix    string
+	templates []string
+	output    string
+	force     bool
+}
+
+func newPromoteCommand() *cobra.Command {
+	var p promoteCommand
+	cmd := &cobra.Command{
+		Use:   "promote CANARY",
+		Short: "Give a template the spec of its canary",
+		Long: `Promote gives the stable template the spec of its canary, and deletes the canary. The
+stable template keeps its own match, availableTo, required, injectByDefault, order,
+suspend and exceptions. New pods then get what the canary's pods have; 'pillion rollout'
+brings the others along. If somebody changes one of the two meanwhile, promote says so,
+and the same command goes on where it stopped.
+
+With -o yaml promote writes nothing: it prints the stable template to commit. With
+--templates as well it reads files and no cluster.
+
+A canary that does not compile is not promoted, nor is one that is stopped, without
+--force.`,
+		Example: `  pillion promote fluent-bit-next
+  pillion promote fluent-bit-next -o yaml --templates templates/`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("promote takes the name of one canary, got %d", len(args))}
+			}
+			return nil
+		},
+		RunE: p.run,
+	}
+	f := cmd.Flags()
+	placeFlags(f, &p.where)
+	f.StringVar(&p.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+	f.StringSliceVar(&p.templates, "templates", nil, "with -o yaml: read SidecarTemplates from this file or directory, and from no cluster (repeatable)")
+	f.StringVarP(&p.output, "output", "o", "", "yaml or json: print the stable template, and write nothing")
+	f.BoolVar(&p.force, "force", false, "promote a canary that is stopped")
+	return cmd
+}
+
+func (p *promoteCommand) run(cmd *cobra.Command, args []string) error {
+	if p.output != "" && p.output != "yaml" && p.output != "json" {
+		return usageError{fmt.Errorf("output %q; allowed are yaml, json", p.output)}
+	}
+	if len(p.templates) > 0 && p.output == "" {
+		return usageError{errors.New("--templates reads files, and promote changes none: add -o yaml to print the template")}
+	}
+	get, client, err := p.source()
+	if err != nil {
+		return err
+	}
+	canary, err := get(cmd.Context(), args[0])
+	if err != nil {
+		return err
+	}
+	of, _, _ := unstructured.NestedString(canary.Object, "spec", "canary", "of")
+	if of == "" {
+		return fmt.Errorf("the template %s is no canary: it has no spec.canary.of", args[0])
+	}
+	stable, err := get(cmd.Context(), of)
+	if err != nil {
+		return fmt.Errorf("reading the stable template of %s: %w", args[0], err)
+	}
+	if _, is, _ := unstructured.NestedMap(stable.Object, "spec", "canary"); is {
+		return fmt.Errorf("the template %s is a canary itself, so %s cannot be promoted to it", of, args[0])
+	}
+	promoted, err := p.promoted(canary, stable)
+	if err != nil {
+		return err
+	}
+	if p.output != "" {
+		return p.print(cmd.OutOrStdout(), promoted)
+	}
+	return p.write(cmd.Context(), cmd.OutOrStdout(), client, canary, promoted)
+}
+
+// getTemplate reads a SidecarTemplate.
+type getTemplate func(ctx context.Context, name string) (*unstructured.Unstructured, error)
+
+// source returns how templates are read, and the client of the cluster's, nil for files.
+func (p *promoteCommand) source() (getTemplate, dynamic.ResourceInterface, error) {
+	if len(p.templates) > 0 {
+		return p.fromFiles, nil, nil
+	}
+	cluster, err := openCluster(p.where)
+	if err != nil {
+		return nil, nil, err
+	}
+	client := cluster.Objects.Resource(schema.GroupVersionResource{Group: p.prefix, Version: v1alpha1.Version, Resource: store.Resource})
+	return func(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("the cluster has no SidecarTemplate %s: %w", name, err)
+		}
+		return object, inspect.Granting(err)
+	}, client, nil
+}
+
+// fromFiles reads a template of the files, or of the library.
+func (p *promoteCommand) fromFiles(_ context.Context, name string) (*unstructured.Unstructured, error) {
+	for _, path := range p.templates {
+		manifests, err := readManifests(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range manifests {
+			if object, err := objectOf(m.Manifest); err == nil && object.GetName() == name {
+				return object, nil
+			}
+		}
+	}
+	text, err := library.Get(name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("there is no template %s in %s: %w", name, strings.Join(p.templates, ", "), err)
+	}
+	return objectOf(text)
+}
+
+func objectOf(text []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &object.Object); err != nil {
+		return nil, err
+	}
+	return object, nil
+}
+
+// promoted returns the stable template with the canary's spec. It returns an error if that cannot
+// be, or should not.
+func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	spec, _, _ := unstructured.NestedMap(canary.Object, "spec")
+	own, _, _ := unstructured.NestedMap(stable.Object, "spec")
+	result := stable.DeepCopy()
+	result.Object["spec"] = templates.PromotedSpec(spec, own)
+	known, err := p.judge(canary)
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": stable.GetName()}, "spec": result.Object["spec"]})
+	if err == nil && !known {
+		// Lines are those of a text that nobody has.
+		_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + canary.GetName()})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the canary %s cannot be promoted: %w", canary.GetName(), err)
+	}
+	return result, nil
+}
+
+// judge refuses a canary that its status speaks against. Known reports whether the status says that
+// it can stand in for the stable template.
+func (p *promoteCommand) judge(canary *unstructured.Unstructured) (known bool, err error) {
+	var object v1alpha1.SidecarTemplate
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": canary.Object["status"]}, &object) != nil {
+		return false, nil
+	}
+	if stopped := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.Stopped); object.Status.IsStopped(canary.GetGeneration()) && !p.force {
+		return false, fmt.Errorf("the canary %s is stopped: %s (%s). Change it, or promote it all the same with --force", canary.GetName(), stopped.Message, stopped.Reason)
+	}
+	ready := meta.FindStatusCondition(object.Status.Conditions, store.Ready)
+	if ready == nil || ready.ObservedGeneration != canary.GetGeneration() {
+		return false, nil
+	}
+	if ready.Status != metav1.ConditionTrue {
+		return false, fmt.Errorf("the canary %s cannot be promoted: %s (%s)", canary.GetName(), ready.Message, ready.Reason)
+	}
+	return true, nil
+}
+
+// write updates the stable template, and deletes the canary.
+func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynamic.ResourceInterface, canary, promoted *unstructured.Unstructured) error {
+	name, of := canary.GetName(), promoted.GetName()
+	for _, object := range []*unstructured.Unstructured{promoted, canary} {
+		if templates.IsMirror(p.prefix, object.GetLabels()) {
+			return fmt.Errorf("the SidecarTemplate %s is a read-only copy of what Pillion serves from %s: print the new one with -o yaml, and change it there",
+				object.GetName(), object.GetAnnotations()[templates.MirrorSourceKey(p.prefix)])
+		}
+	}
+	const again = "run the same command again"
+	delete(promoted.Object, "status")
+	updated, err := client.Update(ctx, promoted, metav1.UpdateOptions{FieldManager: "pillion-promote"})
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("the SidecarTemplate %s was changed meanwhile, and nothing is written; %s: %w", of, again, err)
+	case err != nil:
+		return fmt.Errorf("giving the SidecarTemplate %s the spec of %s: %w", of, name, inspect.Granting(err))
+	}
+	fmt.Fprintf(out, "%s: has the spec of %s (generation %d)\n", of, name, updated.GetGeneration())
+	uid, version := canary.GetUID(), canary.GetResourceVersion()
+	err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	switch {
+	case apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("the canary %s was changed meanwhile, and stays: look at it, and %s to promote what it is now: %w", name, again, err)
+	case err != nil:
+		return fmt.Errorf("deleting the canary %s, which the SidecarTemplate %s is the same as now: %w", name, of, inspect.Granting(err))
+	}
+	fmt.Fprintf(out, "%s: deleted\nRunning pods stay as they are; to bring them along: pillion rollout sct/%s --dry-run%s\n", name, of, p.where.Args())
+	return nil
+}
+
+// print writes the template as it is to be committed: without what the API server and tools
+// keep in it.
+func (p *promoteCommand) print(out io.Writer, object *unstructured.Unstructured) error {
+	metadata := map[string]any{"name": object.GetName()}
+	annotations, labels := object.GetAnnotations(), object.GetLabels()
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	if !templates.IsMirror(p.prefix, labels) && len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if !templates.IsMirror(p.prefix, labels) && len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	printed := map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata, "spec": object.Object["spec"]}
+	if p.output == "json" {
+		return show.JSON(out, printed)
+	}
+	text, err := yaml.Marshal(printed)
+	if err != nil {
+		return fmt.Errorf("writing the template %s: %w", object.GetName(), err)
+	}
+	_, err = out.Write(text)
+	return err
+}

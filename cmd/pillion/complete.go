@@ -49,6 +49,7 @@ func registerCompletions(root *cobra.Command) error {
 		"policy":       first(completeTemplates),
 		"library show": first(completeLibrary),
 		"status":       first(completeTargets),
+		"canary stop":  first(completeTemplates),
 		"promote":      first(completeTemplates),
 		"rollout":      first(completeTargets),
 		"explain":      completeObjects,

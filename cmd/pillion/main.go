@@ -108,7 +108,7 @@ The commands that read files run the same functions, without a cluster.`,
 		}
 		return usageError{err}
 	})
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(), newCertsCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(), newCanaryCommand(), newCertsCommand(), newVersionCommand())
 	root.SetHelpFunc(writeHelp)
 	if err := registerCompletions(root); err != nil {
 		panic(err) // two completions of one flag

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -87,6 +88,7 @@ type statusReport struct {
 	Target         string                `json:"target,omitempty"`
 	Replicas       []replicaReport       `json:"replicas"`
 	Configurations []configurationReport `json:"configurations,omitempty"`
+	Canaries       []canaryReport        `json:"canaries,omitempty"`
 	Pods           *inspect.PodsReport   `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
@@ -151,6 +153,13 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	all := inspect.AskAll(ctx, replicas)
 	r := statusReport{Problems: append([]string{}, inspect.Problems(c.where.Namespace, all)...), Warnings: append(inspect.Warnings(all), notRunning...), Target: of.String(), Next: []string{}}
+	if of.Namespace == "" {
+		var set *templates.Set
+		if live != nil {
+			set = live.Templates
+		}
+		r.Canaries = canariesOf(all, set, of.Template)
+	}
 	if err == nil {
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(all, live.Templates, version)
 	} else {
@@ -198,6 +207,9 @@ func (r statusReport) write(ctx context.Context, out io.Writer, cluster *inspect
 				return err
 			}
 		}
+	}
+	if err := writeCanaries(out, r.Canaries); err != nil {
+		return err
 	}
 	if r.Pods == nil {
 		fmt.Fprintf(out, "\npods: not compared: %s\n", r.PodsUnknown)

@@ -101,6 +101,7 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	if err != nil {
 		return found, err
 	}
+	found = append(found, canariesStopped(all, s)...)
 	lost := f.lost()
 	if len(lost) > 0 {
 		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates, s.logs()))

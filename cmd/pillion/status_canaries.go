@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// canaryReport is a canary of a template.
+type canaryReport struct {
+	Name string `json:"name"`
+	// Of is the stable template, Percent the share. Empty and nil where the templates are not known.
+	Of      string `json:"of,omitempty"`
+	Percent *int   `json:"percent,omitempty"`
+	// StoppedOn is how many of the Replicas that answered give it to no pod any more.
+	StoppedOn int `json:"stoppedOn"`
+	Replicas  int `json:"replicas"`
+	// Workloads are those of a replica that has looked at pods: by version (canary, stable) and state
+	// (failing, healthy).
+	Workloads map[string]map[string]int `json:"workloads,omitempty"`
+}
+
+// canariesOf returns the canaries that the replicas know, by name. Only is the one template, canary or
+// stable, that they are of, "" for all. Set may be nil.
+func canariesOf(all []state.Replica, set *templates.Set, only string) []canaryReport {
+	by := map[string]*canaryReport{}
+	answered := 0
+	for _, r := range all {
+		if r.Answers {
+			answered++
+		}
+		for name, c := range r.Canaries {
+			if by[name] == nil {
+				by[name] = &canaryReport{Name: name}
+			}
+			if c.Stopped {
+				by[name].StoppedOn++
+			}
+			if c.Workloads != nil {
+				by[name].Workloads = c.Workloads
+			}
+		}
+	}
+	var reports []canaryReport
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		r := by[name]
+		r.Replicas = answered
+		if set != nil {
+			if c, ok := set.Canary(name); ok {
+				r.Of, r.Percent = c.Of, new(c.Percent())
+			}
+		}
+		if only == "" || only == name || only == r.Of {
+			reports = append(reports, *r)
+		}
+	}
+	return reports
+}
+
+// writeCanaries prints the canaries, if there are any.
+func writeCanaries(w io.Writer, canaries []canaryReport) error {
+	if len(canaries) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "\nCANARY\tOF\tSHARE\tSTATE\tWORKLOADS WITH IT\tWITH THE STABLE VERSION")
+	for _, c := range canaries {
+		share, state := "-", "in force"
+		if c.Percent != nil {
+			share = fmt.Sprintf("%d %%", *c.Percent)
+		}
+		if c.StoppedOn > 0 {
+			state = fmt.Sprintf("stopped on %d of %d replicas", c.StoppedOn, c.Replicas)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, orDash(c.Of), share, state, workloadsText(c.Workloads["canary"]), workloadsText(c.Workloads["stable"]))
+	}
+	return table.Flush()
+}
+
+func workloadsText(states map[string]int) string {
+	if states == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%d, %d of them failing", states["failing"]+states["healthy"], states["failing"])
+}

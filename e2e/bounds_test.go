@@ -212,6 +212,13 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		}},
 		{fmt.Sprint(3*clients, " dry runs of 8,000 containers, three templates"), func(ctx context.Context) string { return create(ctx, busy, 3*clients, manyContainers) }},
 	}
+	tenants := 4
+	if thorough {
+		tenants = 40
+	}
+	attacks = append(attacks, attack{fmt.Sprint(tenants, " tenants who write the worst twenty templates of their own, twice a second"), func(ctx context.Context) string {
+		return writeTheWorst(ctx, t, tenants)
+	}})
 	if thorough {
 		attacks = append(attacks,
 			attack{"12 dry runs of 230,000 variables", func(ctx context.Context) string { return create(ctx, n, 12, withVariables(230_000)) }},

@@ -30,7 +30,9 @@ type Cluster struct {
 	Place
 	// Objects reads objects of all kinds, Names reads the metadata of objects alone.
 	Objects dynamic.Interface
-	Names   metadata.Interface
+	// unread has why the templates of a namespace could not be read, by its name.
+	unread sync.Map
+	Names  metadata.Interface
 	// Pods lists pods as JSON, and Count returns how many pods namespaces have.
 	Pods  coverage.List
 	Count func(ctx context.Context, namespaces []string) (map[string]int, error)

@@ -140,7 +140,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	if !mirrored {
 		note("templates of the library and of the chart's values may be in force beside those that the API shows here")
 	}
-	s.Whole = mirrored && hashed && len(differ) == 0
+	s.Templates, s.Whole = c.NamespacedTemplates(ctx, s.Templates, s.Compile), mirrored && hashed && len(differ) == 0
 	return s, notes, nil
 }
 

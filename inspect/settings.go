@@ -91,6 +91,9 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	if s.Templates, err = readTemplates(ctx, s.Compile, sources); err != nil {
 		return s, err
 	}
+	if r.NamespacedTemplates {
+		s.Templates = c.NamespacedTemplates(ctx, s.Templates, s.Compile)
+	}
 	s.All, s.scope, err = c.calledForAll(ctx, r.Prefix, r.Mutating)
 	return s, err
 }

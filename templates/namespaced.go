@@ -91,6 +91,39 @@ func (s *Set) WithNamespaces(all map[string]*NamespaceTemplates) *Set {
 	return &copied
 }
 
+// WithCluster returns the set with other templates of the cluster, and the same of namespaces.
+func (s *Set) WithCluster(entries []Entry) *Set {
+	copied := *newSet(entries)
+	copied.namespaces, copied.reading = s.namespaces, s.reading
+	return &copied
+}
+
+// reading reads the templates of namespaces when they are first asked for.
+type reading struct {
+	read func(namespace string) []Entry
+	mu   sync.Mutex
+	done map[string]*NamespaceTemplates
+}
+
+func (r *reading) of(namespace string) *NamespaceTemplates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, ok := r.done[namespace]
+	if !ok {
+		n = NewNamespaceTemplates(r.read(namespace))
+		r.done[namespace] = n
+	}
+	return n
+}
+
+// ReadingNamespaces returns the set with templates of namespaces that are read once each, when
+// [Set.In] is first asked for the namespace. It is for commands, which look at few namespaces.
+func (s *Set) ReadingNamespaces(read func(namespace string) []Entry) *Set {
+	copied := *s.origin
+	copied.reading = &reading{read: read, done: map[string]*NamespaceTemplates{}}
+	return &copied
+}
+
 // Namespaces returns the templates that namespaces have of their own, by the namespaces' names. The
 // caller must not change the map.
 func (s *Set) Namespaces() map[string]*NamespaceTemplates { return s.namespaces }
@@ -100,7 +133,10 @@ func (s *Set) Namespaces() map[string]*NamespaceTemplates { return s.namespaces 
 // when it is first asked for, and takes no more than the namespace's own templates.
 func (s *Set) In(namespace string) *Set {
 	n := s.namespaces[namespace]
-	if n == nil {
+	if n == nil && s.reading != nil {
+		n = s.reading.of(namespace)
+	}
+	if n == nil || len(n.entries) == 0 {
 		return s
 	}
 	n.mu.Lock()
@@ -115,7 +151,7 @@ func (s *Set) In(namespace string) *Set {
 func (s *Set) with(entries []Entry) *Set {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { _, shadowed := s.Find(e.Name); return shadowed })
 	combined := *s.origin
-	combined.origin, combined.namespaces, combined.own = &combined, nil, newSet(entries)
+	combined.origin, combined.namespaces, combined.reading, combined.own = &combined, nil, nil, newSet(entries)
 	combined.defaults = combined.following(slices.Clone(s.defaults), combined.own.defaults)
 	combined.reads = s.reads.and(combined.own.reads)
 	return &combined

@@ -98,6 +98,7 @@ type Set struct {
 	// namespaces have templates of their own. own are those of the namespace that the set is
 	// for; their places follow those of the entries.
 	namespaces map[string]*NamespaceTemplates
+	reading    *reading
 	own        *Set
 }
 

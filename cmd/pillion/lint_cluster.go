@@ -112,6 +112,9 @@ func (u *templateUsers) change(documents []lint.Document) {
 		if err != nil {
 			continue // lint has said so
 		}
+		if t.Scope().Namespaced {
+			continue // its own namespace is the only one that it changes
+		}
 		if declared, ok := t.Canary(); ok {
 			canaries = append(canaries, templates.Entry{Name: t.Name(), Source: d.Source, Template: t})
 			if stable, ok := u.old.Get(declared.Of); ok && stable.Template != nil {
@@ -141,7 +144,7 @@ func (u *templateUsers) change(documents []lint.Document) {
 			entries = append(entries, e)
 		}
 	}
-	u.new = templates.NewSet(append(entries, canaries...))
+	u.new = u.old.WithCluster(append(entries, canaries...))
 }
 
 // depending adds which namespaces come to depend on Pillion by each template.

@@ -91,7 +91,7 @@ func servedBy(c serveConfig, config string) inspect.Served {
 			ReadWorkloads: c.ReadWorkloads, CountPods: c.CountEvery > 0, OwnerEvents: c.OwnerEvents, PreviewLimits: c.PreviewLimits,
 			Settings: check.Settings{
 				Service: c.Service, Prefix: c.AnnotationPrefix, Excluded: c.ExcludedNamespaces, All: c.WebhookScope == scopeAll,
-				ClusterTemplates: c.ClusterTemplates, KeepRequired: c.KeepRequiredLabel, Mutating: c.WebhookConfigurations, Validating: c.ValidatingWebhookConfigurations,
+				ClusterTemplates: c.ClusterTemplates, NamespacedTemplates: c.NamespacedTemplates, KeepRequired: c.KeepRequiredLabel, Mutating: c.WebhookConfigurations, Validating: c.ValidatingWebhookConfigurations,
 				Provider: c.Provider, Publishes: c.Provider == selfSigned || c.PublishCA, LeafDuration: c.LeafDuration, MirrorPolicy: c.MirrorPolicy, Match: c.Match,
 			},
 		},

@@ -212,6 +212,6 @@ func (r *rolloutCommand) settings(cmd *cobra.Command, cluster *inspect.Cluster) 
 			entries[e.Name] = e
 		}
 	}
-	s.Templates = templates.NewSet(slices.Collect(maps.Values(entries)))
+	s.Templates = cluster.NamespacedTemplates(cmd.Context(), templates.NewSet(slices.Collect(maps.Values(entries))), compile)
 	return s, nil
 }

@@ -16,7 +16,9 @@ import (
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -335,6 +337,36 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 		now[m.Name] = k
 	}
 	return now, nil
+}
+
+// CompileNamespace returns the templates in force of a namespace, of its objects, as [Namespaced] makes
+// them. What their status says of room counts: it depends on other namespaces.
+func CompileNamespace(objects []unstructured.Unstructured, compile templates.Options) ([]templates.Entry, error) {
+	slices.SortFunc(objects, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	n := &Namespaced{o: NamespacedOptions{Compile: compile}}
+	var entries []templates.Entry
+	var cost int64
+	for _, o := range objects[:min(len(objects), templates.MaxInNamespace)] {
+		data, err := json.Marshal(o.Object)
+		if err != nil {
+			return nil, fmt.Errorf("writing %s as JSON: %w", o.GetName(), err)
+		}
+		n.o.Read = func(context.Context, string, string) ([]byte, error) { return data, nil }
+		m := &objectMetadata{metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID()}}
+		k, err := n.one(context.Background(), m, nil, templates.MaxNamespaceCost-cost)
+		if err != nil {
+			return nil, err
+		}
+		cost += k.cost
+		e := templates.Entry{Name: m.Name, Namespace: m.Namespace, Source: templates.NamespacedSource + m.Namespace + "/" + m.Name, Template: k.template, Err: k.err}
+		if c := meta.FindStatusCondition(k.Status.Conditions, Ready); c != nil && c.Reason == NoRoom {
+			e.Template, e.Err = nil, errors.New(c.Message)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
 }
 
 // objectAt returns what is known of an object by its metadata, with the status that was last read.

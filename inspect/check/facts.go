@@ -102,6 +102,7 @@ type Settings struct {
 	// All: the pods of every namespace pass that does not opt out.
 	All                  bool
 	ClusterTemplates     bool
+	NamespacedTemplates  bool
 	KeepRequired         bool
 	Mutating, Validating []string
 	Provider             string

@@ -42,6 +42,10 @@ func ServerRights(n Needs) []rights.Right {
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates", Subresource: "status"}, "patch")
 		may(rights.Right{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "sidecartemplates." + n.Prefix}, "get")
 	}
+	if n.NamespacedTemplates {
+		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates"}, "get", "list", "watch")
+		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates", Subresource: "status"}, "patch")
+	}
 	if n.MirrorPolicy != "" {
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "create", "update", "delete")
 		may(rights.Right{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: n.MirrorPolicy}, "get")

@@ -42,7 +42,7 @@ var kinds = map[string][]string{
 	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "LimitRange", "ResourceQuota", "ReplicationController"},
 	"apps/v1": {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, "batch/v1": {"Job", "CronJob"},
 	"networking.k8s.io/v1": {"NetworkPolicy"}, "policy/v1": {"PodDisruptionBudget"}, "autoscaling.k8s.io/v1": {"VerticalPodAutoscaler"},
-	"pillion.dev/v1alpha1": {"SidecarTemplate"}, "sidecars.example.com/v1alpha1": {"SidecarTemplate"},
+	"pillion.dev/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"}, "sidecars.example.com/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"},
 	"admissionregistration.k8s.io/v1":       {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"},
 	"admissionregistration.k8s.io/v1beta1":  {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},
 	"admissionregistration.k8s.io/v1alpha1": {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"},

@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// ownTemplate is a template of a namespace that adds a container of its name.
+func ownTemplate(name, fields string) string {
+	return fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: %s}\nspec:\n%s  inject: {spec: {initContainers: [{name: %s, image: 'registry.example.com/%s:1', restartPolicy: Always}]}}\n", name, fields, name, name)
+}
+
+// ready returns the condition Ready of a template of the namespace.
+func (n *namespace) ready(t *testing.T, name string) (reason, message string) {
+	t.Helper()
+	var object v1alpha1.SidecarTemplate
+	if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "nsct", name, "-n", n.name, "-o", "json")), &object); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range object.Status.Conditions {
+		if c.Type == "Ready" && c.ObservedGeneration == object.Generation {
+			return c.Reason, c.Message
+		}
+	}
+	return "", ""
+}
+
+func (n *namespace) waitReady(t *testing.T, name, want string) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		if reason, message := n.ready(t, name); reason != want {
+			return fmt.Errorf("template %s of %s is %q (%s), want %s", name, n.name, reason, message, want)
+		}
+		return nil
+	})
+}
+
+func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
+	t.Parallel()
+	n, other := newNamespace(t, nil, nil), newNamespace(t, nil, nil)
+	user := "jane-" + n.name
+	must(t, "", "kubectl", "create", "rolebinding", "team", "-n", n.name, "--clusterrole=edit", "--user="+user)
+	as := func(input string, args ...string) (string, string, error) {
+		return run(t, input, "kubectl", append(args, "--as="+user)...)
+	}
+	apply := func(text string) {
+		t.Helper()
+		if _, stderr, err := as(text, "apply", "-n", n.name, "-f", "-"); err != nil {
+			t.Fatalf("%v\n%s", err, stderr)
+		}
+	}
+	eventually(t, 10*time.Second, func() error { // roles are aggregated
+		_, stderr, err := as("", "get", "nsct", "-n", n.name)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, stderr)
+		}
+		return nil
+	})
+	apply(ownTemplate("own", ""))
+	n.waitReady(t, "own", "Compiled")
+	if out := must(t, "", "kubectl", "get", "nsct", "-n", n.name); !strings.Contains(out, "True") {
+		t.Errorf("kubectl get nsct:\n%s", out)
+	}
+	if pod := n.mustCreate(t, newPod("asks", asking("own"))); sidecar(pod, "own") == nil {
+		t.Errorf("containers %s, want own", containerNames(pod))
+	}
+	// Pods that ask for nothing reach Pillion, because the namespace gets its label.
+	apply(ownTemplate("matching", "  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n"))
+	n.waitReady(t, "matching", "Compiled")
+	eventually(t, 10*time.Second, func() error {
+		if label := must(t, "", "kubectl", "get", "namespace", n.name, "-o", "jsonpath={.metadata.labels.pillion\\.dev/injection}"); label != "enabled" {
+			return fmt.Errorf("the label is %q", label)
+		}
+		return nil
+	})
+	matched := newPod("matched", nil)
+	matched.Labels = map[string]string{"mesh": "on"}
+	if pod := n.mustCreate(t, matched); sidecar(pod, "matching") == nil || sidecar(pod, "own") != nil {
+		t.Errorf("containers %s, want matching", containerNames(pod))
+	}
+	// With files, the same.
+	file := inFile(t, "own.yaml", strings.ReplaceAll(ownTemplate("matching", "  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n"), "{name: matching}", "{name: matching, namespace: "+n.name+"}"))
+	matched.Name, matched.Kind, matched.APIVersion = "matched-offline", "Pod", "v1"
+	podFile := inFile(t, "pod.yaml", pretty(matched))
+	if out := must(t, "", "pillion", "inject", "-f", podFile, "-n", n.name, "--templates", file); !strings.Contains(out, "registry.example.com/matching:1") {
+		t.Errorf("pillion inject of the namespace:\n%s", out)
+	}
+	if out := must(t, "", "pillion", "inject", "-f", podFile, "-n", other.name, "--templates", file); strings.Contains(out, "registry.example.com/matching:1") {
+		t.Errorf("pillion inject of another namespace:\n%s", out)
+	}
+	if out := must(t, "", "pillion", "explain", "-n", n.name, "pod/matched"); !strings.Contains(out, "matching") || !strings.Contains(out, "Injected") {
+		t.Errorf("pillion explain:\n%s", out)
+	}
+	// Nobody else has it, and the team has nothing else.
+	matched.Namespace = other.name
+	if pod := other.mustCreate(t, matched); len(pod.Spec.InitContainers) > 0 {
+		t.Errorf("containers %s in another namespace", containerNames(pod))
+	}
+	if _, err := other.create(t, newPod("asks", asking("own"))); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
+		t.Errorf("in another namespace: %v", err)
+	}
+	for _, args := range [][]string{{"get", "nsct", "-n", other.name}, {"delete", "sidecartemplate", "fluent-bit"}, {"annotate", "sidecartemplate", "fluent-bit", "a=b"}} {
+		if _, stderr, err := as("", args...); err == nil || !strings.Contains(stderr, "forbidden") {
+			t.Errorf("kubectl %s: %v %s", strings.Join(args, " "), err, stderr)
+		}
+	}
+	if _, stderr, err := as(ownTemplate("bad", "  required: true\n  match: {}\n"), "apply", "-n", n.name, "-f", "-"); err == nil || !strings.Contains(stderr, "required") {
+		t.Errorf("a required template: %v %s", err, stderr)
+	}
+	if _, stderr, err := as(strings.Replace(ownTemplate("bad", ""), "image:", "imige:", 1), "apply", "-n", n.name, "-f", "-"); err == nil || !strings.Contains(stderr, "TemplateInvalid") {
+		t.Errorf("a bad template: %v %s", err, stderr)
+	}
+	// A template of the cluster takes the name.
+	m := manifest{name: unique("later"), spec: sidecarSpec}
+	apply(ownTemplate(m.name, ""))
+	n.waitReady(t, m.name, "Compiled")
+	m.apply(t)
+	n.waitReady(t, m.name, "Shadowed")
+	pod := n.mustCreate(t, newPod("shadowed", asking(m.name)))
+	if names := containerNames(pod); sidecar(pod, m.name) != nil && sidecar(pod, m.name).RestartPolicy != nil && environment(sidecar(pod, m.name), "LOG_LEVEL") == "" {
+		t.Errorf("containers %s: the namespace's template counts", names)
+	}
+	// The twenty-first is refused.
+	for i := range 17 {
+		apply(ownTemplate(fmt.Sprint("more-", i), ""))
+	}
+	eventually(t, 10*time.Second, func() error {
+		_, stderr, err := as(ownTemplate("one-too-many", ""), "create", "--dry-run=server", "-n", n.name, "-f", "-")
+		if err == nil || !strings.Contains(stderr, "20 templates") {
+			return fmt.Errorf("%v %s", err, stderr)
+		}
+		return nil
+	})
+	for _, name := range []string{"own", "matching", m.name} {
+		must(t, "", "kubectl", "delete", "nsct", name, "-n", n.name)
+	}
+	eventually(t, 10*time.Second, func() error {
+		if _, err := n.preview(t, newPod("gone", asking("own"))); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
+			return fmt.Errorf("a template that is gone: %v", err)
+		}
+		return nil
+	})
+}
+
+// worstTemplate is a template that costs as much as one may: of a team's twenty each has a twentieth
+// of what they may cost together, or is far too large. It is another one in each round.
+func worstTemplate(namespace string, i, round int) []byte {
+	spec := map[string]any{"match": map[string]any{}, "inject": map[string]any{}}
+	switch {
+	case i%4 == 3:
+		spec["description"] = "x"
+		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 1_300_000)}}}
+	default:
+		var variables []any
+		for v := range 4 {
+			// As many nested loops as the language has, over a list as long as the text allows.
+			list := "[" + strings.Repeat("1,", 60) + fmt.Sprint(round, "]")
+			variables = append(variables, map[string]any{"name": fmt.Sprint("v", v), "expression": list + ".map(a, " + "[" + strings.Repeat("1,", 200) + "1].map(b, a * b)).size()"})
+		}
+		spec["variables"] = variables
+		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "${string(variables.v0 + variables.v1 + variables.v2 + variables.v3)}"}}}
+	}
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": "pillion.dev/v1alpha1", "kind": "NamespacedSidecarTemplate",
+		"metadata": map[string]any{"name": fmt.Sprint("worst-", i), "namespace": namespace}, "spec": spec,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// writeTheWorst has tenants write their worst templates until ctx ends, and removes them.
+func writeTheWorst(ctx context.Context, t *testing.T, tenants int) string {
+	var namespaces []string
+	for range tenants {
+		namespaces = append(namespaces, newNamespace(t, nil, nil).name)
+	}
+	var mu sync.Mutex
+	written, refused := 0, map[string]int{}
+	many(tenants, func(tenant int) {
+		for round := 0; ctx.Err() == nil; round++ {
+			next := time.After(500 * time.Millisecond)
+			for i := 0; i < 20 && ctx.Err() == nil; i++ {
+				namespace := namespaces[tenant]
+				path := []string{"/apis/pillion.dev/v1alpha1/namespaces", namespace, "namespacedsidecartemplates", fmt.Sprint("worst-", i)}
+				err := client.CoreV1().RESTClient().Patch("application/apply-patch+yaml").AbsPath(path...).Param("fieldManager", "tenant").Param("force", "true").
+					Body(bytes.NewReader(worstTemplate(namespace, i, round))).Do(ctx).Error()
+				mu.Lock()
+				switch {
+				case err == nil:
+					written++
+				case ctx.Err() == nil:
+					text, _, _ := strings.Cut(err.Error()[strings.LastIndex(err.Error()[:min(len(err.Error()), 400)], ": ")+1:], "\n")
+					refused[text]++
+				}
+				mu.Unlock()
+			}
+			select {
+			case <-ctx.Done():
+			case <-next:
+			}
+		}
+	})
+	return fmt.Sprintf("%d written, refused: %v", written, refused)
+}

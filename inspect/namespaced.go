@@ -1,0 +1,51 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// NamespacedTemplates returns the set with the templates of namespaces, each namespace read with the
+// user's rights when it is first looked at.
+func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, compile templates.Options) *templates.Set {
+	return set.ReadingNamespaces(func(namespace string) []templates.Entry {
+		list, err := c.Objects.Resource(resourceOf(compile.Prefix, v1alpha1.Version, store.NamespacedResource)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil // the CRD is not installed
+		}
+		if err == nil {
+			var entries []templates.Entry
+			if entries, err = store.CompileNamespace(list.Items, compile); err == nil {
+				return entries
+			}
+		}
+		c.unread.Store(namespace, err)
+		return nil
+	})
+}
+
+// NamespaceOf is [Cluster.NamespaceOf]. Its notes say where the namespace's own templates cannot be
+// read.
+func (l *Live) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
+	ns, err := l.Cluster.NamespaceOf(ctx, name)
+	if err != nil || l.Templates == nil {
+		return ns, err
+	}
+	l.Templates.In(name)
+	unread, failed := l.unread.Load(name)
+	switch err, _ := unread.(error); {
+	case !failed:
+	case apierrors.IsForbidden(err):
+		ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the templates of namespace %s itself cannot be read: ", name), err))
+	default:
+		return ns, fmt.Errorf("reading the templates of namespace %s itself: %w", name, err)
+	}
+	return ns, nil
+}

@@ -22,6 +22,9 @@ type Exception struct {
 // Ended reports whether the exception has ended at a time.
 func (e Exception) Ended(now time.Time) bool { return !now.Before(e.Until) }
 
+// Selectors returns the selectors of the pods. Both must match.
+func (e Exception) Selectors() (namespace, pod labels.Selector) { return e.namespace, e.pod }
+
 // Selects reports whether both selectors select a pod, whatever the time is.
 func (e Exception) Selects(namespace, pod map[string]string) bool {
 	return e.namespace.Matches(labels.Set(namespace)) && e.pod.Matches(labels.Set(pod))

@@ -61,6 +61,8 @@ type Metrics struct {
 	mu sync.Mutex
 	// known are the templates of the last set, true, and those that went with it, false.
 	known map[string]bool
+	// exceptions are likewise those of the templates: template and name.
+	exceptions map[[2]string]bool
 }
 
 // NewMetrics registers the metrics of the admission path with a registry.
@@ -160,12 +162,13 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 	defer m.mu.Unlock()
 	m.info.Reset()
 	m.ends.Reset()
-	known := map[string]bool{}
+	known, exceptions := map[string]bool{}, map[[2]string]bool{}
 	for _, e := range set.All() {
 		known[e.Name] = true
 		c, _ := set.Canary(e.Name)
 		m.info.WithLabelValues(e.Name, set.HashOf(e), strconv.FormatBool(e.Err == nil && c.Unusable == nil), c.Of).Set(1)
 		for _, exception := range e.Exceptions() {
+			exceptions[[2]string{e.Name, exception.Name}] = true
 			m.ends.WithLabelValues(e.Name, exception.Name).Set(float64(exception.Until.Unix()))
 			m.excepted.WithLabelValues(e.Name, exception.Name) // a rate needs the first value 0
 		}
@@ -175,11 +178,19 @@ func (m *Metrics) SetTemplates(set *templates.Set) {
 			continue
 		}
 		m.injections.DeletePartialMatch(prometheus.Labels{"template": name})
-		m.excepted.DeletePartialMatch(prometheus.Labels{"template": name})
 		m.injections.DeletePartialMatch(prometheus.Labels{"canary": name})
 		if there {
 			known[name] = false // once more, the next time: a review may still be under way
 		}
 	}
-	m.known = known
+	for exception, there := range m.exceptions {
+		if exceptions[exception] {
+			continue
+		}
+		m.excepted.DeleteLabelValues(exception[0], exception[1])
+		if there {
+			exceptions[exception] = false // as above
+		}
+	}
+	m.known, m.exceptions = known, exceptions
 }

@@ -81,7 +81,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 				return t
 			}})
 			if f.cluster {
-				if err := againstCluster(cmd, f.where, documents, results); err != nil {
+				if err := againstCluster(cmd, f.where, documents, results, o.now); err != nil {
 					return err
 				}
 			}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,11 +54,13 @@ type templateUsers struct {
 	// refused has the workloads that would newly be refused, by template and reason.
 	refused map[[2]string]map[string]int
 	unread  []string
+	// now is the time at which the templates of the files decide; zero is the real time.
+	now time.Time
 }
 
 // againstCluster adds to the results what the templates of the documents would change for
 // the pods of a cluster.
-func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Document, results []lint.Result) error {
+func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Document, results []lint.Result, now time.Time) error {
 	cluster, err := openCluster(where)
 	if err != nil {
 		return err
@@ -65,7 +69,7 @@ func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Do
 	if err != nil {
 		return inspect.Granting(err)
 	}
-	return (&templateUsers{Live: cluster.By(settings, templates.NewestKubernetes())}).check(cmd.Context(), documents, results)
+	return (&templateUsers{Live: cluster.By(settings, templates.NewestKubernetes()), now: now}).check(cmd.Context(), documents, results)
 }
 
 // check adds the findings of the rule cluster to the results of lint.
@@ -123,10 +127,14 @@ func (u *templateUsers) change(documents []lint.Document) {
 			continue
 		}
 		old, ok := u.old.Get(t.Name())
-		if _, _, matches := t.Match(); matches && (old.Template == nil || old.Template.Hash() != t.Hash()) {
+		same := old.Template != nil && old.Template.Hash() == t.Hash()
+		if exceptions := t.Spec().Exceptions; same { // exceptions change no hash, and end
+			same = reflect.DeepEqual(old.Template.Spec().Exceptions, exceptions) && (len(exceptions) == 0 || u.now.IsZero())
+		}
+		if _, _, matches := t.Match(); matches && !same {
 			u.matching = append(u.matching, t)
 		}
-		if !ok || old.Template == nil || old.Template.Hash() == t.Hash() {
+		if !ok || old.Template == nil || same {
 			continue // new, broken or unchanged: nothing is newly refused
 		}
 		u.changed[t.Name()] = templates.Entry{Name: t.Name(), Source: old.Source, Template: t}
@@ -307,11 +315,11 @@ func (u *templateUsers) workloads(ctx context.Context, kind schema.GroupVersionR
 
 // judge notes the templates by which a pod is refused with the changed ones, and is not now.
 func (u *templateUsers) judge(ctx context.Context, who string, pods int, pod map[string]any, ns templates.Namespace) error {
-	now, err := u.refusals(ctx, pod, ns, u.old)
+	now, err := u.refusals(ctx, pod, ns, u.old, time.Time{})
 	if err != nil {
 		return err
 	}
-	then, err := u.refusals(ctx, pod, ns, u.new)
+	then, err := u.refusals(ctx, pod, ns, u.new, u.now)
 	if err != nil {
 		return err
 	}
@@ -328,8 +336,8 @@ func (u *templateUsers) judge(ctx context.Context, who string, pods int, pod map
 }
 
 // refusals are the templates and the reasons by which a pod does not come to be.
-func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) ([][2]string, error) {
-	out, err := u.Compare.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
+func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set, now time.Time) ([][2]string, error) {
+	out, err := u.Compare.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set, Now: now})
 	if err != nil {
 		return nil, err
 	}

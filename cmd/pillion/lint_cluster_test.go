@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -177,6 +178,45 @@ func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
 	} {
 		if got := d.sentence(t.Context(), "enabled", c.names, "refused"); len(got) != 1 || !strings.Contains(got[0], c.want+". While Pillion does not answer, new pods there are refused") {
 			t.Errorf("%v: %q", c.names, got)
+		}
+	}
+}
+
+// An exception that is taken out, or that has ended by the time that is given, refuses pods. The hash
+// of the template says nothing of it.
+func TestAnExceptionThatGoesNamesWhatItRefuses(t *testing.T) {
+	const with = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: audit}
+spec:
+  required: true
+  match: {namespaceSelector: {matchLabels: {team: shop}}}
+  exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "9999-01-01T00:00:00Z", reason: OPS-1}]
+  validations: [{name: quiet, expression: "pod.metadata.?labels['app'].orValue('') != 'batch'", message: not yet}]
+  inject: {metadata: {labels: {a: b}}}
+`
+	const manifests = `{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop, pillion.dev/injection: enforced}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: batch, namespace: shop}, spec: {template: {metadata: {labels: {app: batch}}, spec: {containers: [{name: app, image: "app:1"}]}}}}
+`
+	c := inspecttest.Cluster(t, manifests, inspecttest.Options{})
+	for _, test := range []struct {
+		why, manifest string
+		now           time.Time
+		refused       bool
+	}{
+		{"nothing changes", with, time.Time{}, false},
+		{"the exception goes", strings.Replace(with, `legacy, podSelector: {matchLabels: {app: batch}}`, `legacy, podSelector: {matchLabels: {app: other}}`, 1), time.Time{}, true},
+		{"before its end", with, time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC), false},
+		{"at its end", with, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), true},
+	} {
+		u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Templates: templatestest.Set(t, with)}, templates.NewestKubernetes()), now: test.now}
+		results := []lint.Result{{Source: "audit.yaml", Template: "audit"}}
+		if err := u.check(t.Context(), []lint.Document{{Source: "audit.yaml", Document: templates.Document{Manifest: []byte(test.manifest), Line: 1}}}, results); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(results[0].Findings); strings.Contains(got, "not yet (ValidationFailed): shop/deployment/batch") != test.refused {
+			t.Errorf("%s: %s", test.why, got)
 		}
 	}
 }

@@ -265,15 +265,19 @@ func (c *checker) selected(key string) bool {
 	}
 	for place := range c.Templates.Len() {
 		e := c.Templates.At(place)
-		if namespace, pod, ok := e.Match(); ok {
+		names := func(namespace, pod labels.Selector) bool {
 			selector := pod
 			if c.object.Level == Namespace {
 				selector = namespace
 			}
 			requirements, _ := selector.Requirements()
-			if slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == key }) {
-				return true
-			}
+			return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() == key })
+		}
+		if namespace, pod, ok := e.Match(); ok && names(namespace, pod) {
+			return true
+		}
+		if slices.ContainsFunc(e.Exceptions(), func(e templates.Exception) bool { return names(e.Selectors()) }) {
+			return true
 		}
 		if c.object.Level == Namespace && availableTo(e, c.object.Labels) != availableTo(e, c.without) {
 			return true

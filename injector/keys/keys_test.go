@@ -21,7 +21,7 @@ func set(t testing.TB) *templates.Set {
 	for name, spec := range map[string]string{
 		"fluent-bit": "{parameters: [{name: logLevel, type: string, default: info}, {name: output, type: map, items: string}], inject: {metadata: {labels: {a: '${params.logLevel}', b: '${toJson(params.output)}'}}}}",
 		"vault":      "{parameters: [{name: role, type: string, required: true, setBy: [Pod], example: a}], inject: {metadata: {labels: {c: '${params.role}'}}}}",
-		"audit":      "{match: {namespaceSelector: {matchLabels: {teams.pillion.dev/name: pay}}, podSelector: {matchLabels: {pillion.dev/tier: web}}}, inject: {metadata: {labels: {d: e}}}}",
+		"audit":      "{required: true, exceptions: [{name: a, namespaceSelector: {matchLabels: {pillion.dev/moves: late}}, podSelector: {matchLabels: {pillion.dev/old: pod}}, until: '2027-03-31T00:00:00Z', reason: x}], match: {namespaceSelector: {matchLabels: {teams.pillion.dev/name: pay}}, podSelector: {matchLabels: {pillion.dev/tier: web}}}, inject: {metadata: {labels: {d: e}}}}",
 		"hidden":     "{availableTo: {namespaceSelector: {matchLabels: {pillion.dev/may: hide}}}, inject: {metadata: {labels: {d: e}}}}",
 		"broken":     "{inject: {spec: {nonsense: 1}}}",
 	} {
@@ -56,6 +56,8 @@ func TestAKeyThatMeansNothingIsToldWithWhatToWrite(t *testing.T) {
 		{Namespace, annotation, "inject=x", "", "", nil},
 		{Namespace, label, "pillion.dev/injection=enabled", "", "", nil},
 		{Namespace, label, "pillion.dev/injection=disabled", "", "", nil},
+		{Namespace, label, "pillion.dev/moves=late", "", "", nil},
+		{Pod, label, "pillion.dev/old=pod", "", "", nil},
 		{Namespace, label, "pillion.dev/required=true", "", "", nil},
 		{Namespace, label, "pillion.dev/proof=true", "", "", nil},
 		{Namespace, label, "teams.pillion.dev/name=other", "", "", nil},

@@ -103,7 +103,8 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 // that has containers of the template is held by their names: to set a label that an exception
 // selects gains nothing.
 func exceptedWhenMade(e templates.Entry, r Request) bool {
-	metadata, _ := r.Old["metadata"].(map[string]any)
+	// API servers let nobody change the time, and the old pod may be known in part.
+	metadata, _ := r.Pod["metadata"].(map[string]any)
 	text, _ := metadata["creationTimestamp"].(string)
 	created, err := time.Parse(time.RFC3339, text)
 	exception := e.Exceptions().Find(r.Namespace.Labels, podLabels(r.Old))

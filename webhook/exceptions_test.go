@@ -68,3 +68,36 @@ func TestAnExceptionEndsForEveryWebhook(t *testing.T) {
 		t.Errorf("%d series of exceptions are left", n)
 	}
 }
+
+// A template that fails for a pod as it is now holds the images of the pods that were made with it. A
+// pod that an exception let go without it was not.
+func TestAnUpdateOfAPodThatWasExceptedIsNotRefused(t *testing.T) {
+	set := templatestest.Set(t, strings.Replace(audit, "  required: true\n  inject:\n", `  required: true
+  exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "2027-03-31T00:00:00Z", reason: OPS-1}]
+  inject:
+    metadata: {labels: {port: "${string(int(pod.metadata.?annotations['port'].orValue('1')))}"}}
+`, 1))
+	f := newFixture(t, func(p *parts) {
+		withAudit(t)(p)
+		p.Templates = func() *templates.Set { return set }
+		p.Now = func() time.Time { return time.Date(2028, 1, 1, 0, 0, 0, 0, time.UTC) }
+	})
+	for _, c := range []struct {
+		created, app, more string
+		allowed            bool
+	}{
+		{"2027-03-30T23:59:59Z", "batch", "", true},
+		{"2027-03-31T00:00:00Z", "batch", "", false},
+		{"2027-03-30T23:59:59Z", "web", "", false},
+		{"2027-03-30T23:59:59Z", "batch", `"initContainers":[{"name":"audit","image":"registry.example.com/audit:1","restartPolicy":"Always"}],`, false},
+	} {
+		pod := func(image string) string {
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","creationTimestamp":"` + c.created + `","labels":{"app":"` + c.app + `"},"annotations":{"port":"x"}},"spec":{` + c.more + `"containers":[{"name":"web","image":"` + image + `"}]}}`
+		}
+		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
+			`"namespace":"shop","operation":"UPDATE","object":` + pod("web:2") + `,"oldObject":` + pod("web:1") + `}}`
+		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != c.allowed {
+			t.Errorf("%+v: %+v", c, got.Result)
+		}
+	}
+}

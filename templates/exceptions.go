@@ -118,11 +118,11 @@ func (c *compiler) exceptions(t *Template, at *manifest.Path) {
 		case utf8.RuneCountInString(declared.Reason) > mostReason:
 			c.problem(at.Field("reason"), fmt.Sprintf("has %d characters; want %d at most, since a warning has to hold it", utf8.RuneCountInString(declared.Reason), mostReason))
 		}
-		if declared.NamespaceSelector == nil && declared.PodSelector == nil {
-			c.problem(at, "selects every pod that the template matches: name a namespaceSelector or a podSelector (required: false is for all)")
-		}
 		e.namespace = c.namespaceSelector(t, declared.NamespaceSelector, at.Field("namespaceSelector"))
 		e.pod = c.podSelector(t, declared.PodSelector, at.Field("podSelector"))
+		if e.namespace.Empty() && e.pod.Empty() {
+			c.problem(at, "selects every pod that the template matches: name a namespaceSelector or a podSelector (required: false is for all)")
+		}
 		var err error
 		if declared.Until == "" {
 			c.problem(at, "an exception needs an end: until, such as 2027-03-31T00:00:00Z")

@@ -71,6 +71,7 @@ func TestAnExceptionSaysWhoUntilWhenAndWhy(t *testing.T) {
 		"a label that Pillion sets itself":                           strings.Replace(good, "team: shop", "pillion.dev/injection: enabled", 1),
 		"a label that Pillion puts on injected pods":                 strings.Replace(good, "namespaceSelector: {matchLabels: {team: shop}}", "podSelector: {matchLabels: {pillion.dev/injected: x}}", 1),
 		"unknown field": strings.Replace(good, "until", "til", 1),
+		"name a namespaceSelector or a podSelector": strings.Replace(good, "namespaceSelector: {matchLabels: {team: shop}}", "namespaceSelector: {}, podSelector: {}", 1),
 	} {
 		e := compiledEntry("audit", spec(exception))
 		if e.Err == nil || !strings.Contains(e.Err.Error(), says) {

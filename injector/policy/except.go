@@ -1,7 +1,5 @@
 package policy
 
-import "fmt"
-
 // exception is one of a required template that selects the pod.
 type exception struct {
 	template  string
@@ -20,15 +18,14 @@ func (d *decider) except(place int) bool {
 	if name == "" {
 		return false
 	}
-	result := "ended: the template is required"
 	if excepted {
-		result = "in force: the template is not required"
 		d.excepted = append(d.excepted, exception{t.Name, place, name, why})
 		if d.result.Excepted == nil {
 			d.result.Excepted = map[string]bool{}
 		}
 		d.result.Excepted[t.Name] = true
+		return true
 	}
-	d.step(Step{Template: t.Name, Rule: fmt.Sprintf("template %s", t.Name), Input: why, Result: result})
-	return excepted
+	d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: why, Result: "ended: the template is required"})
+	return false
 }

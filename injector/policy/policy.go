@@ -494,7 +494,11 @@ func (d *decider) inject(t Template, f fate) {
 		d.result.Required[t.Name] = true
 	}
 	if d.request.Explain {
-		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: d.sentence(f), Result: "conditions and parameters are checked next"})
+		input := d.sentence(f)
+		if d.result.Excepted[t.Name] {
+			input += "; it is not required of the pod, which is excepted"
+		}
+		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: input, Result: "conditions and parameters are checked next"})
 	}
 }
 

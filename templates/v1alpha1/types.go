@@ -132,7 +132,7 @@ type Canary struct {
 }
 
 // Exception lets pods go without a required template until a time. Both selectors must
-// select, and at least one of them must be there.
+// select, and at least one of them must require something.
 type Exception struct {
 	// Name tells exceptions of one template apart in warnings and metrics. It is a DNS
 	// label.

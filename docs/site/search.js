@@ -19,12 +19,19 @@ function load() {
   document.head.append(script);
 }
 
-// score is 0 unless the entry has all words; words of the title count more.
+// begins reports whether a word of the text begins with w.
+function begins(text, w) {
+  for (let i = text.indexOf(w); i >= 0; i = text.indexOf(w, i + 1)) if (i === 0 || !/[a-z0-9]/.test(text[i - 1])) return true;
+  return false;
+}
+
+// score is 0 unless the entry has all words. Words of the title count more, and so do beginnings of words.
 function score(entry, words) {
   if (!words.every((w) => entry.all.includes(w))) return 0;
-  const inTitle = words.filter((w) => entry.low.includes(w)).length;
-  const phrase = entry.all.includes(words.join(" ")) ? 2 : 0;
-  return 1 + 3 * inTitle + phrase + (entry.low.startsWith(words.join(" ")) ? 4 : 0);
+  const inTitle = words.filter((w) => begins(entry.low, w)).length;
+  const inText = words.filter((w) => begins(entry.all, w)).length;
+  const phrase = words.join(" ");
+  return 1 + 3 * inTitle + 2 * inText + (entry.all.includes(phrase) ? 2 : 0) + (entry.low.startsWith(phrase) ? 4 : 0);
 }
 
 function excerpt(text, words) {

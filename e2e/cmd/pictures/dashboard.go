@@ -176,7 +176,7 @@ func (p panel) legend(d box) {
 	for i, s := range p.series {
 		fmt.Fprintf(d, "<path d=\"M%.1f %.1fh12\" stroke=\"%s\" stroke-width=\"3\"/>\n", d.x+x, d.y+d.h-13, p.colourOf(i))
 		d.text(x+15, d.h-9, 10.5, "#ccccdc", "start", s.name)
-		x += 22 + 5.7*float64(len(s.name))
+		x += 23 + 5.9*float64(len(s.name))
 	}
 }
 

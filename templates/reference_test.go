@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/param"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write the reference anew")
@@ -135,6 +136,7 @@ func fieldsPage(t *testing.T) string {
 		of[spec] = append(of[spec], kind)
 		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(types.sentence(t, kind, code(kind), types.structs[kind].doc), "\n", "\n  "))
 	}
+	fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(types.sentence(t, "NamespacedKind", code(v1alpha1.NamespacedKind), types.namespaced), "\n", "\n  "))
 	for _, spec := range specs {
 		fmt.Fprintf(&b, "\n## Fields of spec of %s\n", strings.Join(of[spec], " and "))
 		types.fields(t, &b, spec, "", 0)
@@ -206,6 +208,8 @@ type apiTypes struct {
 	structs map[string]apiStruct
 	values  map[string][]apiValue // of a type of text
 	texts   map[string]bool       // the types of text
+
+	namespaced string // the comment of the kind that has no type of its own
 }
 
 type apiStruct struct {
@@ -244,6 +248,9 @@ func parseTypes(t *testing.T) apiTypes {
 			case *ast.TypeSpec:
 				all.add(s, general.Doc.Text())
 			case *ast.ValueSpec:
+				if s.Names[0].Name == "NamespacedKind" {
+					all.namespaced = s.Doc.Text()
+				}
 				if of, ok := s.Type.(*ast.Ident); ok && len(s.Values) == 1 {
 					value := strings.Trim(s.Values[0].(*ast.BasicLit).Value, `"`)
 					all.values[of.Name] = append(all.values[of.Name], apiValue{s.Names[0].Name, value, s.Doc.Text()})
@@ -306,6 +313,9 @@ func (a apiTypes) fields(t *testing.T, b *strings.Builder, typ, prefix string, d
 		}
 		text := a.sentence(t, f.Names[0].Name, code(prefix+name)+" ("+kind+")", f.Doc.Text())
 		fmt.Fprintf(b, "%s%s\n", item, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(item))))
+		if depth == 0 && clusterOnly(name) {
+			fmt.Fprintf(b, "Not for a %s.\n", v1alpha1.NamespacedKind)
+		}
 		if depth == 0 && (len(a.structs[inner].fields) > 0 || len(a.values[inner]) > 0) {
 			b.WriteString("\n")
 		}
@@ -324,6 +334,13 @@ func (a apiTypes) fields(t *testing.T, b *strings.Builder, typ, prefix string, d
 		}
 		a.fields(t, b, inner, prefix+name+".", depth+1)
 	}
+}
+
+// clusterOnly reports whether a NamespacedSidecarTemplate cannot have the field of the spec.
+func clusterOnly(field string) bool {
+	manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: %s\nmetadata: {name: a, namespace: b}\nspec: {%s: null}\n", v1alpha1.NamespacedKind, field)
+	_, _, err := templates.Compile([]byte(manifest), templates.Options{})
+	return err != nil && strings.Contains(err.Error(), "is not for a "+v1alpha1.NamespacedKind)
 }
 
 // typeOf returns the name of a field's type, and the type in words.

@@ -88,7 +88,7 @@ func (s *caSecret) keep(ctx context.Context) error {
 	}
 	log := s.options.Logger
 	if exists && broken != nil && (len(secret.Data) > 0 || remembered.current != nil) {
-		log.Warn("the CA's secret is damaged; it is made again", "secret", s.secret.key, "damage", broken)
+		log.Warn("the CA's Secret is damaged; Pillion creates a new CA", "secret", s.secret.key, "damage", broken)
 	}
 	written, err := s.store(ctx, secret, want)
 	if err != nil {

@@ -28,7 +28,7 @@ func NewCollector(source Source) prometheus.Collector {
 		provider:  desc("provider_info", "1, with the provider of the certificates, the name of its Secret, and whether Pillion writes the caBundles.", "provider", "secret", "publishes"),
 		authority: desc("authority_until_timestamp_seconds", "Until when a CA is trusted, by fingerprint (SHA-256) and state (signing, next, trusted); for a CA that is revoked, since when it is not.", "fingerprint", "state"),
 		published: desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration"),
-		problem:   desc("problem", "1 for each thing that fails at present, by what it is about and by operation (as in failures_total); the log says why.", "object", "operation"),
+		problem:   desc("problem", "1 for each current failure, by object and by operation (as in failures_total); the log says why.", "object", "operation"),
 		rotations: desc("rotations_total", "Serving certificates that replaced another one."),
 		handovers: desc("handovers_total", "Serving certificates among those that another CA signed."),
 		made:      desc("authorities_made_total", "CAs that this replica made and stored."),

@@ -80,7 +80,7 @@ func TestWhatARequiredTemplateSetsIsNotAppendedTo(t *testing.T) {
 		if err != nil || out.Allowed || out.Code != reason.Conflict {
 			t.Fatalf("%q: %v %s %s", value, err, out.Code, out.Message)
 		}
-		if want := `template helper conflicts at spec.containers[name=app].env[name=SET]: template guarded has {"name":"SET","value":"plain"}, the template sets "-helper" (that template is required, and what it sets stays as it is)`; value != "own" && !strings.Contains(out.Message, want) {
+		if want := `template helper conflicts at spec.containers[name=app].env[name=SET]: template guarded has {"name":"SET","value":"plain"}, the template sets "-helper" (that template is required, so its values cannot be changed)`; value != "own" && !strings.Contains(out.Message, want) {
 			t.Errorf("%q: %s", value, out.Message)
 		}
 	}

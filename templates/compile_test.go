@@ -42,7 +42,7 @@ var mistakes = []struct {
 
 	{"an unknown pod field", "inject:\n  spec:\n    containers:\n    - name: a\n      imagePullPolcy: Always", 5, "spec.inject.spec.containers[0].imagePullPolcy", "did you mean imagePullPolicy?"},
 	{"a number where text is wanted", "inject:\n  spec:\n    containers:\n    - name: a\n      env:\n      - {name: A, value: 1}", 6, "spec.inject.spec.containers[0].env[0].value", "must be text; got"},
-	{"text where a number is wanted", "inject:\n  spec:\n    containers:\n    - name: a\n      ports:\n      - containerPort: \"80\"", 6, "spec.inject.spec.containers[0].ports[0].containerPort", "take off the quotes"},
+	{"text where a number is wanted", "inject:\n  spec:\n    containers:\n    - name: a\n      ports:\n      - containerPort: \"80\"", 6, "spec.inject.spec.containers[0].ports[0].containerPort", "remove the quotes"},
 	{"a fraction where a whole number is wanted", "inject:\n  spec: {priority: 1.5}", 2, "spec.inject.spec.priority", "must be a whole number"},
 	{"an object where a list is wanted", "inject:\n  spec:\n    volumes: {name: a}", 3, "spec.inject.spec.volumes", "must be a list; got an object"},
 	{"a list where an object is wanted", "inject:\n  spec: []", 2, "spec.inject.spec", "must be an object; got a list"},
@@ -108,7 +108,7 @@ var mistakes = []struct {
 	{"$for with a taken name", "inject:\n  spec:\n    volumes:\n    - {$for: 'pod in [1]', name: a}", 4, `spec.inject.spec.volumes[0].$for`, "the name pod is taken"},
 	{"$for and $each", "inject:\n  spec:\n    containers:\n    - {$for: 'x in [1]', $each: App}", 4, `spec.inject.spec.containers[0]`, "both $for and $each"},
 	{"an $if that gives text", "inject:\n  spec: {$if: \"'a'\"}", 2, "spec.inject.spec.$if", "must give true or false"},
-	{"an $if in ${}", "inject:\n  spec: {$if: \"${true}\"}", 2, "spec.inject.spec.$if", "take off the ${}"},
+	{"an $if in ${}", "inject:\n  spec: {$if: \"${true}\"}", 2, "spec.inject.spec.$if", "remove the ${}"},
 	{"an item without its key", "inject:\n  spec:\n    volumes:\n    - {emptyDir: {}}", 4, "spec.inject.spec.volumes[0]", "needs name"},
 	{"two items of one key", "inject:\n  spec:\n    volumes:\n    - {name: a}\n    - {name: a}", 5, "spec.inject.spec.volumes[1]", `the same name "a"`},
 
@@ -161,7 +161,7 @@ var mistakes = []struct {
 	{"a list's constraints in the wrong place", "parameters: [{name: a, type: list, items: integer, minimum: 1}]\ninject: {}", 1, "spec.parameters[0]", "belong to its items"},
 	{"an unknown field of items", "parameters: [{name: a, type: list, items: {type: integer, min: 1}}]\ninject: {}", 1, "spec.parameters[0].items.min", "unknown field"},
 	{"a pattern for a number", "parameters: [{name: a, type: integer, pattern: '1'}]\ninject: {}", 1, "spec.parameters[0].pattern", "not for the type integer"},
-	{"a bad pattern", "parameters: [{name: a, type: string, pattern: '('}]\ninject: {}", 1, "spec.parameters[0].pattern", "no regular expression"},
+	{"a bad pattern", "parameters: [{name: a, type: string, pattern: '('}]\ninject: {}", 1, "spec.parameters[0].pattern", "not a regular expression"},
 	{"a minimum for text", "parameters: [{name: a, type: string, minimum: 1}]\ninject: {}", 1, "spec.parameters[0].minimum", "not for the type string"},
 	{"a minimum above the maximum", "parameters: [{name: a, type: quantity, minimum: 1Gi, maximum: 1Mi}]\ninject: {}", 1, "spec.parameters[0].minimum", "greater than the maximum"},
 	{"a bound of another type", "parameters: [{name: a, type: duration, maximum: 5 minutes}]\ninject: {}", 1, "spec.parameters[0].maximum", "must be a duration"},

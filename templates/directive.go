@@ -85,7 +85,7 @@ func (c *fragmentCompiler) condition(v any, at *manifest.Path, env *expression.E
 // boolean compiles an expression that must give true or false.
 func (c *compiler) boolean(env *expression.Environment, source string, at *manifest.Path) *expression.Expression {
 	if strings.HasPrefix(strings.TrimSpace(source), "${") {
-		c.problem(at, "is an expression by itself; take off the ${}")
+		c.problem(at, "is an expression already; remove the ${}")
 		return nil
 	}
 	return env.CompileCondition(source, c.textPlace(at, source, 0))

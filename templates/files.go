@@ -96,7 +96,7 @@ func (c *compiler) files(t *Template, at, inject *manifest.Path) {
 
 func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
 	if t.spec.Required {
-		c.problem(at, "is not for required templates: the files come from annotations of the pod, and everybody who may update the pod may change those later, unverified. Mount a ConfigMap that the namespace's users cannot write, or pass variables")
+		c.problem(at, "is not for required templates: the files come from annotations of the pod, which everybody who may update the pod can change later. Mount a ConfigMap that the namespace's users cannot write, or pass variables")
 	}
 	if volume := t.name + filesVolume; len(volume) > names.DNS1123LabelMaxLength {
 		c.problem(at, fmt.Sprintf("needs a volume of the name %s, which has %d characters; at most %d are allowed: a template with files has a name of at most %d",

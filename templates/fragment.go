@@ -178,7 +178,7 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 		hint = "; quote it"
 	}
 	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
-		hint = "; take off the quotes"
+		hint = "; remove the quotes"
 	}
 	c.problem(h.at, fmt.Sprintf("must be %s; got %s, %s%s", h.typ.Words(), show.Kind(v), show.Value(fmt.Sprint(v)), hint))
 	return nil

@@ -7,9 +7,9 @@ import (
 
 func TestTextInWhichAValueCanMeanMoreIsFound(t *testing.T) {
 	const (
-		script = "params.x stands inside a shell script"
-		config = "params.x stands inside the text of a configuration"
-		quoted = "shellQuote stands between quotes"
+		script = "params.x is inside a shell script"
+		config = "params.x is inside the text of a configuration"
+		quoted = "shellQuote is inside quotes"
 	)
 	for what, c := range map[string]struct{ inject, want string }{
 		"a script":                       {`containers: [{name: s, image: i, command: [sh, -c, "echo ${params.x}"]}]`, script},
@@ -27,7 +27,7 @@ func TestTextInWhichAValueCanMeanMoreIsFound(t *testing.T) {
 		"a configuration":                {"containers: [{name: s, image: i, env: [{name: C, value: \"a: 1\\nb: ${params.x}\\n\"}]}]", config},
 		"a configuration of JSON":        {"containers: [{name: s, image: i, env: [{name: C, value: \"{\\\"b\\\": ${toJson(params.x)}}\"}]}]", ""},
 		"a plain value":                  {"containers: [{name: s, image: i, env: [{name: C, value: \"b ${params.x}\"}]}]", ""},
-		"by a variable":                  {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.v}"]}]`, "variables.v stands inside a shell script"},
+		"by a variable":                  {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.v}"]}]`, "variables.v is inside a shell script"},
 		"in front of PATH":               {"containers: [{$each: App, env: [{name: PATH, $prepend: ':', value: /agent}]}]", "joins a text to PATH"},
 		"behind PATH":                    {"containers: [{$each: App, env: [{name: PATH, $append: ':', value: /agent}]}]", "joins a text to PATH"},
 		"all of PATH":                    {"containers: [{$each: App, env: [{name: PATH, value: '/agent:/bin'}]}]", ""},

@@ -81,7 +81,7 @@ func (o *offline) configure(flags *pflag.FlagSet, config map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		text, ok := data[name].(string)
 		if !ok {
-			return fmt.Errorf("reading functionConfig: data[%q] is no text: put it in quotes", name)
+			return fmt.Errorf("reading functionConfig: data[%q] must be text: put it in quotes", name)
 		}
 		if name == "values" {
 			o.valuesText = text

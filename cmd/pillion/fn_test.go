@@ -100,7 +100,7 @@ func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.
 	for name, c := range map[string]struct{ old, now, says string }{
 		"an unknown flag":   {"library: fluent-bit", "libary: fluent-bit", `unknown key "libary"; did you mean library?`},
 		"no flag":           {"library: fluent-bit", `help: "true"`, `unknown key "help"`},
-		"no text":           {"library: fluent-bit", "library: [fluent-bit]", `data["library"] is no text`},
+		"no text":           {"library: fluent-bit", "library: [fluent-bit]", `data["library"] must be text`},
 		"another list":      {"kind: ResourceList", "kind: List", "must have apiVersion config.kubernetes.io/v1 and kind ResourceList"},
 		"a bad value":       {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
 		"another kind":      {"kind: ConfigMap", "kind: Pillion", "must be a ConfigMap of apiVersion v1"},

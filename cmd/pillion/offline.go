@@ -327,7 +327,7 @@ func readManifests(path string) ([]manifest, error) {
 		}
 	}
 	if len(manifests) == 0 {
-		return nil, fmt.Errorf("reading templates: there is no SidecarTemplate in %s", path)
+		return nil, fmt.Errorf("reading templates: %s has no SidecarTemplate", path)
 	}
 	return manifests, nil
 }
@@ -393,7 +393,7 @@ func flatten(documents []workload.Document) ([]map[string]any, error) {
 		for i, item := range items {
 			object, ok := item.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("document %d: items[%d] is no object", d.Number, i)
+				return nil, fmt.Errorf("document %d: items[%d] must be an object", d.Number, i)
 			}
 			objects = append(objects, object)
 		}

@@ -82,7 +82,7 @@ func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
 	}{
 		"a permission": {[]state.Replica{notReady}, nil, []string{"not ready: one: " + missing, "none: its caBundle is empty", "0 of 1 replicas", "(in 4", " 3 ", " 2"}},
 		"a ready one fails": {[]state.Replica{failing}, aBundle(), []string{
-			"failing: one: secret: secret own/pillion-ca; its log says why\n", "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so what it asks for is not done there; its log says why",
+			"failing: one: secret: secret own/pillion-ca; its log says why\n", "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so they get no sidecars or are not enforced; its log says why",
 		}},
 		"no replicas": {nil, nil, []string{"namespace own"}},
 		"no answer":   {[]state.Replica{{Name: "gone", Missing: "connection refused"}}, nil, []string{"not ready: gone: ", "unknown"}},

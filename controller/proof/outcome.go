@@ -114,7 +114,7 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		return &Failure{Outcome: outcome, text: fmt.Sprintf(text, args...), cause: err}
 	}
 	missing := func() *Failure {
-		return failed(NamespaceMissing, "the proof namespace %s is missing or is being deleted; helm upgrade --reset-then-reuse-values makes it again, or by hand: "+
+		return failed(NamespaceMissing, "the proof namespace %s is missing or is being deleted; restore it with helm upgrade --reset-then-reuse-values, or by hand: "+
 			"kubectl create namespace %[1]s; kubectl label namespace %[1]s %s/injection=enforced pod-security.kubernetes.io/enforce=restricted", o.Namespace, o.Prefix)
 	}
 	if code, ours := reason.OfRefusal(err); ours {

@@ -135,7 +135,7 @@ var denial = regexp.MustCompile(`User ("(?:[^"\\]|\\.)*") cannot (\S+) resource 
 const anonymous = "system:anonymous"
 
 // ErrAnonymous says that a right is missing because the API server does not know who asks.
-var ErrAnonymous = errors.New("the API server does not know who you are (it takes you for " + anonymous + "): the kubeconfig gives it no credentials for this cluster; kubectl config view --minify shows what it has")
+var ErrAnonymous = errors.New("the API server does not know you (it takes you for " + anonymous + "): the kubeconfig gives it no credentials for this cluster; kubectl config view --minify shows what it has")
 
 // Named returns a [*MissingError] for an API server's answer that says that a right is
 // missing, and an [ErrAnonymous] for one to somebody without credentials. Other errors stay as

@@ -528,7 +528,7 @@ func TestWhatIsMissingIsNamedOnceAndTriedAgain(t *testing.T) {
 	}{
 		"the right to write":    {func(c *mirrorCluster, err error) { c.writeError = err }, apierrors.NewForbidden(mirrorResource, "a", errors.New("no")), "missing permission: the verb create on sidecartemplates.pillion.dev"},
 		"the right to read":     {func(c *mirrorCluster, err error) { c.ownerError = err }, apierrors.NewForbidden(mirrorResource, "policy", errors.New("no")), "missing permission: the verb get on validatingadmissionpolicies"},
-		"the policy":            {func(c *mirrorCluster, err error) { c.ownerError = err }, apierrors.NewNotFound(mirrorResource, "policy"), "the ValidatingAdmissionPolicy policy is not there"},
+		"the policy":            {func(c *mirrorCluster, err error) { c.ownerError = err }, apierrors.NewNotFound(mirrorResource, "policy"), "the ValidatingAdmissionPolicy policy is missing"},
 		"an answer":             {func(c *mirrorCluster, err error) { c.writeError = err }, errors.New("connection refused"), "making the mirror of template a: connection refused"},
 		"an answer of a policy": {func(c *mirrorCluster, err error) { c.ownerError = err }, errors.New("connection refused"), "reading the ValidatingAdmissionPolicy policy: connection refused"},
 	} {

@@ -336,7 +336,7 @@ func (w *MirrorWriter) permitted(ctx context.Context) (Owner, time.Duration) {
 	case ctx.Err() != nil:
 		return owner, reconcile.Never
 	case apierrors.IsNotFound(err):
-		return owner, w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is not there, and without it templates are not mirrored; helm upgrade --reset-then-reuse-values makes it again", w.o.Policy), nil)
+		return owner, w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing, so templates are not mirrored; restore it with helm upgrade --reset-then-reuse-values", w.o.Policy), nil)
 	case err != nil:
 		return owner, w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
 	case owner.Revision != w.o.Revision:

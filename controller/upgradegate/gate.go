@@ -145,7 +145,7 @@ func (g *Gate) report(doing string, err error) {
 	case apierrors.IsForbidden(err):
 		text = fmt.Sprintf("missing permission: the verbs get and update on the ConfigMap %s: %v", g.options.Name, err)
 	case apierrors.IsNotFound(err):
-		text = fmt.Sprintf("the ConfigMap %s is gone; helm upgrade --reset-then-reuse-values makes it again: %v", g.options.Name, err)
+		text = fmt.Sprintf("the ConfigMap %s is gone; restore it with helm upgrade --reset-then-reuse-values: %v", g.options.Name, err)
 	case err != nil:
 		text = fmt.Sprintf("%s the ConfigMap %s: %v", doing, g.options.Name, err)
 	}

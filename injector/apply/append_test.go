@@ -140,7 +140,7 @@ func TestOneTemplateSetsPlainlyAndAnotherAppends(t *testing.T) {
 		"the pod's stays":               {webWith(t, "{name: JTO, value: own}"), env("plain", "{name: JTO, value: v}"), appends, `[{"name":"JTO","value":"own -a"}]`, "", "template plain: spec.containers[name=web].env[name=JTO]: the pod's value is used, not the template's"},
 		"the pod's is overwritten":      {webWith(t, "{name: JTO, value: own}"), env("plain", "{name: JTO, value: v, $onConflict: Overwrite}"), appends, `[{"name":"JTO","value":"v -a"}]`, "", ""},
 		"the pod's source":              {webWith(t, fromSecret), env("plain", "{name: JTO, value: v, $patch: replace}"), appends, `[{"name":"JTO","value":"v -a"}]`, "", ""},
-		"the template's source":         {webWith(t, ""), env("plain", fromSecret), appends, "", `template appends conflicts at spec.containers[name=web].env[name=JTO]: template plain has {"name":"JTO","valueFrom":{"secretKeyRef":{"key":"k","name":"s"}}}, the template sets "-a" (the variable has a source, beside which a text can stand only if the pod's author wrote it)`, ""},
+		"the template's source":         {webWith(t, ""), env("plain", fromSecret), appends, "", `template appends conflicts at spec.containers[name=web].env[name=JTO]: template plain has {"name":"JTO","valueFrom":{"secretKeyRef":{"key":"k","name":"s"}}}, the template sets "-a" (the variable has a source, and only the pod's author may combine that with a text)`, ""},
 		"the pod's and the template's":  {webWith(t, fromSecret), env("plain", fromSecret), appends, "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -a"}]`, "", ""},
 		"the pod's is refused":          {webWith(t, "{name: JTO, value: own}"), env("plain", "{name: JTO, value: v, $onConflict: Deny}"), appends, "", `template plain conflicts at spec.containers[name=web].env[name=JTO]: the pod has`, ""},
 		"deleted":                       {webWith(t, "{name: JTO, value: own}"), env("plain", "{name: JTO, $patch: delete}"), appends, "", "spec.containers[name=web].env[name=JTO]", ""},
@@ -199,7 +199,7 @@ func TestASidecarsVariableIsAppendedTo(t *testing.T) {
 	}
 	_, err := mergeInto(t, pod, fragment(t, "own", side("image: x, env: [{name: J, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]")), with)
 	want := `template with conflicts at spec.containers[name=side].env[name=J]: template own has {"name":"J","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}, ` +
-		`the template sets "c" (the variable has a source, beside which a text can stand only if the pod's author wrote it)`
+		`the template sets "c" (the variable has a source, and only the pod's author may combine that with a text)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

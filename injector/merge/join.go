@@ -228,7 +228,7 @@ func (m *merger) mayJoin(a joining, n *Change) error {
 			for _, p := range n.joints {
 				if p.template != setter {
 					stands := podschema.Show(a.value())
-					return (&Fragment{Template: p.template}).conflict(a.at, setter, stands, p.Text, "that template is required, and what it sets stays as it is")
+					return (&Fragment{Template: p.template}).conflict(a.at, setter, stands, p.Text, "that template is required, so its values cannot be changed")
 				}
 			}
 		}
@@ -329,7 +329,7 @@ func withField(object map[string]any, name string, v any) map[string]any {
 func (a joining) noReference(n *Change, name string) string {
 	switch {
 	case a.at.owner != "" || n.Do == Write:
-		return "the variable has a source, beside which a text can stand only if the pod's author wrote it"
+		return "the variable has a source, and only the pod's author may combine that with a text"
 	case strings.Contains(name, ")"):
 		return "the variable has a source, and $(NAME) cannot refer to a name with a bracket"
 	}

@@ -219,7 +219,7 @@ func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
 	current := m.list.at(it.key)
 	s := standing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
 	if other := m.wantedInside(at.find()); other != "" && it.says.Replace {
-		return m.disagree(s, it.value, other, "that template extends it, and would lose what it added")
+		return m.disagree(s, it.value, other, "that template extends it, and would lose its additions")
 	}
 	write, err := m.settle(s, it.value)
 	if err != nil || !write {

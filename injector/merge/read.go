@@ -89,7 +89,7 @@ func (r *reader) checkExtensions(spec *node, at *place) error {
 	}
 	for _, it := range init.list.items {
 		if !isSidecar(it) && extended[it.key] {
-			return r.frag.fault(at.field("initContainers").field(it.key), "it has no image, and containers has such an item, too; write one: it extends the container of its name wherever that stands")
+			return r.frag.fault(at.field("initContainers").field(it.key), "it has no image, and containers has such an item, too; write one: it extends the container of its name in either list")
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ func (j judge) settle(s standing, v any) (write bool, err error) {
 		}
 		if other != "" {
 			s.value = j.baseOf(s)
-			return false, j.disagree(s, v, other, "that template extends it, and would lose what it added")
+			return false, j.disagree(s, v, other, "that template extends it, and would lose its additions")
 		}
 	}
 	s.at.note().claim(j.frag.Template, s.t, v, false)

@@ -150,7 +150,7 @@ func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v *
 	}
 	if n := at.find(); n != nil && n.Do != Write {
 		if other := m.wantedInside(n); other != "" {
-			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose what it put there")
+			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose its part")
 		}
 	}
 	return m.mergeValue(t, ft, o, name, v, at)

@@ -92,7 +92,7 @@ func (a *Ask) add(item string, level Level) error {
 		return fmt.Errorf("%q is relative, which only a pod's annotation may be; %s", clip(item), allowed(level))
 	}
 	if name == "true" || name == "false" {
-		return fmt.Errorf("%q cannot stand in a list; %s", name, allowed(level))
+		return fmt.Errorf("%q cannot be part of a list; %s", name, allowed(level))
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("%q is not a template name (a DNS label); %s%s", clip(item), allowed(level), didYouMean(item))

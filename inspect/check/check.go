@@ -117,7 +117,7 @@ func All() []Check {
 		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", needing(labelsThere)),
 		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", needing(labelsByHand)),
 		ask(sectionNamespaces, "dependence", "always: it says how many namespaces and pods depend on Pillion, and what happens while it does not answer", needing(dependence)),
-		ask(sectionNeighbours, "injectors", "no other injector gives a pod the same sidecar once more", needing(injectorsApart)),
+		ask(sectionNeighbours, "injectors", "no other injector adds the same sidecar to a pod", needing(injectorsApart)),
 		ask(sectionNeighbours, "autoscalers", "no VerticalPodAutoscaler changes the resources of sidecars", needing(autoscalersApart)),
 		ask(sectionNeighbours, "order", "no other webhook changes the same pods after Pillion", needing(lastInOrder)),
 		ask(sectionNeighbours, "webhooks", "no other webhook can keep Pillion's pods from starting", needing(webhooksApart)),

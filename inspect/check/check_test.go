@@ -210,7 +210,7 @@ var faults = []struct {
 		f.Kubernetes.Err = fmt.Errorf("reading /version: %w", apierrors.NewUnauthorized("Unauthorized"))
 	}, Failed, "does not accept your credentials", "kubectl auth whoami"},
 	{"deployment", "no answer", func(_ *testing.T, f *Facts) { f.Settings.Err = errors.New("looking for Pillion's Deployment: timeout") }, Failed, "timeout", "kubectl get --raw '/readyz?verbose'"},
-	{"deployment", "no credentials", func(_ *testing.T, f *Facts) { f.Settings.Err = fmt.Errorf("%w: forbidden", rights.ErrAnonymous) }, Failed, "does not know who you are", "kubectl config view --minify"},
+	{"deployment", "no credentials", func(_ *testing.T, f *Facts) { f.Settings.Err = fmt.Errorf("%w: forbidden", rights.ErrAnonymous) }, Failed, "does not know you", "kubectl config view --minify"},
 	{"deployment", "scaled to nothing", func(_ *testing.T, f *Facts) { f.Deployment.Value.Wanted = 0 }, Failed, "wants no replica", "kubectl -n pillion-system scale deployment pillion --replicas=2"},
 	{"deployment", "none available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 0 }, Failed, "none of the 2 replicas", "kubectl -n pillion-system describe pods"},
 	{"deployment", "one of two available", func(_ *testing.T, f *Facts) { f.Deployment.Value.Available = 1 }, Warning, "1 of 2 replicas", "kubectl -n pillion-system get pods -l app.kubernetes.io/instance=pillion"},
@@ -352,7 +352,7 @@ var faults = []struct {
 				metav1.LabelSelectorRequirement{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}})
 		}
 	}, OK, "", ""},
-	{"entries", "nothing to compare with", func(_ *testing.T, f *Facts) { f.Rendered.Err = notFound }, Failed, "there is no ConfigMap pillion-webhooks in namespace pillion-system", "helm"},
+	{"entries", "nothing to compare with", func(_ *testing.T, f *Facts) { f.Rendered.Err = notFound }, Failed, "the ConfigMap pillion-webhooks is missing in namespace pillion-system", "helm"},
 	{"ca-bundles", "empty", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = nil }, Failed, "requested.pillion.dev of mutatingwebhookconfiguration/pillion has no certificate in its caBundle", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, which cainjector writes", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].ClientConfig.CABundle = "cert-manager", false, nil
@@ -379,7 +379,7 @@ var faults = []struct {
 	{"crd", "missing, with its templates", func(_ *testing.T, f *Facts) {
 		f.CRD.Err = notFound
 		f.Replicas.Value[0].Templates["mesh"], f.Replicas.Value[1].Templates["mesh"] = "abc", "abc"
-	}, Failed, "The replicas go on with the templates that they had (mesh); those that start know none of them, so restart none. Bring the definition back, then apply your SidecarTemplates again", "kubectl apply -f SIDECARTEMPLATES"},
+	}, Failed, "Running replicas keep their templates (mesh), but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", "kubectl apply -f SIDECARTEMPLATES"},
 	{"templates", "in force without their objects", func(_ *testing.T, f *Facts) {
 		for _, r := range f.Replicas.Value {
 			r.Templates["mesh"], r.Broken = "abc", []string{"mesh"}
@@ -437,7 +437,7 @@ var faults = []struct {
 	}, Warning, "no binding", "pillion policy mesh --cluster | kubectl apply -f -"},
 	{"required-policies", "left behind", func(_ *testing.T, f *Facts) {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Gone: true}}
-	}, Failed, "there is no template mesh, whose sidecars it looks for. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
+	}, Failed, "its template mesh does not exist. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
 	{"required-policies", "of a template that can have none", func(_ *testing.T, f *Facts) {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Impossible: "it is suspended"}}
 	}, Failed, "there should be none: it is suspended", "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found required-mesh.pillion.dev"},

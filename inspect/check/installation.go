@@ -180,7 +180,7 @@ func sameVersion(f *Facts, s Settings) ([]Finding, error) {
 	case len(versions) == 0:
 		return nil, Nothing("not looked at: no replica says which version it has")
 	case len(versions) > 1:
-		return []Finding{warning(fmt.Sprintf("the replicas are of the versions %s: what a pod gets depends on which of them is asked", strings.Join(versions, ", ")), fmt.Sprintf("kubectl -n %s rollout status deployment -l %s", s.Namespace, s.selector()))}, nil
+		return []Finding{warning(fmt.Sprintf("the replicas are of the versions %s: what a pod gets depends on the replica that answers", strings.Join(versions, ", ")), fmt.Sprintf("kubectl -n %s rollout status deployment -l %s", s.Namespace, s.selector()))}, nil
 	case versions[0] != f.Version:
 		return []Finding{warning(fmt.Sprintf("the replicas are of version %s, and this pillion is %s: it compiles the library's templates as its own version has them. Use the pillion of the replicas' version", versions[0], f.Version),
 			fmt.Sprintf("kubectl -n %s get deployments -l %s -o wide", s.Namespace, s.selector()))}, nil

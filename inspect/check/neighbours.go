@@ -168,7 +168,7 @@ func lastInOrder(f *Facts, s Settings) ([]Finding, error) {
 			}
 		}
 		if len(same) > 0 {
-			found = append(found, fine(fmt.Sprintf("%s is called after Pillion for the pods of %s: what it changes in a sidecar stays, and a required template refuses the pod for it", w, show.Some(same, mostNamed))))
+			found = append(found, fine(fmt.Sprintf("%s is called after Pillion for the pods of %s: its changes of a sidecar stay, and a required template refuses such a pod", w, show.Some(same, mostNamed))))
 		}
 	}
 	return capped(found, "such entries"), nil

@@ -70,7 +70,7 @@ func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
 	}
 	rendered, err := f.Rendered.get()
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("there is no ConfigMap %s-webhooks in namespace %s, which has the webhook configurations as the chart renders them: whether somebody edited them cannot be told", s.Service, s.Namespace), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("the ConfigMap %s-webhooks is missing in namespace %s. It has the webhook configurations as the chart renders them, so edits cannot be found", s.Service, s.Namespace), s.restore()...)}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 	}
 	crd, err := f.CRD.get()
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. The replicas go on with the templates that they had%s; those that start know none of them, so restart none. Bring the definition back, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
+		return []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. Running replicas keep their templates%s, but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
 			append(s.restore(), applyTemplates)...)}, nil
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (f Floor) judge(s Settings) Finding {
 	}
 	switch {
 	case f.There && f.Gone:
-		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, and there is no template %s, whose sidecars it looks for. Apply the template again; if it is to go, delete the policy and its binding", f.Policy, f.Template), applyTemplates)
+		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, but its template %s does not exist. Apply the template again, or delete the policy and its binding", f.Policy, f.Template), applyTemplates)
 	case f.There && f.Impossible != "":
 		return failed(fmt.Sprintf("API servers refuse pods by the admission policy %s, and there should be none: %s", f.Policy, f.Impossible),
 			"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+f.Policy)
@@ -277,7 +277,7 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 			}
 			wrong = append(wrong, name)
 		}
-		switch says := fmt.Sprintf("namespace %s names %s, and there is no such template, so its pods are refused", ns.Name, show.Some(wrong, mostNamed)); {
+		switch says := fmt.Sprintf("namespace %s names %s, which does not exist, so its pods are refused", ns.Name, show.Some(wrong, mostNamed)); {
 		case len(wrong) == 0:
 		case len(gone) > 0: // another name would take the sidecar from pods that are made anew
 			found = append(found, failed(fmt.Sprintf("%s; pods of it run with the sidecar of %s. Apply the template again", says, show.Some(gone, mostNamed)), applyTemplates))

@@ -144,7 +144,7 @@ func (s Standing) row() row {
 	case StateUnknown:
 		r.text = "the pod has version " + s.Has
 		if s.Gets != "" {
-			r.text = fmt.Sprintf("perhaps outdated: the pod has version %s, a new one gets %s; what differs cannot be told with your rights", s.Has, s.Gets)
+			r.text = fmt.Sprintf("perhaps outdated: the pod has version %s, a new one gets %s; your rights do not show what differs", s.Has, s.Gets)
 		}
 	case drift.Dropped:
 		r.text = fmt.Sprintf("the pod has version %s, and a new one does not get it (%s)", s.Has, s.Code)

@@ -130,7 +130,7 @@ func (r Replica) Ready() bool { return r.Missing == "" && r.Answers }
 func (r Replica) Problems() []string {
 	all := slices.Clone(r.Certificates.Problems)
 	for _, label := range slices.Sorted(maps.Keys(r.FailingLabels)) {
-		all = append(all, fmt.Sprintf("label %s: cannot be written on %d namespaces, so what it asks for is not done there", label, r.FailingLabels[label]))
+		all = append(all, fmt.Sprintf("label %s: cannot be written on %d namespaces, so they get no sidecars or are not enforced", label, r.FailingLabels[label]))
 	}
 	if r.InUseRecordFailing {
 		all = append(all, "the templates in use cannot be recorded, so an upgrade that drops one does not wait")

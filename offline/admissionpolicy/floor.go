@@ -125,7 +125,7 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 	}
 	f.Passes = append(f.Passes,
 		"the other fields of these containers, such as their commands, variables and mounts",
-		"what the template gives to other containers, to volumes and to metadata, and its validations",
+		"the template's changes of other containers, volumes and metadata, and its validations",
 		fmt.Sprintf("namespaces with the label %s=%s, and the namespaces %s", templates.InjectionLabel(o.Prefix), templates.InjectionDisabled, strings.Join(excluded, ", ")),
 	)
 	return f, nil

@@ -46,17 +46,17 @@ func Read(data []byte) (*ResourceList, error) {
 	if config := list.object["functionConfig"]; config != nil {
 		var ok bool
 		if list.Config, ok = config.(map[string]any); !ok {
-			return nil, errors.New("reading functionConfig: it is no object")
+			return nil, errors.New("reading functionConfig: it must be an object")
 		}
 	}
 	items, ok := list.object["items"].([]any)
 	if !ok && list.object["items"] != nil {
-		return nil, fmt.Errorf("reading a %s: items is no list", kind)
+		return nil, fmt.Errorf("reading a %s: items must be a list", kind)
 	}
 	for i, item := range items {
 		object, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("reading a %s: items[%d] is no object", kind, i)
+			return nil, fmt.Errorf("reading a %s: items[%d] must be an object", kind, i)
 		}
 		list.Items = append(list.Items, object)
 	}

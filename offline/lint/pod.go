@@ -117,7 +117,7 @@ func (j *judged) references(s samples.Sample, before, after *corev1.Pod) {
 // sidecar checks a container that the template added.
 func (j *judged) sidecar(s samples.Sample, c apirules.Placed, pod *corev1.Pod) {
 	if untagged(c.Image) {
-		j.about("image-tag", Warning, fmt.Sprintf("the image %s has neither a digest nor a tag of its own: what runs changes without anybody changing it", c.Image), c.List, c.Name, "image")
+		j.about("image-tag", Warning, fmt.Sprintf("the image %s has no digest and no tag, or the tag latest: the program can change without a change of the template", c.Image), c.List, c.Name, "image")
 	}
 	var lacks []string
 	if c.Resources.Requests.Cpu().IsZero() && c.Resources.Limits.Cpu().IsZero() {
@@ -133,7 +133,7 @@ func (j *judged) sidecar(s samples.Sample, c apirules.Placed, pod *corev1.Pod) {
 		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.List, c.Name, "resources")
 	}
 	if s.Name == samples.Job && c.List == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s goes on running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.List, c.Name)
+		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s keeps running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.List, c.Name)
 	}
 }
 
@@ -150,7 +150,7 @@ func untagged(image string) bool {
 // order checks the positions of the containers.
 func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragment map[string]any) {
 	if first := after.Spec.Containers; len(first) > 0 && !there[first[0].Name] && after.Annotations["kubectl.kubernetes.io/default-container"] == "" {
-		j.about("default-container", Warning, fmt.Sprintf("the container %s stands before the pod's own, so that kubectl logs and exec take it by default; leave $position away, or set the annotation kubectl.kubernetes.io/default-container", first[0].Name), "containers", first[0].Name)
+		j.about("default-container", Warning, fmt.Sprintf("the container %s comes before the pod's own containers, so kubectl logs and exec use it by default; remove $position, or set the annotation kubectl.kubernetes.io/default-container", first[0].Name), "containers", first[0].Name)
 	}
 	if len(before.Spec.InitContainers) > 0 {
 		extends := false

@@ -203,7 +203,7 @@ func (d *draft) finish() {
 	}
 	if d.held {
 		d.spec["suspend"] = true
-		d.leave("", "the template is suspended: take that off once all of this is settled")
+		d.leave("", "the template is suspended: remove spec.suspend when all of this is done")
 	}
 	if err := compile(template); err != nil {
 		d.leave("", fmt.Sprintf("the template has to be corrected: %v", err))

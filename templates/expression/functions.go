@@ -106,7 +106,7 @@ func scale(of, by ref.Val) (resource.Quantity, error) {
 	}
 	exact, ok := new(big.Rat).SetString(q.AsDec().String())
 	if !ok {
-		return q, fmt.Errorf("%s is no amount", show.Value(q.String()))
+		return q, fmt.Errorf("%s is not an amount", show.Value(q.String()))
 	}
 	bytes := q.Format == resource.BinarySI || exact.Cmp(big.NewRat(wholeFrom, 1)) >= 0
 	exact.Mul(exact, factor)
@@ -282,7 +282,7 @@ func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
 	}
 	q, ok := podschema.ParseQuantity(raw)
 	if !ok {
-		return nil, fmt.Errorf("the pod has %s of %s, which is no amount", show.Value(fmt.Sprint(raw)), show.Value(string(name)))
+		return nil, fmt.Errorf("the pod has %s of %s, which is not an amount", show.Value(fmt.Sprint(raw)), show.Value(string(name)))
 	}
 	return corev1.ResourceList{name: q}, nil
 }

@@ -88,7 +88,7 @@ func TestWhatIsNoAmountSaysWhatIsWanted(t *testing.T) {
 		"scale('1', 1.0 / 0.0)":          "is not finite",
 		"scale('1', '2')":                "the factor must be a number; got a value of the type string",
 		"scale('8Ei', 3)":                "is too large for an amount",
-		"requests(pod, 'cpu')":           `requests: the pod has "many" of "cpu", which is no amount`,
+		"requests(pod, 'cpu')":           `requests: the pod has "many" of "cpu", which is not an amount`,
 		"requests('a', 'cpu')":           "must be the pod or a container",
 		"minQ('1', pod.spec.containers)": "must be an amount",
 		"base64.decode('?')":             "illegal base64",

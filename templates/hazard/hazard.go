@@ -94,7 +94,7 @@ func (f *finder) judge(t Text) {
 		case p.Expression == nil:
 			quote.read(p.Literal)
 		case t.Script && quote.open != 0 && p.Expression.Calls(shellQuote):
-			f.report(p.Expression, "shellQuote stands between quotes, which its own would end; write ${shellQuote(…)} outside all quotes")
+			f.report(p.Expression, "shellQuote is inside quotes, which its own quotes would end; write ${shellQuote(…)} outside all quotes")
 		default:
 			f.judgeExpression(p.Expression, kind, t.Loops)
 		}
@@ -104,7 +104,7 @@ func (f *finder) judge(t Text) {
 func (f *finder) judgeExpression(e *expression.Expression, kind textKind, loops map[string]*expression.Expression) {
 	for _, name := range f.read(e, kind) {
 		if f.tainted(name, kind, loops) {
-			f.report(e, fmt.Sprintf("%s stands inside %s, where its value can mean more than a value; pass it as an environment variable, or write %s", name, kind, quoting[kind]))
+			f.report(e, fmt.Sprintf("%s is inside %s, where its value can change the meaning; pass it as an environment variable, or write %s", name, kind, quoting[kind]))
 			return
 		}
 	}

@@ -164,7 +164,7 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, report func(fi
 		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
 	default:
 		if _, err := regexp.Compile(c.Pattern); err != nil {
-			report("pattern", "is no regular expression: "+show.Plain(err.Error()))
+			report("pattern", "is not a regular expression:  "+show.Plain(err.Error()))
 			return
 		}
 		s.pattern = regexp.MustCompile(`\A(?:` + c.Pattern + `)\z`)

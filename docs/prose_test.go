@@ -13,18 +13,10 @@ import (
 
 const (
 	mostWords      = 25  // of a sentence; a span of code is one word
-	mostLongWords  = 30  // of a sentence on one of the longer pages
 	mostCellWords  = 30  // of a cell of a table
 	mostSentences  = 5   // of a paragraph, or of an item of a list
 	mostCharacters = 200 // of a line outside of tables and code
 )
-
-// longer are the pages with sentences of more than [mostWords] words. Paragraphs and cells are not limited there.
-var longer = []string{
-	"troubleshoot/README.md", "troubleshoot/remedies.md",
-	// Their sentences are those of the code.
-	"reference/fields.md", "reference/metrics.md",
-}
 
 // phrases are words of ours, and forms that a reader has to read twice.
 var phrases = regexp.MustCompile(`(?i)\b(of which|whoever|who asks|what is there|means? nothing|stand-ins?|ground|standing|kept|there (is|are) [^.,;:]* that)\b`)
@@ -61,7 +53,7 @@ func texts(page string) (all, cells []string) {
 }
 
 // findings returns what breaks the rules on a page.
-func findings(page string, long bool) []string {
+func findings(page string) []string {
 	var found []string
 	page = code.ReplaceAllString(page, "$1")
 	for line := range strings.Lines(page) {
@@ -71,25 +63,20 @@ func findings(page string, long bool) []string {
 		}
 	}
 	paragraphs, cells := texts(link.ReplaceAllString(span.ReplaceAllString(page, "CODE"), "$1"))
-	most := mostWords
-	if long {
-		most = mostLongWords
-	} else {
-		for _, text := range paragraphs {
-			if n := len(sentenceEnd.Split(text, -1)); n > mostSentences {
-				found = append(found, fmt.Sprintf("a paragraph has %d sentences, make it several of at most %d: %s", n, mostSentences, text))
-			}
+	for _, text := range paragraphs {
+		if n := len(sentenceEnd.Split(text, -1)); n > mostSentences {
+			found = append(found, fmt.Sprintf("a paragraph has %d sentences, make it several of at most %d: %s", n, mostSentences, text))
 		}
-		for _, cell := range cells {
-			if n := len(word.FindAllString(cell, -1)); n > mostCellWords {
-				found = append(found, fmt.Sprintf("a cell has %d words, leave at most %d: %s", n, mostCellWords, cell))
-			}
+	}
+	for _, cell := range cells {
+		if n := len(word.FindAllString(cell, -1)); n > mostCellWords {
+			found = append(found, fmt.Sprintf("a cell has %d words, leave at most %d: %s", n, mostCellWords, cell))
 		}
 	}
 	for _, text := range slices.Concat(paragraphs, cells) {
 		for _, sentence := range sentenceEnd.Split(text, -1) {
-			if n := len(word.FindAllString(sentence, -1)); n > most {
-				found = append(found, fmt.Sprintf("a sentence has %d words, make it several of at most %d: %s", n, most, sentence))
+			if n := len(word.FindAllString(sentence, -1)); n > mostWords {
+				found = append(found, fmt.Sprintf("a sentence has %d words, make it several of at most %d: %s", n, mostWords, sentence))
 			}
 		}
 		if phrase := phrases.FindString(text); phrase != "" {
@@ -114,7 +101,7 @@ func TestThePagesAreWrittenInPlainEnglish(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range findings(string(page), slices.Contains(longer, filepath.ToSlash(path))) {
+		for _, f := range findings(string(page)) {
 			t.Errorf("%s: %s", path, f)
 		}
 	}
@@ -144,12 +131,9 @@ func TestTheCheckFindsWhatBreaksTheRules(t *testing.T) {
 		"a phrase, however it is written": {"Whoever asks.\nThere is a pod that waits.\n", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := findings(c.page, false); len(got) != c.want {
+			if got := findings(c.page); len(got) != c.want {
 				t.Errorf("found %q, want %d", got, c.want)
 			}
 		})
-	}
-	if got := findings(words(30)+"\n\n"+words(31)+"\n", true); len(got) != 1 {
-		t.Errorf("on a longer page: found %q, want the sentence of 31 words", got)
 	}
 }

@@ -241,7 +241,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		outcomes("pillion_admission_duration_seconds"):   code(webhook.Outcomes()),
 		outcomes("pillion_pods_total"):                   code([]string{"injected", "unchanged", "denied"}),
 		outcomes("pillion_injections_total"):             "a reason code of [events.md](events.md); `Injected` is the good one",
-		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ": `withheld` raises a count later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
+		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ". `withheld` raises a count later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
 		outcomes("pillion_proofs_total"):                 code(proofs),
 		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
 		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",

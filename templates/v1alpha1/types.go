@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SidecarTemplate is something that Pillion can inject into pods. It has a fragment
-// of a pod with CEL expressions in ${…}, the parameters that teams may set by
-// annotation, and the rules that say which pods get it. It is cluster-scoped.
+// SidecarTemplate is something that Pillion can inject into pods: a fragment of a pod
+// with CEL expressions in ${…}. It has the parameters that teams may set by annotation,
+// and the rules that say which pods get it. It is cluster-scoped.
 // Its name is a DNS label, because it names the parameter annotations.
 type SidecarTemplate struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -45,7 +45,7 @@ type SidecarTemplateSpec struct {
 	// template renders. Default: nothing. Only with required.
 	Verify *Verify `json:"verify,omitempty"`
 	// Exceptions let pods go without the template for a time, as if it were neither
-	// required nor matching: a pod that asks for it still gets it. They change no hash. Only with
+	// required nor matching. A pod that asks for it still gets it. They change no hash. Only with
 	// required.
 	Exceptions []Exception `json:"exceptions,omitempty"`
 	// Overridable lets a pod's author declare a container of the sidecar's name,
@@ -61,7 +61,7 @@ type SidecarTemplateSpec struct {
 	// Variables are expressions that others read as variables.NAME. Each sees
 	// those before it, and is evaluated at most once for a pod, when first read. One
 	// that reads container, itself or through another, can be read only in an item with
-	// $each, and is evaluated at most once for each container.
+	// $each. It is evaluated at most once for each container.
 	Variables []Variable `json:"variables,omitempty"`
 	// Files are texts with CEL in ${…}, by the name of the file. Pillion puts them into
 	// annotations of the pod, and gives the pod the volume TEMPLATE-files that has them, for
@@ -88,7 +88,7 @@ type SidecarTemplateSpec struct {
 	// OS lists the operating systems whose pods get the template: linux, windows. A pod's system
 	// is spec.os.name, else its node selector kubernetes.io/os, else linux. Default [linux].
 	OS []OperatingSystem `json:"os,omitempty"`
-	// Canary makes the template a canary of another one: the pods that it selects get this
+	// Canary makes the template a canary of another one. The pods that it selects get this
 	// template in place of the other, under the other's name. It then has no match, availableTo,
 	// required, injectByDefault, order, suspend or exceptions of its own: those of the other hold.
 	Canary *Canary `json:"canary,omitempty"`

@@ -287,8 +287,8 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 		if e.Err != nil && errorText(e.Err) != errorText(old.Err) {
 			t.logger.Error("a template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
 		}
-		if e.Template != nil && hash(e.Template) != hash(old.Template) {
-			t.logger.Info("template in force", "template", e.Name, "hash", hash(e.Template))
+		if now := after.HashOf(e); now != "" && now != before.HashOf(old) {
+			t.logger.Info("template in force", "template", e.Name, "hash", now)
 		}
 		if e.Stopped != old.Stopped {
 			t.logger.Info("canary", "template", e.Name, "stopped", e.Stopped)

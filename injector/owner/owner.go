@@ -118,15 +118,17 @@ func WorkloadOf(pod map[string]any) Workload {
 var jobTime = regexp.MustCompile(`-[0-9]{8}$`)
 
 // Topmost returns the workload at the top of a pod's owners, as far as the pod tells: a CronJob
-// for a Job whose name ends in a time, and for a pod that no controller made the pod itself, by
-// its generateName if it has one, since its name comes after its admission.
+// for a Job whose name ends in a time, and for a pod that no controller made the pod itself. The
+// name of such a pod comes after its admission if it has a generateName, which counts then, without
+// the dash at its end.
 func Topmost(pod map[string]any) Workload {
 	w := WorkloadOf(pod)
 	switch w.Kind {
 	case "":
 		metadata, _ := pod["metadata"].(map[string]any)
 		w.Kind = "Pod"
-		if w.Name, _ = metadata["generateName"].(string); w.Name == "" {
+		generated, _ := metadata["generateName"].(string)
+		if w.Name = strings.TrimSuffix(generated, "-"); w.Name == "" {
 			w.Name, _ = metadata["name"].(string)
 		}
 	case "Job":

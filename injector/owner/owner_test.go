@@ -28,8 +28,8 @@ func TestAPodBelongsToTheWorkloadThatAPersonRestarts(t *testing.T) {
 func TestTheTopmostOwnerIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 	for text, want := range map[string]Workload{
 		`{"metadata": {"name": "web"}}`:                               {"Pod", "web"},
-		`{"metadata": {"name": "web-x7k2p", "generateName": "web-"}}`: {"Pod", "web-"},
-		`{"metadata": {"generateName": "web-"}}`:                      {"Pod", "web-"},
+		`{"metadata": {"name": "web-x7k2p", "generateName": "web-"}}`: {"Pod", "web"},
+		`{"metadata": {"generateName": "web-"}}`:                      {"Pod", "web"},
 		`{"metadata": {"labels": {"pod-template-hash": "5d8f"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d8f", "controller": true}]}}`: {"Deployment", "web"},
 		`{"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d8f", "controller": true}]}}`:                                          {"ReplicaSet", "web-5d8f"},
 		`{"metadata": {"ownerReferences": [{"kind": "Job", "name": "backup-29399999", "controller": true}]}}`:                                          {"CronJob", "backup"},

@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/injector/owner"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// status returns the status of a template.
+func (m manifest) status(t *testing.T) (s v1alpha1.SidecarTemplateStatus) {
+	t.Helper()
+	text := must(t, "", "kubectl", "get", "sct", m.name, "-o", "jsonpath={.status}")
+	if text == "" {
+		return s
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Twenty Deployments, whose pods the real controllers make, with a required template and a canary of
+// it: first for some of them, then for more, then for all, by a promotion and a rollout.
+func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
+	t.Parallel()
+	const deployments = 20
+	stable, n := rolled(t, "registry.example.com/ship:1")
+	n.standInForAKubelet(t)
+	canary := manifest{name: stable.name + "-next"}
+	percent := func(share int) {
+		t.Helper()
+		canary.spec = strings.NewReplacer(
+			"match: {namespaceSelector: {matchLabels: {team: NAME}}}\nrequired: true\n", fmt.Sprintf("canary: {of: %s, percent: %d}\n", stable.name, share),
+			"NAME", stable.name, "IMAGE", "registry.example.com/ship:2", "USUAL", "info").Replace(rolledSpec)
+		canary.apply(t)
+		// A bare pod that is the last of the share, and one that is the first beside it.
+		names := map[bool]string{}
+		for i := 0; names[true] == "" || names[false] == ""; i++ {
+			name := fmt.Sprint("probe-", i)
+			if place := owner.Share(n.name, owner.Workload{Kind: "Pod", Name: name}); place == share-1 || place == share {
+				names[place < share] = name
+			}
+		}
+		for in, name := range names {
+			want := "registry.example.com/ship:1"
+			if in {
+				want = "registry.example.com/ship:2"
+			}
+			n.previews(t, inForce, newPod(name, nil), func(pod *corev1.Pod) bool { return sidecar(pod, stable.name).Image == want })
+		}
+		eventually(t, soon, func() error {
+			if s := canary.status(t); s.Share == nil || int(*s.Share) != share || s.Hash == "" || len(s.Conditions) == 0 || s.Conditions[0].Status != metav1.ConditionTrue {
+				return fmt.Errorf("the canary's status is %s", pretty(s))
+			}
+			return nil
+		})
+	}
+	inShare := func(share int) map[string]bool {
+		in := map[string]bool{}
+		for i := range deployments {
+			name := fmt.Sprint("web-", i)
+			if owner.Share(n.name, owner.Workload{Kind: "Deployment", Name: name}) < share {
+				in[name] = true
+			}
+		}
+		return in
+	}
+	percent(30)
+	spec := newPod("", nil).Spec
+	spec.SchedulerName = "nobody"
+	for i := range deployments {
+		n.deploy(t, fmt.Sprint("web-", i), 1, spec)
+	}
+	var hashes map[string]string // by Deployment
+	eventually(t, soon, func() error {
+		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		hashes = map[string]string{}
+		for _, pod := range pods.Items {
+			var record struct{ Templates map[string]string }
+			if err := json.Unmarshal([]byte(pod.Annotations["pillion.dev/status"]), &record); err != nil {
+				return fmt.Errorf("pod %s: %w", pod.Name, err)
+			}
+			if label := pod.Labels[stable.name+".pillion.dev/hash"]; len(record.Templates) != 1 || label == "" || !strings.HasPrefix(record.Templates[stable.name], label) {
+				return fmt.Errorf("pod %s has the record %v and the label %q", pod.Name, record.Templates, label)
+			}
+			hashes[pod.Labels["app"]] = record.Templates[stable.name]
+		}
+		if len(hashes) != deployments {
+			return fmt.Errorf("there are pods of %d Deployments", len(hashes))
+		}
+		return nil
+	})
+	want := canary.status(t).Hash
+	got := map[string]bool{}
+	for name, hash := range hashes {
+		if hash == want {
+			got[name] = true
+		} else if hash != stable.status(t).Hash {
+			t.Errorf("%s has the version %s, which is neither's", name, hash)
+		}
+	}
+	if !maps.Equal(got, inShare(30)) || len(got) == 0 || len(got) == deployments {
+		t.Errorf("30 %% of %d Deployments are %v, want %v", deployments, got, inShare(30))
+	}
+	t.Attr("deployments-with-the-canary-of-20-at-30-percent", fmt.Sprint(len(got)))
+	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30 ") {
+		t.Errorf("kubectl get sct says\n%s", table)
+	}
+	for name := range got {
+		if out := must(t, "", "pillion", "explain", "-n", n.name, "deploy/"+name); !strings.Contains(out, "canary "+canary.name) || !strings.Contains(out, want) {
+			t.Errorf("explain deploy/%s says\n%s", name, out)
+		}
+		break
+	}
+	upToDate := func(want, not int) {
+		t.Helper()
+		if out := must(t, "", "pillion", "rollout", "ns/"+n.name, "--dry-run"); !strings.Contains(out, fmt.Sprintf("pods up to date: %d, not: %d", want, not)) {
+			t.Errorf("rollout --dry-run says\n%s\nwant %d and %d", out, want, not)
+		}
+	}
+	upToDate(deployments, 0)
+
+	// A larger share has all of the smaller one.
+	percent(60)
+	more := len(inShare(60)) - len(got)
+	upToDate(deployments-more, more)
+
+	// The promotion changes nothing for pods of the canary.
+	_, before := n.images(t, stable.name)
+	out := must(t, "", "pillion", "promote", canary.name)
+	if !strings.Contains(out, canary.name+": deleted") {
+		t.Errorf("promote says\n%s", out)
+	}
+	eventually(t, soon, func() error {
+		if s := stable.status(t); s.Hash != want {
+			return fmt.Errorf("after the promotion the template has the version %s, want the canary's, %s", s.Hash, want)
+		}
+		return nil
+	})
+	if spec := must(t, "", "kubectl", "get", "sct", stable.name, "-o", "jsonpath={.spec.required} {.spec.match} {.spec.canary}"); !strings.HasPrefix(spec, "true {") || !strings.HasSuffix(spec, "} ") {
+		t.Errorf("after the promotion: %s", spec)
+	}
+	upToDate(len(got), deployments-len(got))
+	must(t, "", "pillion", "rollout", "ns/"+n.name, "--wave=100%", "--timeout=60s")
+	images, after := n.images(t, stable.name)
+	kept := 0
+	for name, uid := range before {
+		if after[name] == uid {
+			kept++
+		}
+	}
+	if howMany(images, "registry.example.com/ship:2") != deployments || kept != len(got) {
+		t.Errorf("after the rollout the images are %v, and %d pods are still there, want the %d of the canary", images, kept, len(got))
+	}
+	if _, _, err := run(t, "", "pillion", "promote", canary.name); err == nil {
+		t.Error("a canary that is gone is promoted")
+	}
+	if deployed, err := client.AppsV1().Deployments(n.name).List(t.Context(), metav1.ListOptions{}); err != nil || len(deployed.Items) != deployments || untouched(deployed.Items) != nil {
+		t.Errorf("%v %v", err, untouched(deployed.Items))
+	}
+}
+
+// untouched returns an error for a Deployment that somebody has written.
+func untouched(all []appsv1.Deployment) error {
+	for _, d := range all {
+		if d.Generation != 1 {
+			return fmt.Errorf("the Deployment %s has the generation %d", d.Name, d.Generation)
+		}
+	}
+	return nil
+}

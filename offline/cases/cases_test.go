@@ -326,3 +326,28 @@ func TestACaseMayNameTheVersionOfKubernetes(t *testing.T) {
 		}
 	}
 }
+
+// The cases of a canary are about the pods that it selects: parameters are read under the stable name.
+func TestTheCasesOfACanaryGetItUnderTheStableName(t *testing.T) {
+	canary := strings.NewReplacer("{name: side}", "{name: side-next}", "spec:\n  matchConditions", "spec:\n  canary: {of: side, percent: 1}\n  matchConditions",
+		"registry.example.com/side:", "registry.example.com/side:next-").Replace(sidecar)
+	results := run(t, lay(t, map[string]string{
+		"side.yaml": sidecar, "next.yaml": canary,
+		"testdata/side/plain/pod.yaml": pod, "testdata/side/plain/want.yaml": want,
+		"testdata/side-next/debug/pod.yaml": strings.Replace(pod, "name: web, labels", "name: web, annotations: {side.pillion.dev/level: debug}, labels", 1),
+		"testdata/side-next/debug/want.yaml": strings.NewReplacer("name: web, labels", "name: web, annotations: {side.pillion.dev/level: debug}, labels", "side:1", "side:next-1", "value: info", "value: debug").
+			Replace(want),
+	}), false)
+	injected := 0
+	for _, r := range results {
+		if len(r.Problems) > 0 {
+			t.Errorf("%s: %q", r.Case, r.Problems)
+		}
+		if r.Injected {
+			injected++
+		}
+	}
+	if len(results) != 2 || injected != 2 {
+		t.Errorf("%d cases, %d injected", len(results), injected)
+	}
+}

@@ -106,7 +106,7 @@ func (s *Session) Unasked() []error {
 	}
 	for _, c := range s.Templates.Canaries() {
 		if c.Unusable != nil && c.Err == nil {
-			mistakes = append(mistakes, fmt.Errorf("canary %s selects nobody: %w", c.Name, c.Unusable))
+			mistakes = append(mistakes, fmt.Errorf("canary %s: %w", c.Name, c.Unusable))
 		}
 	}
 	all := s.Templates.Namespaces()

@@ -39,7 +39,7 @@ func assembledReplica(t *testing.T, flags ...string) (*servedParts, *prometheus.
 	cmd := newServeCommand()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) { c, err = loadConfig(cmd); return err }
 	cmd.SetArgs(append([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
-		"--cluster-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"}, flags...))
+		"--cluster-templates", "--namespaced-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"}, flags...))
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +111,7 @@ var metricUses = map[string]struct {
 	"pillion_template_canary_stopped":                        {dto.MetricType_GAUGE, "Which canaries are under way (0) and stopped (1)."},
 	"pillion_template_canary_workloads":                      {dto.MetricType_GAUGE, "How a canary does beside the stable version. All replicas count the same pods: take the maximum, not the sum."},
 	"pillion_template_canary_stop_unwritten":                 {dto.MetricType_GAUGE, "Whether the status of a stopped canary says so. The log says why not."},
+	"pillion_namespaced_templates":                           {dto.MetricType_GAUGE, "How many templates teams write, and whether all find room. `NoRoom` above 0: raise `resources.limits.memory`."},
 	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
 	"pillion_unknown_template_namespaces":                    {dto.MetricType_GAUGE, "Misspelt names, and templates that went away too early."},
 	"pillion_in_use_record_failing":                          {dto.MetricType_GAUGE, "Whether an upgrade that drops a template in use would be held up."},
@@ -252,23 +253,24 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"pillion_template_canary_workloads.version":       code([]string{"canary", "stable"}),
 		"pillion_template_canary_workloads.state":         code([]string{"failing", "healthy"}),
 		"template":                                     "the name of a template in force",
-		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's",
+		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's, or `" + webhook.NamespacedTemplate + "` for all templates of namespaces",
+		"pillion_namespaced_templates.reason":          "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooExpensive`, `NoRoom`",
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
-		"exception":                                    "the name of an exception of the template",
-		"pod_namespace":                                "one of the 20 namespaces with the most such pods, or `(others)`",
-		"canary":                                       "the name of a canary, or empty for the stable template",
-		"canary_of":                                    "the name of the stable template, or empty for a template that is no canary",
-		"hash":                                         "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
-		"version":                                      "of Pillion",
-		"goversion":                                    "of Go",
-		"annotation_prefix":                            "`annotationPrefix` of the values",
-		"enforcement":                                  code([]string{enforcementAuto, enforcementManual}),
-		"webhook_scope":                                code([]string{scopeRequested, scopeAll}),
-		"certs_provider":                               code(providers),
-		"provider":                                     code(providers),
-		"secret":                                       "the name of the certificate's Secret, if there is one",
-		"publishes":                                    code([]string{"true", "false"}) + ": whether Pillion writes the caBundles",
-		"fingerprint":                                  "the SHA-256 of a CA that is trusted or was",
+		"exception":         "the name of an exception of the template",
+		"pod_namespace":     "one of the 20 namespaces with the most such pods, or `(others)`",
+		"canary":            "the name of a canary, or empty for the stable template",
+		"canary_of":         "the name of the stable template, or empty for a template that is no canary",
+		"hash":              "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
+		"version":           "of Pillion",
+		"goversion":         "of Go",
+		"annotation_prefix": "`annotationPrefix` of the values",
+		"enforcement":       code([]string{enforcementAuto, enforcementManual}),
+		"webhook_scope":     code([]string{scopeRequested, scopeAll}),
+		"certs_provider":    code(providers),
+		"provider":          code(providers),
+		"secret":            "the name of the certificate's Secret, if there is one",
+		"publishes":         code([]string{"true", "false"}) + ": whether Pillion writes the caBundles",
+		"fingerprint":       "the SHA-256 of a CA that is trusted or was",
 		"pillion_certificate_authority_until_timestamp_seconds.state": code([]string{"signing", "next", "trusted", "revoked"}),
 		"kind":          code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
 		"configuration": "the name of one of the release's webhook configurations",
@@ -328,11 +330,11 @@ func (p metricPart) has(name string) bool {
 
 var metricParts = []metricPart{
 	{"Admission", []string{"pillion_admission_", "pillion_pods_total", "pillion_injections_", "pillion_excepted_"}},
-	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_"}},
+	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_", "pillion_namespaced_"}},
 	{"Running pods", []string{"pillion_pods_missing", "pillion_pods_outdated", "pillion_survey_"}},
 	{"Events", []string{"pillion_events_"}},
 	{"A replica's state", []string{"pillion_ready", "pillion_unauthorized", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
-	{"Enforcement and labels", []string{"pillion_enforcement_", "pillion_proof", "pillion_namespace"}},
+	{"Enforcement and labels", []string{"pillion_enforcement_", "pillion_proof", "pillion_namespace_", "pillion_namespaces_"}},
 	{"Certificates", []string{"pillion_certificate_"}},
 }
 

@@ -473,7 +473,7 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 		case shadowed:
 			k.reason, v.Reason = Shadowed, Shadowed
 			v.Message = fmt.Sprintf("A template of the cluster has the name %s, and counts; rename this object.", name)
-		case s.out:
+		case s.out && k.reason != TooExpensive:
 			e.Template, e.Err = nil, errors.New("the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit")
 			v.Reason = NoRoom
 		}
@@ -548,7 +548,7 @@ func (n *Namespaced) Reasons() map[string]int {
 	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0}
 	for _, s := range n.namespaces {
 		for _, k := range s.known {
-			if s.out && k.reason != TooMany && k.reason != Shadowed {
+			if s.out && k.reason != TooMany && k.reason != Shadowed && k.reason != TooExpensive {
 				reasons[NoRoom]++
 			} else {
 				reasons[cmp.Or(k.reason, Compiled)]++

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata/fake"
+
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// tenants are NamespacedSidecarTemplates of a fake API: metadata and specs.
+type tenants struct {
+	mu    sync.Mutex
+	specs map[string]string
+	reads map[string]int
+	meta  []runtime.Object
+}
+
+func (w *tenants) add(namespace, name, spec string, age time.Duration) {
+	w.specs[namespace+"/"+name] = spec
+	w.meta = append(w.meta, &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "pillion.dev/v1alpha1", Kind: "NamespacedSidecarTemplate"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), Generation: 1, ResourceVersion: "1",
+			CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))},
+	})
+}
+
+func (w *tenants) read(_ context.Context, namespace, name string) ([]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads[namespace]++
+	spec, ok := w.specs[namespace+"/"+name]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "uid": namespace + name, "generation": 1, "resourceVersion": "1"}, "spec": json.RawMessage(spec)})
+}
+
+// run follows the templates until all are read, and returns the set with them, and the reasons.
+func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*templates.Set, map[string]string) {
+	t.Helper()
+	scheme := fake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewSimpleMetadataClient(scheme, w.meta...)
+	log := slog.New(slog.DiscardHandler)
+	n := NewNamespaced(NamespacedOptions{Metadata: client, Group: "pillion.dev", Read: w.read, Budget: budget, Logger: log, Compile: templates.Options{}})
+	store := New(Options{Logger: log})
+	store.set.Store(templates.NewSet(cluster))
+	store.Attach(n)
+	var mu sync.Mutex
+	reasons := map[string]string{}
+	n.OnVerdicts(func(_ string, verdicts []Verdict) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, v := range verdicts {
+			reasons[v.Object.Name] = v.Reason
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = n.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	for n.Loaded() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond) // those that find no room hear of it
+	mu.Lock()
+	defer mu.Unlock()
+	return store.Snapshot(), reasons
+}
+
+func newTenants() *tenants { return &tenants{specs: map[string]string{}, reads: map[string]int{}} }
+
+const small = `{"inject": {"spec": {"containers": [{"name": "own", "image": "registry.example.com/own:1"}]}}}`
+
+// costly is a spec of n expressions.
+func costly(n int) string {
+	var variables []string
+	for i := range n {
+		variables = append(variables, fmt.Sprintf(`{"name": "v%d", "expression": "1 + %d"}`, i, i))
+	}
+	return `{"variables": [` + strings.Join(variables, ",") + `], "inject": {"metadata": {"annotations": {"a": "b"}}}}`
+}
+
+func TestOfANamespaceTheOldestTwentyTemplatesCount(t *testing.T) {
+	w := newTenants()
+	for i := range 22 {
+		w.add("shop", fmt.Sprintf("t%02d", i), small, time.Duration(i%21)*time.Minute) // t00 and t21 are the youngest
+	}
+	w.add("pay", "other", small, 0)
+	set, reasons := w.run(t, 1<<30)
+	for i := range 22 {
+		name, want := fmt.Sprintf("t%02d", i), Compiled
+		if i == 0 || i == 21 {
+			want = TooMany
+		}
+		_, there := set.In("shop").Get(name)
+		if got := reasons["shop/"+name]; got != want || there != (want == Compiled) {
+			t.Errorf("%s is %s and in force %v, want %s", name, got, there, want)
+		}
+		if _, elsewhere := set.In("pay").Get(name); elsewhere {
+			t.Errorf("%s reached another namespace", name)
+		}
+	}
+	if _, everywhere := set.Get("other"); everywhere || set.Len() != 0 {
+		t.Error("a template of a namespace is in the set of the cluster")
+	}
+}
+
+func TestATenantWithExpensiveTemplatesTakesNobodysPlace(t *testing.T) {
+	w := newTenants()
+	w.add("large", "huge", `{"inject": {"metadata": {"annotations": {"a": "`+strings.Repeat("x", 1_400_000)+`"}}}}`, 0)
+	w.add("large", "fits", small, 0)
+	w.add("many", "a-first", costly(70), time.Hour)
+	w.add("many", "b-second", costly(70), 0)
+	for i := range 5 {
+		w.add(fmt.Sprint("hostile-", i), "worst", costly(70), 0)
+	}
+	w.add("honest", "own", costly(5), 0)
+	w.add("shadowed", "taken", small, 0)
+	set, reasons := w.run(t, 4<<20, templates.Entry{Name: "taken", Err: fmt.Errorf("broken")})
+	for name, want := range map[string]string{
+		"large/huge": TooExpensive, "large/fits": Compiled, "many/b-second": TooExpensive,
+		"honest/own": Compiled, "hostile-0/worst": Compiled, "hostile-4/worst": NoRoom, "shadowed/taken": Shadowed,
+	} {
+		if got := reasons[name]; got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if e, ok := set.In("hostile-4").Get("worst"); !ok || e.Template != nil || e.Err == nil {
+		t.Errorf("a template without room is %+v", e)
+	}
+	if e, _ := set.In("shadowed").Get("taken"); e.Namespace != "" {
+		t.Error("the template of the namespace counts, and the cluster has one of the name")
+	}
+}

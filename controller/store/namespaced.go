@@ -130,6 +130,8 @@ type namespacedTemplate struct {
 	// reason and err say why the object's newest spec is not in force.
 	reason string
 	err    error
+	// shadowed: a template of the cluster has the name.
+	shadowed bool
 }
 
 // NewNamespaced returns what follows nothing until [Namespaced.Run] runs.
@@ -252,7 +254,7 @@ func (n *Namespaced) ClusterChanged(set *templates.Set) {
 	defer n.mu.Unlock()
 	for namespace, s := range n.namespaces {
 		for name, k := range s.known {
-			if _, shadowed := set.Get(name); shadowed != (k.reason == Shadowed) {
+			if _, shadowed := set.Get(name); shadowed != k.shadowed {
 				n.loop.Add(namespace)
 				break
 			}
@@ -414,9 +416,6 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	k.sum = sha256.Sum256(object.Spec)
 	if before != nil && before.UID == k.UID && before.sum == k.sum && before.reason != TooExpensive {
 		k.template, k.reason, k.err = before.template, before.reason, before.err
-		if k.reason == Shadowed {
-			k.reason = ""
-		}
 		return k, nil
 	}
 	manifest, err := json.Marshal(map[string]any{
@@ -461,17 +460,14 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 	verdicts := make([]Verdict, 0, len(s.known))
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		k := s.known[name]
-		_, shadowed := set.Get(name)
-		if !shadowed && k.reason == Shadowed {
-			k.reason = ""
-		}
+		_, k.shadowed = set.Get(name)
 		e := templates.Entry{Name: name, Namespace: namespace, Source: templates.NamespacedSource + namespace + "/" + name, Template: k.template, Err: k.err}
 		v := Verdict{Object: k.Object, Reason: cmp.Or(k.reason, Compiled), Message: inForce, namespaces: -1}
 		v.Object.ResourceVersion = s.objects[name].version(k.ResourceVersion)
 		switch {
 		case k.reason == TooMany:
-		case shadowed:
-			k.reason, v.Reason = Shadowed, Shadowed
+		case k.shadowed:
+			v.Reason = Shadowed
 			v.Message = fmt.Sprintf("A template of the cluster has the name %s, and counts; rename this object.", name)
 		case s.out && k.reason != TooExpensive:
 			e.Template, e.Err = nil, errors.New("the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit")
@@ -548,9 +544,14 @@ func (n *Namespaced) Reasons() map[string]int {
 	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0}
 	for _, s := range n.namespaces {
 		for _, k := range s.known {
-			if s.out && k.reason != TooMany && k.reason != Shadowed && k.reason != TooExpensive {
+			switch {
+			case k.reason == TooMany:
+				reasons[TooMany]++
+			case k.shadowed:
+				reasons[Shadowed]++
+			case s.out && k.reason != TooExpensive:
 				reasons[NoRoom]++
-			} else {
+			default:
 				reasons[cmp.Or(k.reason, Compiled)]++
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -147,5 +148,25 @@ func TestATenantWithExpensiveTemplatesTakesNobodysPlace(t *testing.T) {
 	}
 	if e, _ := set.In("shadowed").Get("taken"); e.Namespace != "" {
 		t.Error("the template of the namespace counts, and the cluster has one of the name")
+	}
+}
+
+func TestABrokenTemplateStaysBrokenWhenItsNameIsItsOwnAgain(t *testing.T) {
+	w := newTenants()
+	w.add("shop", "own", `{"inject": {"spec": {"containers": [{"nome": "x"}]}}}`, 0)
+	n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(fake.NewTestScheme()), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+	var said string
+	n.OnVerdicts(func(_ string, verdicts []Verdict) { said = verdicts[0].Reason })
+	s := &namespaceState{objects: map[string]*objectMetadata{"own": {metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1"}}}, limiter: rate.NewLimiter(1, 1)}
+	n.namespaces["shop"] = s
+	for _, c := range []struct {
+		cluster []templates.Entry
+		want    string
+	}{{nil, CompileFailed}, {[]templates.Entry{{Name: "own"}}, Shadowed}, {nil, CompileFailed}} {
+		n.cluster = func() *templates.Set { return templates.NewSet(c.cluster) }
+		n.look(t.Context(), "shop")
+		if said != c.want {
+			t.Errorf("the template is %s, want %s", said, c.want)
+		}
 	}
 }

@@ -71,7 +71,7 @@ func generate(t *testing.T) []byte {
 		line([]string{"apiVersion", "kind", "metadata", "spec"}),
 		line(object{
 			"apiVersion": object{"type": "string", "pattern": "^[a-z0-9.-]+/" + v1alpha1.Version + "$", "description": "The annotation prefix of the installation, pillion.dev by default, and /" + v1alpha1.Version + "."},
-			"kind":       object{"const": v1alpha1.Kind}, "metadata": ref("metadata"), "spec": ref("spec"), "status": object{"type": "object"},
+			"kind":       object{"enum": []string{v1alpha1.Kind, v1alpha1.NamespacedKind}}, "metadata": ref("metadata"), "spec": ref("spec"), "status": object{"type": "object"},
 		}))
 	names := slices.Sorted(maps.Keys(g.defs))
 	for i, name := range names {

@@ -89,11 +89,19 @@ func (h Health) share() *big.Rat {
 	return sum
 }
 
-// counted returns how many failing workloads count. One namespace counts for at most so many.
+// counted returns how many failing workloads count: of a namespace at most so many, if a workload of
+// another one does not fail.
 func (h Health) counted(most int) int {
+	well := map[string]bool{}
+	for w, f := range h {
+		if f == (Failure{}) {
+			well[w.Namespace] = true
+		}
+	}
 	n, of := 0, map[string]int{}
 	for w, f := range h {
-		if f != (Failure{}) && of[w.Namespace] < most {
+		elsewhere := len(well) > 1 || len(well) == 1 && !well[w.Namespace]
+		if f != (Failure{}) && (!elsewhere || of[w.Namespace] < most) {
 			of[w.Namespace]++
 			n++
 		}
@@ -106,24 +114,17 @@ type Comparison struct {
 	Canary, Stable Health
 	// Tolerate is how many workloads of the canary may fail.
 	Tolerate int
-	// Alone: only one namespace has pods of the template that the canary could select. Then its
-	// failures count in full.
-	Alone bool
 }
 
 // Judge decides whether a canary is to be stopped, and says why in the reason and the message of
 // the condition. The reason is "" if the canary goes on.
 //
 // A canary stops when more of its workloads fail than are tolerated, and a larger part of its
-// workloads fails than of the stable version's. So that nobody can stop a canary for others, one
-// namespace counts for at most as many failing workloads as are tolerated, and for one at least,
-// unless it is the only one.
+// workloads fails than of the stable version's. So that nobody can stop a canary that others have and
+// that does well there, a namespace then counts for at most as many failing workloads as are
+// tolerated, and for one at least.
 func Judge(c Comparison) (reason, message string) {
-	most := max(c.Tolerate, 1)
-	if c.Alone {
-		most = len(c.Canary)
-	}
-	if c.Canary.counted(most) <= c.Tolerate || c.Canary.share().Cmp(c.Stable.share()) <= 0 {
+	if c.Canary.counted(max(c.Tolerate, 1)) <= c.Tolerate || c.Canary.share().Cmp(c.Stable.share()) <= 0 {
 		return "", ""
 	}
 	failing, times := c.Canary.Failing(), map[string]int{}

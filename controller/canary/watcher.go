@@ -207,29 +207,14 @@ func (w *Watcher) compare(ctx context.Context, set *templates.Set, stable string
 // within leaves to a canary the workloads of the namespaces that it selects: in others the record of
 // a pod that names its hash is forged, or of before the namespace was labelled anew.
 func (w *Watcher) within(c templates.Canary, all Comparison) Comparison {
-	selected := map[string]bool{}
-	selects := func(namespace string) bool {
-		is, known := selected[namespace]
-		if !known {
-			ns, _ := w.options.Namespace(namespace)
-			is, _ = c.Matches(ns.Labels, nil)
-			selected[namespace] = is
-		}
-		return is
-	}
-	own, namespaces := Health{}, map[string]bool{}
+	own := Health{}
 	for workload, f := range all.Canary {
-		if selects(workload.Namespace) {
+		ns, _ := w.options.Namespace(workload.Namespace)
+		if selected, _ := c.Matches(ns.Labels, nil); selected {
 			own[workload] = f
-			namespaces[workload.Namespace] = true
 		}
 	}
-	for workload := range all.Stable {
-		if selects(workload.Namespace) {
-			namespaces[workload.Namespace] = true
-		}
-	}
-	all.Canary, all.Alone = own, len(namespaces) == 1
+	all.Canary = own
 	return all
 }
 

@@ -284,7 +284,7 @@ func TestAPodThatComesTwiceIsCountedOnce(t *testing.T) {
 		t.Errorf("Pillion was called %d times, want twice", calls)
 	}
 	for _, r := range shared.Replicas(ground.Namespace) {
-		if err := metric(r, fmt.Sprintf("pillion_injections_total{outcome=\"Injected\",template=%q} 1\n", template)); err != nil {
+		if err := metric(r, fmt.Sprintf("pillion_injections_total{canary=\"\",outcome=\"Injected\",template=%q} 1\n", template)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/rights"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
@@ -71,7 +72,8 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 		policies, err = c.policies(ctx)
 		f.Policies = known(policies.facts(), err)
 	})
-	all.Go(func() { f.CRD = known(c.crd(ctx, r.Prefix)) })
+	all.Go(func() { f.CRD = known(c.crd(ctx, "sidecartemplates."+r.Prefix)) })
+	all.Go(func() { f.OwnCRD = known(c.crd(ctx, store.NamespacedResource+"."+r.Prefix)) })
 	all.Go(func() { f.Revisions = known(c.revisions(ctx, r.Release)) })
 	all.Go(func() { f.Namespaces = known(c.ownedNamespaces(ctx, r.Prefix)) })
 	all.Go(func() { f.Autoscalers = known(c.autoscalers(ctx)) })
@@ -91,6 +93,10 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 	all.Go(func() {
 		s, err := c.settingsOf(ctx, r)
 		f.Templates = known(s.Templates, err)
+		if err == nil && r.NamespacedTemplates {
+			own := known(c.ownTemplates(ctx, s.Compile))
+			f.Templates.Value, f.OwnUnread = s.Templates.WithNamespaces(own.Value), own.Err
+		}
 	})
 	all.Wait()
 	var depending []string
@@ -287,7 +293,7 @@ func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s che
 }
 
 // crd reads the CRD of SidecarTemplates.
-func (c *Cluster) crd(ctx context.Context, prefix string) (check.CRD, error) {
+func (c *Cluster) crd(ctx context.Context, name string) (check.CRD, error) {
 	type definition struct {
 		Spec struct {
 			Versions []struct {
@@ -300,7 +306,6 @@ func (c *Cluster) crd(ctx context.Context, prefix string) (check.CRD, error) {
 			StoredVersions []string           `json:"storedVersions"`
 		} `json:"status"`
 	}
-	name := "sidecartemplates." + prefix
 	d, err := one[definition](ctx, c, resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", name)
 	crd := check.CRD{Name: name, Stored: d.Status.StoredVersions}
 	for _, v := range d.Spec.Versions {

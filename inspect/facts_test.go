@@ -46,7 +46,7 @@ func bundle() string {
 func checked(t *testing.T, manifests string) *inspect.Cluster {
 	t.Helper()
 	served := inspect.Served{Library: []string{"fluent-bit"}, Needs: check.Needs{CASecret: "pillion-ca", CreateCASecret: true, InUse: "used", Settings: check.Settings{
-		Service: "pillion", Prefix: "pillion.dev", Mutating: []string{"pillion"}, Provider: "self-signed", Publishes: true, ProofNamespace: "own-proof",
+		Service: "pillion", Prefix: "pillion.dev", NamespacedTemplates: true, Mutating: []string{"pillion"}, Provider: "self-signed", Publishes: true, ProofNamespace: "own-proof",
 	}}}
 	c := inspecttest.Cluster(t, manifests, inspecttest.Options{Place: inspect.Place{Namespace: "own"}, Serve: func(corev1.Container) (inspect.Served, error) { return served, nil }})
 	c.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -95,6 +95,22 @@ func TestCheckReadsWhatItJudges(t *testing.T) {
 	}
 	if strings.Contains(got, "pillion-own-labels") {
 		t.Errorf("the policy with its binding is missed:\n%s", &out)
+	}
+}
+
+// A namespace may name its own templates, and no other namespace's.
+func TestCheckKnowsTheTemplatesOfNamespaces(t *testing.T) {
+	const own = `---
+{apiVersion: v1, kind: Namespace, metadata: {name: first, annotations: {pillion.dev/inject: team}}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: second, annotations: {pillion.dev/inject: team}}}
+---
+{apiVersion: pillion.dev/v1alpha1, kind: NamespacedSidecarTemplate, metadata: {name: team, namespace: first}, spec: {inject: {spec: {initContainers: [{name: s, image: "a:1", restartPolicy: Always}]}}}}
+`
+	report := check.Run(check.All(), checked(t, strings.Replace(checkedCluster, "BUNDLE", bundle(), 1)+own).Facts(t.Context(), "1", time.Now()))
+	i := slices.IndexFunc(report.Outcomes, func(o check.Outcome) bool { return o.Name == "template-names" })
+	if found := report.Outcomes[i].Findings; len(found) != 1 || !strings.Contains(found[0].Says, "namespace second names team, which does not exist") {
+		t.Errorf("%+v", found)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
@@ -29,6 +32,31 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 		c.unread.Store(namespace, err)
 		return nil
 	})
+}
+
+// ownTemplates reads the templates that all namespaces have of their own.
+func (c *Cluster) ownTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
+	resource := c.Objects.Resource(resourceOf(compile.Prefix, v1alpha1.Version, store.NamespacedResource))
+	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
+	objects := map[string][]unstructured.Unstructured{}
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if o, ok := object.(*unstructured.Unstructured); ok {
+			objects[o.GetNamespace()] = append(objects[o.GetNamespace()], *o)
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
+		return nil, fmt.Errorf("listing %s: %w", store.NamespacedResource, err)
+	}
+	all := map[string]*templates.NamespaceTemplates{}
+	for namespace, of := range objects {
+		entries, err := store.CompileNamespace(of, compile)
+		if err != nil {
+			return nil, fmt.Errorf("compiling the templates of namespace %s itself: %w", namespace, err)
+		}
+		all[namespace] = templates.NewNamespaceTemplates(entries)
+	}
+	return all, nil
 }
 
 // NamespaceOf is [Cluster.NamespaceOf]. Its notes say where the namespace's own templates cannot be

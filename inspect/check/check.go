@@ -109,7 +109,7 @@ func All() []Check {
 		ask(sectionRegistration, "ca-bundles", "their caBundles verify every replica", needing(bundlesVerify)),
 		ask(sectionRegistration, "certificates", "no certificate ends soon, and none fails to be replaced", needing(certificatesLast)),
 		ask(sectionRegistration, "proof", "pods through the API server have come back injected", needing(proofHolds)),
-		ask(sectionTemplates, "crd", "the CRD of SidecarTemplates is established, and has one stored version", needing(crdSound)),
+		ask(sectionTemplates, "crd", "the CRDs of templates are established, and have one stored version", needing(crdSound)),
 		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", needing(templatesGood)),
 		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", needing(namesKnown)),
 		ask(sectionTemplates, "exceptions", "no exception of a required template has ended", needing(exceptionsLast)),

@@ -83,6 +83,12 @@ func excepting(t *testing.T, until string) *templates.Set {
   exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "`+until+`", reason: OPS-1}], inject: {spec: {initContainers: [{name: s, restartPolicy: Always, image: i}]}}}}`)
 }
 
+// own gives the namespace a a template of its own.
+func own(t *testing.T, f *Facts, name string) {
+	t.Helper()
+	f.Templates.Value = f.Templates.Value.WithNamespaces(map[string]*templates.NamespaceTemplates{"a": templates.NewNamespaceTemplates([]templates.Entry{template(t, name)})})
+}
+
 func namespace(name, injection, inject string) labels.Namespace {
 	ns := labels.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{"kubernetes.io/metadata.name": name}, Annotations: map[string]string{}}}
 	if injection != "" {
@@ -122,7 +128,7 @@ func sound(t *testing.T) *Facts {
 	needs := Needs{
 		Settings: Settings{
 			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
-			ClusterTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
+			ClusterTemplates: true, NamespacedTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
 			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: labels.MatchRequired,
 		},
 		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
@@ -148,6 +154,7 @@ func sound(t *testing.T) *Facts {
 		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
 		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: podLabels}, 1}}},
 		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
+		OwnCRD:     Known[CRD]{Value: CRD{Name: "namespacedsidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
 		Templates:  Known[*templates.Set]{Value: templates.NewSet([]templates.Entry{template(t, "fluent-bit"), template(t, "istio-proxy"), template(t, "daprd")})},
 		Pods:       Known[map[string]int]{Value: map[string]int{"shop": 7}},
 		Namespaces: Known[[]labels.Namespace]{Value: []labels.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
@@ -264,7 +271,7 @@ var faults = []struct {
 	}, Failed, "The replicas a still have tokens", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"account", "a token that is not accepted", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Unauthorized = true }, Failed, "the tokens of the replicas b are not accepted", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"server-rights", "one taken", func(_ *testing.T, f *Facts) { f.Denied.Value = []rights.Right{{Verb: "patch", Resource: "namespaces"}} }, Failed, "service account pillion-system:pillion lacks the right to patch namespaces in all namespaces;", "helm"},
-	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 34 more", "helm"},
+	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 38 more", "helm"},
 	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Release, f.Denied.Value = "", []rights.Right{{Verb: "patch", Resource: "namespaces"}}
 	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},
@@ -397,6 +404,27 @@ var faults = []struct {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "fluentbit,daprd"))
 		f.Worn.Value = []Named{{"a", "fluentbit"}}
 	}, Failed, "pods of it run with the sidecar of fluentbit. Apply the template again", "kubectl apply -f SIDECARTEMPLATES"},
+	{"template-names", "one of the namespace's own", func(t *testing.T, f *Facts) {
+		own(t, f, "team")
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "team,daprd"))
+	}, OK, "", ""},
+	{"template-names", "nearly one of the namespace's own", func(t *testing.T, f *Facts) {
+		own(t, f, "team-logs")
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "teamlogs"))
+	}, Failed, "namespace a names teamlogs, which does not exist", "kubectl annotate namespace a pillion.dev/inject=team-logs --overwrite"},
+	{"template-names", "one of another namespace", func(t *testing.T, f *Facts) {
+		own(t, f, "team")
+		f.Namespaces.Value = append(f.Namespaces.Value, namespace("b", "enabled", "team"))
+	}, Failed, "namespace b names team, which does not exist", "kubectl annotate namespace b"},
+	{"crd", "that of namespaces is missing", func(_ *testing.T, f *Facts) {
+		f.OwnCRD.Err = notFound
+	}, Failed, "no CustomResourceDefinition namespacedsidecartemplates.pillion.dev", "helm"},
+	{"crd", "that of namespaces is missing, and not served", func(_ *testing.T, f *Facts) {
+		f.Settings.Value.NamespacedTemplates, f.OwnCRD.Err = false, notFound
+	}, OK, "", ""},
+	{"crd", "that of namespaces is not established", func(_ *testing.T, f *Facts) {
+		f.OwnCRD.Value = CRD{Name: "namespacedsidecartemplates.pillion.dev", Why: "names clash"}
+	}, Failed, "namespacedsidecartemplates.pillion.dev is not established: names clash", "kubectl get crd namespacedsidecartemplates.pillion.dev"},
 	{"exceptions", "in force", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-13T12:00:00Z") }, OK, "the exception legacy of the required template mesh lets pods go without it for another 12d, until 2026-06-13T12:00:00Z: OPS-1", ""},
 	{"exceptions", "ended", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-01T14:00:00+02:00") }, Warning, "ended at 2026-06-01T12:00:00Z, 0s ago", "kubectl get sidecartemplates.pillion.dev mesh"},
 	{"required-policies", "of a template in force without its object", func(_ *testing.T, f *Facts) {
@@ -713,6 +741,19 @@ func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
 }
 
 // What a server is not told to do it needs no right for.
+func TestWithoutTheRightToReadNamespacesOwnTemplatesNoNameIsCalledUnknown(t *testing.T) {
+	f := sound(t)
+	f.OwnUnread = &rights.MissingError{Right: rights.Right{Group: "pillion.dev", Resource: "namespacedsidecartemplates", Verb: "list"}}
+	f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd"))
+	if o := find(t, Run(All(), f), "template-names"); o.Result != OK {
+		t.Errorf("names of the cluster's templates: %s", o.text())
+	}
+	f.Namespaces.Value = append(f.Namespaces.Value, namespace("b", "enabled", "team"))
+	if o := find(t, Run(All(), f), "template-names"); o.Result != Skipped || !strings.Contains(o.text(), "namespacedsidecartemplates") {
+		t.Errorf("%s: %s", o.Result, o.text())
+	}
+}
+
 func TestTheRightsThatAServerNeedsFollowFromItsSettings(t *testing.T) {
 	text := func(n Needs) string {
 		n.Namespace, n.Prefix = "own", "pillion.dev"

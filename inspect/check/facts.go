@@ -58,9 +58,12 @@ type Facts struct {
 	Floors   Known[[]Floor]
 	Budgets  Known[[]Budget]
 	Networks Known[[]networkingv1.NetworkPolicy]
-	CRD      Known[CRD]
-	// Templates are those in force, as this program compiles them.
+	// CRD is that of SidecarTemplates, OwnCRD that of NamespacedSidecarTemplates.
+	CRD, OwnCRD Known[CRD]
+	// Templates are those in force, as this program compiles them, with those of namespaces. OwnUnread
+	// says why the latter could not be read.
 	Templates  Known[*templates.Set]
+	OwnUnread  error
 	Namespaces Known[[]pillionlabels.Namespace]
 	// Pods has the numbers of pods of the namespaces that [Settings.Depends] names.
 	Pods        Known[map[string]int]
@@ -336,7 +339,7 @@ type Budget struct {
 	Allowed int32
 }
 
-// CRD is that of SidecarTemplates.
+// CRD is a CustomResourceDefinition.
 type CRD struct {
 	Name           string
 	Established    bool
@@ -355,7 +358,7 @@ type Autoscaler struct {
 
 // inForce returns the names of the templates in force in a namespace.
 func inForce(rules usage.Rules, set *templates.Set, ns pillionlabels.Namespace) []string {
-	count := rules.Count(set, slices.Values([]templates.Namespace{ns.Namespace}))
+	count := rules.Count(set.In(ns.Name), slices.Values([]templates.Namespace{ns.Namespace}))
 	names := slices.Sorted(maps.Keys(count.In))
 	return slices.DeleteFunc(names, func(name string) bool { return count.In[name] == 0 })
 }

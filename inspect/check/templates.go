@@ -20,11 +20,25 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 	if !s.ClusterTemplates {
 		return nil, Nothing("not looked at: clusterTemplates=false, so the server reads no SidecarTemplates")
 	}
-	crd, err := f.CRD.get()
+	found, err := crdIs(f.CRD, s, v1alpha1.Kind)
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. Running replicas keep their templates%s, but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
+		found, err = []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. Running replicas keep their templates%s, but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
 			append(s.restore(), applyTemplates)...)}, nil
 	}
+	if err != nil || !s.NamespacedTemplates {
+		return found, err
+	}
+	own, err := crdIs(f.OwnCRD, s, v1alpha1.NamespacedKind)
+	if isNotFound(err) {
+		own, err = []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition namespacedsidecartemplates.%s. Running replicas keep the templates of namespaces, but replicas that start have none, so restart none. Restore the definition, then have teams apply their NamespacedSidecarTemplates again", s.Prefix),
+			s.restore()...)}, nil
+	}
+	return append(found, own...), err
+}
+
+// crdIs judges the definition of a kind of templates.
+func crdIs(known Known[CRD], s Settings, kind string) ([]Finding, error) {
+	crd, err := known.get()
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +49,12 @@ func crdSound(f *Facts, s Settings) ([]Finding, error) {
 	case !slices.Contains(crd.Served, v1alpha1.Version):
 		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.replace())}, nil
 	case len(crd.Stored) > 1:
-		return []Finding{warning(fmt.Sprintf("SidecarTemplates are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", strings.Join(crd.Stored, ", ")),
-			"kubectl get "+crd.Name+" -l '"+s.Prefix+"/mirror!=true' -o yaml | kubectl replace -f -", "kubectl delete "+crd.Name+" -l "+s.Prefix+"/mirror=true",
-			fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))}, nil
+		remedy := []string{"kubectl get " + crd.Name + " -A -l '" + s.Prefix + "/mirror!=true' -o yaml | kubectl replace -f -"}
+		if kind == v1alpha1.Kind { // the other has no mirrors
+			remedy = append(remedy, "kubectl delete "+crd.Name+" -l "+s.Prefix+"/mirror=true")
+		}
+		return []Finding{warning(fmt.Sprintf("%ss are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", kind, strings.Join(crd.Stored, ", ")),
+			append(remedy, fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))...)}, nil
 	}
 	return nil, nil
 }
@@ -219,7 +236,7 @@ func (f *Facts) Unknown(s Settings) []Named {
 	for _, ns := range namespaces {
 		for _, name := range s.usage().Asks(ns.Namespace).Names {
 			_, canary := set.Canary(name)
-			if _, there := set.Place(name); !there && (canary || !served[name]) {
+			if _, there := set.In(ns.Name).Place(name); !there && (canary || !served[name]) {
 				unknown = append(unknown, Named{ns.Name, name})
 			}
 		}
@@ -249,6 +266,9 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 	for _, named := range f.Unknown(s) {
 		unknown[named] = true
 	}
+	if len(unknown) > 0 && f.OwnUnread != nil {
+		return nil, f.OwnUnread // the names may be those of a namespace's own templates
+	}
 	var found []Finding
 	for _, ns := range namespaces {
 		value, there := ns.Annotations[s.inject()]
@@ -256,6 +276,14 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 			continue
 		}
 		ask, err := policy.ParseAsk(value, there, policy.Namespace)
+		known, names := known, names
+		if own := set.In(ns.Name); own != set {
+			known = maps.Clone(known)
+			for _, e := range own.All() {
+				known[e.Name] = true
+			}
+			names = slices.Collect(maps.Keys(known))
+		}
 		if err != nil {
 			found = append(found, failed(fmt.Sprintf("the annotation %s of namespace %s is %q, so its pods are refused: %v", s.inject(), ns.Name, value, err),
 				s.annotate(ns.Name, meant(value, known))))

@@ -54,7 +54,7 @@ func (c catalog) At(place int) policy.Template {
 		return brokenChoice(e)
 	}
 	spec := e.Template.Policies()
-	return policy.Template{Name: e.Name, Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template, Exceptions: e.Exceptions()}
+	return policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template, Exceptions: e.Exceptions()}
 }
 
 func (c catalog) CanaryOf(name string) (string, bool) {
@@ -63,7 +63,7 @@ func (c catalog) CanaryOf(name string) (string, bool) {
 }
 
 func brokenChoice(e templates.Entry) policy.Template {
-	c := policy.Template{Name: e.Name, Broken: e.Err, Exceptions: e.Exceptions()}
+	c := policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Broken: e.Err, Exceptions: e.Exceptions()}
 	if b := e.Broken(); b != nil {
 		c.Suspended, c.Required, c.Audience = b.Suspend, b.Required, b
 		c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required

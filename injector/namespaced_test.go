@@ -111,6 +111,22 @@ func TestATemplateOfANamespaceIsForItsOwnPods(t *testing.T) {
 	}
 }
 
+// The message says who can resume a template.
+func TestASuspendedTemplateSaysWhoSuspendedIt(t *testing.T) {
+	set := setOf(t,
+		manifestOf("SidecarTemplate", "", "shared", "  suspend: true\n"+sidecar("shared")),
+		manifestOf(namespaced, "shop", "own", "  suspend: true\n"+sidecar("own")),
+		manifestOf(namespaced, "shop", "broken", "  suspend: true\n  nome: x\n"+sidecar("broken")))
+	for name, want := range map[string]string{
+		"shared": "the cluster's admin has suspended it", "own": "NamespacedSidecarTemplate shop/own is suspended", "broken": "NamespacedSidecarTemplate shop/broken is suspended",
+	} {
+		out := injectInto(t, set, "shop", name)
+		if o := out.Templates[0]; o.Code != reason.Suspended || !strings.Contains(o.Why, want) || name != "shared" && strings.Contains(o.Why, "admin") {
+			t.Errorf("%s: %s: %s", name, o.Code, o.Why)
+		}
+	}
+}
+
 // A template of a namespace changes nothing of what a required template gives to its pods, or the
 // pod is refused.
 func TestATemplateOfANamespaceTakesNothingFromARequiredOne(t *testing.T) {

@@ -7,6 +7,8 @@ type Template struct {
 	Name            string
 	InjectByDefault bool
 	Suspended       bool
+	// Namespaced: the template is one of the pod's namespace, not of the cluster.
+	Namespaced bool
 	// Required templates are injected whatever the annotations say.
 	Required bool
 	// Audience says which namespaces may have it; nil is every namespace.

@@ -462,7 +462,11 @@ func (d *decider) offer(f fate) {
 	switch {
 	case t.Suspended:
 		o.Deny = false
-		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but the cluster's admin has suspended it", d.sentence(f))
+		by := "the cluster's admin has suspended it"
+		if t.Namespaced {
+			by = fmt.Sprintf("the NamespacedSidecarTemplate %s/%s is suspended; its spec.suspend has to become false", d.request.Namespace, t.Name)
+		}
+		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but %s", d.sentence(f), by)
 	case !d.available(t):
 		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.sentence(f), d.request.Namespace)
 	case t.Broken != nil:

@@ -40,7 +40,7 @@ const (
 	ValidationFailed Code = "ValidationFailed"
 	// NotAllowedHere: the template is not available to this namespace.
 	NotAllowedHere Code = "NotAllowedHere"
-	// Suspended: the admin has suspended the template.
+	// Suspended: the template is suspended, by the cluster's admin or in its namespace.
 	Suspended Code = "Suspended"
 	// UnknownTemplate: an annotation names a template that does not exist.
 	UnknownTemplate Code = "UnknownTemplate"

@@ -62,7 +62,7 @@ parameters: [{name: logLevel, type: string, enum: [info, debug], default: info}]
 files:
   agent.yaml: |
     level: ${params.logLevel}
-    namespace: ${namespaceObject.metadata.name}
+    namespace: ${toJson(namespaceObject.metadata.name)}
 inject:
   spec:
     initContainers:

@@ -69,7 +69,8 @@ const (
 // NamespacedOptions are what [NewNamespaced] needs. All fields are required.
 type NamespacedOptions struct {
 	// Metadata needs the verbs list and watch on the resource [NamespacedResource] of the API group
-	// Group, and Read the verb get: it returns the JSON of one object.
+	// Group, and the verb get on its CRD. Read needs the verb get on the resource: it returns the
+	// JSON of one object.
 	Metadata metadata.Interface
 	Group    string
 	Read     func(ctx context.Context, namespace, name string) ([]byte, error)
@@ -102,6 +103,8 @@ type Namespaced struct {
 	first   map[string]bool
 	firstBy time.Time
 	failure string
+	// said bounds how often the log says what may be so in all namespaces.
+	said rate.Sometimes
 }
 
 // namespaceState is what is known of the templates of a namespace.
@@ -132,11 +135,14 @@ type namespacedTemplate struct {
 	err    error
 	// shadowed: a template of the cluster has the name.
 	shadowed bool
+	created  metav1.Time
+	// lost: the object went with its CRD, and the template stays in force.
+	lost bool
 }
 
 // NewNamespaced returns what follows nothing until [Namespaced.Run] runs.
 func NewNamespaced(o NamespacedOptions) *Namespaced {
-	n := &Namespaced{o: o, order: &leastSpent{spent: map[string]time.Duration{}}, namespaces: map[string]*namespaceState{}, cluster: func() *templates.Set { return templates.NewSet(nil) }}
+	n := &Namespaced{o: o, order: &leastSpent{spent: map[string]time.Duration{}}, namespaces: map[string]*namespaceState{}, said: rate.Sometimes{First: 10, Interval: 10 * time.Second}, cluster: func() *templates.Set { return templates.NewSet(nil) }}
 	n.o.Compile.Values = nil
 	n.loop = reconcile.NewLoop(n.order)
 	n.all.Store(&map[string]*templates.NamespaceTemplates{})
@@ -279,6 +285,9 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	n.mu.Unlock()
 
 	now, err := n.read(ctx, objects, known)
+	if err == nil {
+		err = n.keepLost(ctx, namespace, now, known)
+	}
 	spent := time.Since(began)
 	n.order.spend(namespace, spent)
 	n.fail(ctx, err)
@@ -306,7 +315,7 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	}
 	n.publish(namespace, s)
 	delete(n.first, namespace)
-	if len(s.objects) == 0 && s.limiter.Tokens() >= looksAtOnce-1 { // else its bounds begin anew
+	if len(s.objects)+len(now) == 0 && s.limiter.Tokens() >= looksAtOnce-1 { // else its bounds begin anew
 		delete(n.namespaces, namespace)
 		n.order.forget(namespace)
 	}
@@ -319,6 +328,9 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 	var cost int64
 	for i, m := range objects {
 		before := known[m.Name]
+		if before != nil && before.lost {
+			before = nil
+		}
 		if i >= templates.MaxInNamespace {
 			k := &namespacedTemplate{Object: objectAt(m, before), reason: TooMany,
 				err: fmt.Errorf("the namespace has %d older templates, and no more count; delete this one, or another and then touch this one", templates.MaxInNamespace)}
@@ -336,9 +348,62 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 			}
 		}
 		cost += k.cost
+		k.created = m.CreationTimestamp
 		now[m.Name] = k
 	}
 	return now, nil
+}
+
+// keepLost adds the templates to those of now whose objects went with their CRD: an object that was
+// deleted while there was no CRD of its own any more.
+func (n *Namespaced) keepLost(ctx context.Context, namespace string, now, known map[string]*namespacedTemplate) error {
+	var crd *metav1.PartialObjectMetadata
+	for name, k := range known {
+		if now[name] != nil || k.reason == TooMany {
+			continue
+		}
+		if !k.lost {
+			if crd == nil {
+				var err error
+				if crd, err = n.definition(ctx); err != nil {
+					return err
+				}
+			}
+			if crd.DeletionTimestamp == nil && !k.created.Before(&crd.CreationTimestamp) {
+				continue
+			}
+			lost := *k
+			k, lost.lost = &lost, true
+			if k.template != nil {
+				k.err = fmt.Errorf("the CRD was deleted, and %s %s/%s with it; the last version stays in force until the object is back: apply it again, or, if it is to go, apply it and delete it", v1alpha1.NamespacedKind, namespace, name)
+			}
+			n.said.Do(func() {
+				n.o.Logger.Error("the CRD was deleted, and templates of namespaces with it; their last versions stay in force until they are back, or Pillion restarts", "namespace", namespace, "template", name)
+			})
+		}
+		now[name] = k
+	}
+	return nil
+}
+
+// definition returns the metadata of the CRD. Of one that is gone it says that it is being deleted.
+func (n *Namespaced) definition(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	name := NamespacedResource + "." + n.o.Group
+	crd, err := n.o.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, nil
+	case apierrors.IsForbidden(err):
+		n.said.Do(func() {
+			n.o.Logger.Error("missing permission: the verb get on the CRD; deleting the CRD cannot be told from deleting each template", "crd", name, "error", err)
+		})
+		return &metav1.PartialObjectMetadata{}, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading the CRD of templates that are gone: %w", err)
+	}
+	return crd, nil
 }
 
 // CompileNamespace returns the templates in force of a namespace, of its objects, as [Namespaced] makes
@@ -479,7 +544,9 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 		if v.Reason == Compiled && k.template != nil {
 			v.Hash = k.template.Hash()
 		}
-		verdicts = append(verdicts, v)
+		if !k.lost {
+			verdicts = append(verdicts, v)
+		}
 		if k.reason != TooMany {
 			entries = append(entries, e)
 		}
@@ -545,6 +612,7 @@ func (n *Namespaced) Reasons() map[string]int {
 	for _, s := range n.namespaces {
 		for _, k := range s.known {
 			switch {
+			case k.lost: // there is no object
 			case k.reason == TooMany:
 				reasons[TooMany]++
 			case k.shadowed:

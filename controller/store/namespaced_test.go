@@ -170,3 +170,67 @@ func TestABrokenTemplateStaysBrokenWhenItsNameIsItsOwnAgain(t *testing.T) {
 		}
 	}
 }
+
+// Who deletes the CRD means no template by it: those of namespaces stay in force until they are back.
+func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
+	made := time.Unix(1e9, 0)
+	definition := func(created time.Time, going bool) []runtime.Object {
+		d := &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+			ObjectMeta: metav1.ObjectMeta{Name: "namespacedsidecartemplates.pillion.dev", CreationTimestamp: metav1.NewTime(created)},
+		}
+		if going {
+			d.DeletionTimestamp = new(metav1.NewTime(created))
+		}
+		return []runtime.Object{d}
+	}
+	for name, c := range map[string]struct {
+		crd  []runtime.Object
+		want bool
+	}{
+		"deleted alone":            {definition(made.Add(-time.Hour), false), false},
+		"deleted with its CRD":     {nil, true},
+		"while its CRD is deleted": {definition(made.Add(-time.Hour), true), true},
+		"its CRD is made anew":     {definition(made.Add(time.Hour), false), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTenants()
+			w.add("shop", "own", small, 0)
+			scheme := fake.NewTestScheme()
+			if err := metav1.AddMetaToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(scheme, c.crd...), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+			object := &objectMetadata{metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1", CreationTimestamp: metav1.NewTime(made)}}
+			s := &namespaceState{objects: map[string]*objectMetadata{"own": object}, limiter: rate.NewLimiter(1, 1)}
+			n.namespaces["shop"] = s
+			inForce := func() bool {
+				n.look(t.Context(), "shop")
+				entries := (*n.all.Load())["shop"].Entries()
+				return len(entries) == 1 && entries[0].Template != nil
+			}
+			if !inForce() {
+				t.Fatal("the template is not in force")
+			}
+			delete(s.objects, "own")
+			for range 2 {
+				if inForce() != c.want {
+					t.Errorf("the template is in force: %v, want %v", !c.want, c.want)
+				}
+			}
+			if !c.want {
+				return
+			}
+			n.o.Metadata = fake.NewSimpleMetadataClient(scheme, definition(made.Add(time.Hour), false)...)
+			object.CreationTimestamp = metav1.NewTime(made.Add(2 * time.Hour))
+			s.objects["own"] = object
+			if !inForce() || n.Reasons()[Compiled] != 1 {
+				t.Error("the template is back, and not in force")
+			}
+			delete(s.objects, "own")
+			if inForce() {
+				t.Error("the template is back and was deleted, and is in force")
+			}
+		})
+	}
+}

@@ -271,7 +271,7 @@ var faults = []struct {
 	}, Failed, "The replicas a still have tokens", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"account", "a token that is not accepted", func(_ *testing.T, f *Facts) { f.Replicas.Value[1].Unauthorized = true }, Failed, "the tokens of the replicas b are not accepted", "kubectl -n pillion-system rollout restart deployment/pillion"},
 	{"server-rights", "one taken", func(_ *testing.T, f *Facts) { f.Denied.Value = []rights.Right{{Verb: "patch", Resource: "namespaces"}} }, Failed, "service account pillion-system:pillion lacks the right to patch namespaces in all namespaces;", "helm"},
-	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 38 more", "helm"},
+	{"server-rights", "all taken", func(_ *testing.T, f *Facts) { f.Denied.Value = f.Settings.Value.Rights }, Failed, "and 39 more", "helm"},
 	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Release, f.Denied.Value = "", []rights.Right{{Verb: "patch", Resource: "namespaces"}}
 	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},

@@ -45,6 +45,7 @@ func ServerRights(n Needs) []rights.Right {
 	if n.NamespacedTemplates {
 		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates"}, "get", "list", "watch")
 		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates", Subresource: "status"}, "patch")
+		may(rights.Right{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "namespacedsidecartemplates." + n.Prefix}, "get")
 	}
 	if n.MirrorPolicy != "" {
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "create", "update", "delete")

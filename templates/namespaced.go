@@ -2,6 +2,7 @@ package templates
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -122,6 +123,15 @@ func (s *Set) ReadingNamespaces(read func(namespace string) []Entry) *Set {
 	copied := *s.origin
 	copied.reading = &reading{read: read, done: map[string]*NamespaceTemplates{}}
 	return &copied
+}
+
+// ErrUnread is the [Entry.Err] of a template of a namespace that is there and was not read yet.
+var ErrUnread = errors.New("it has not been read yet; create the pod again in some seconds")
+
+// Unread reports whether a set that [Set.In] returned has templates of the namespace that were not
+// read yet, so that it is not known which pods they are for.
+func (s *Set) Unread() bool {
+	return s.own != nil && slices.ContainsFunc(s.own.entries, func(e Entry) bool { return errors.Is(e.Err, ErrUnread) })
 }
 
 // Namespaces returns the templates that namespaces have of their own, by the namespaces' names. The

@@ -75,6 +75,9 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 	set = set.In(ns.Name)
 	var changes []Change
 	add := func(key, want string) {
+		if want == "" && set.Unread() {
+			return // a template that is not read yet may want it
+		}
 		if has, there := ns.Labels[key]; has != want || there != (want != "") {
 			changes = append(changes, Change{Key: key, Value: want, From: has})
 		}

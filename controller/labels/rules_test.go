@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -557,5 +558,25 @@ func TestANamespaceWhoseManagedFieldsNameNobodyIsUnowned(t *testing.T) {
 		if got := Unowned(ns); got != c.want {
 			t.Errorf("%s: unowned %v, want %v", what, got, c.want)
 		}
+	}
+}
+
+// A label that a template of the namespace may want is not taken off before that template is read.
+// Others are put on meanwhile.
+func TestWhileANamespacesOwnTemplatesAreNotReadNoLabelIsTakenOff(t *testing.T) {
+	own := func(err error) *templates.Set {
+		return templates.NewSet(nil).WithNamespaces(map[string]*templates.NamespaceTemplates{"shop": templates.NewNamespaceTemplates([]templates.Entry{{Name: "own", Namespace: "shop", Err: err}})})
+	}
+	rules := Rules{Prefix: "pillion.dev", Required: true}
+	labelled := Namespace{Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}}}
+	if changes := rules.Changes(own(templates.ErrUnread), proof.Enforcement{}, labelled); len(changes) != 0 {
+		t.Errorf("not read: %+v", changes)
+	}
+	if changes := rules.Changes(own(errors.New("broken")), proof.Enforcement{}, labelled); len(changes) != 1 || !changes[0].TakesOff() {
+		t.Errorf("read: %+v", changes)
+	}
+	asking := Namespace{Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "any"}}}
+	if changes := rules.Changes(own(templates.ErrUnread), proof.Enforcement{}, asking); len(changes) != 1 || changes[0].Value != "enabled" {
+		t.Errorf("a label that is wanted: %+v", changes)
 	}
 }

@@ -212,15 +212,33 @@ func (n *Namespaced) Run(ctx context.Context) error {
 	return nil
 }
 
-// listed notes which namespaces are to be looked at for the first time.
+// listed notes which namespaces are to be looked at for the first time. Until then their templates
+// are known by name.
 func (n *Namespaced) listed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.first, n.firstBy = map[string]bool{}, time.Now().Add(firstLooks)
-	for name := range n.namespaces {
+	all := maps.Clone(*n.all.Load())
+	for name, s := range n.namespaces {
 		n.first[name] = true
 		n.loop.Add(name)
+		if all[name] != nil {
+			continue // it was looked at meanwhile
+		}
+		var entries []templates.Entry
+		for _, m := range s.oldest() {
+			entries = append(entries, templates.Entry{Name: m.Name, Namespace: name, Source: templates.NamespacedSource + name + "/" + m.Name, Err: templates.ErrUnread})
+		}
+		all[name] = templates.NewNamespaceTemplates(entries[:min(len(entries), templates.MaxInNamespace)])
 	}
+	n.all.Store(&all)
+}
+
+// oldest returns the objects in the order in which they count.
+func (s *namespaceState) oldest() []*objectMetadata {
+	return slices.SortedFunc(maps.Values(s.objects), func(a, b *objectMetadata) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // objectChanged has the namespace of an object looked at.
@@ -278,9 +296,7 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 		return reconcile.Never
 	}
 	s.waiting = false
-	objects := slices.SortedFunc(maps.Values(s.objects), func(a, b *objectMetadata) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
+	objects := s.oldest()
 	known := maps.Clone(s.known)
 	n.mu.Unlock()
 

@@ -234,3 +234,31 @@ func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
 		})
 	}
 }
+
+// A namespace whose templates could not be read in time has them by name: pods that name one are
+// refused with the reason.
+func TestTemplatesThatAreListedAndNotReadAreKnownByName(t *testing.T) {
+	w := newTenants()
+	w.add("shop", "own", small, 0)
+	n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(fake.NewTestScheme()), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+	store := New(Options{Logger: slog.New(slog.DiscardHandler)})
+	store.Attach(n)
+	n.namespaces["shop"] = &namespaceState{objects: map[string]*objectMetadata{"own": {metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1"}}}, limiter: rate.NewLimiter(1, 1)}
+	n.listed()
+	if n.Loaded() == nil {
+		t.Error("a replica is ready before the templates of namespaces are read")
+	}
+	n.firstBy = time.Now()
+	if err := n.Loaded(); err != nil {
+		t.Errorf("a replica waits for ever: %v", err)
+	}
+	set := store.Snapshot().In("shop")
+	if e, ok := set.Get("own"); !ok || e.Err == nil || e.Template != nil || !set.Unread() {
+		t.Errorf("%+v, %v", e, ok)
+	}
+	n.look(t.Context(), "shop")
+	set = store.Snapshot().In("shop")
+	if e, ok := set.Get("own"); !ok || e.Err != nil || e.Template == nil || set.Unread() {
+		t.Errorf("once read: %+v, %v", e, ok)
+	}
+}

@@ -93,6 +93,28 @@ inject:
     containers:
     - {name: b, image: "r.example.com:5000/${params.early ? 'b' : 'c'}:1"}
     - {name: app, env: [{name: A, value: b}]}`,
+		"canaries": `
+required: true
+match: {}
+verify: {images: ["r.example.com/a/*"]}
+parameters: [{name: mirrored, type: image, default: "b:1", setBy: []}]
+inject:
+  spec:
+    containers: [{name: a, image: "a:1"}, {name: b, image: "${params.mirrored}"}, {name: only-stable, image: "c:1"}, {name: patched, image: "d:1"}]
+---
+canary: {of: mesh, percent: 10}
+verify: {images: ["r.example.com/a/*", "r.example.com/next/*"]}
+parameters: [{name: mirrored, type: image, default: "b:2", setBy: []}, {name: open, type: image, default: "r.example.com/next/f:1", setBy: [Pod]}]
+inject:
+  spec:
+    containers: [{name: a, image: "a:2"}, {name: b, image: "${params.mirrored}"}, {name: f, image: "${params.open}"}, {$if: "has(pod.metadata)", name: patched, image: "d:2"}]
+---
+canary: {of: mesh, podSelector: {matchLabels: {next: "true"}}}
+parameters: [{name: mirrored, type: image, default: "b:3"}]
+inject: {spec: {initContainers: [{name: g, image: "g:1", restartPolicy: Always}], containers: [{name: a, image: "a:3"}]}}
+---
+canary: {of: another}
+inject: {spec: {containers: [{name: a, image: "a:4"}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,19 +122,29 @@ inject:
 			if strings.Contains(spec, "params.mirrored") {
 				values = "defaults: {mesh: {mirrored: \"mirror.example.com/a:2\"}}"
 			}
-			manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: mesh}\nspec:" + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
+			var manifest string // of the template, and of its canaries, the last one first
+			templates := map[string]any{}
+			for i, spec := range strings.Split(spec, "\n---") {
+				name := "mesh"
+				if i > 0 {
+					name = fmt.Sprint("mesh-next-", i)
+				}
+				one := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
+				manifest = one + strings.Repeat("---\n", min(i, 1)) + manifest
+				var object map[string]any
+				if err := syaml.Unmarshal([]byte(one), &object); err != nil {
+					t.Fatal(err)
+				}
+				templates[name] = object
+			}
 			printed := must(t, "", "pillion", "policy", "mesh", "--templates", inFile(t, "mesh.yaml", manifest), "--values", inFile(t, "values.yaml", values), "--excluded-namespaces=kube-system,kube-node-lease", "--pillion-namespace", ground.Namespace)
 			want := objectsOf(t, printed)
 			if len(want) != 2 {
 				t.Fatalf("the command prints\n%s", printed)
 			}
-			var fields map[string]any
-			if err := syaml.Unmarshal([]byte(manifest), &fields); err != nil {
-				t.Fatal(err)
-			}
-			same := func(form string, template any, args ...string) {
+			same := func(form string, templates map[string]any, args ...string) {
 				t.Helper()
-				text, err := json.Marshal(map[string]any{"templates": map[string]any{"mesh": template}})
+				text, err := json.Marshal(map[string]any{"templates": templates})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,13 +158,18 @@ inject:
 					t.Errorf("%s: the chart makes %d objects", form, len(got))
 				}
 			}
-			same("a spec", fields["spec"])
+			specs := map[string]any{}
+			for name, object := range templates {
+				specs[name] = object.(map[string]any)["spec"]
+			}
+			same("specs", specs)
+			const notRequired = "---\nkind: SidecarTemplate\nmetadata: {name: not-required}\nspec: {match: {}, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}\n"
+			same("a text with more than one manifest", map[string]any{"all": "---\n" + manifest + notRequired})
 			if name != "one image" {
 				return
 			}
-			same("a manifest", fields)
-			same("a text with more than one manifest", "---\n"+manifest+"---\n"+strings.Replace(strings.Replace(manifest, "name: mesh", "name: not-required", 1), "required: true", "required: false", 1))
-			same("excluded namespaces in another order", fields["spec"], "--set", "excludedNamespaces={kube-system,"+ground.Namespace+",kube-node-lease}")
+			same("manifests", templates)
+			same("excluded namespaces in another order", specs, "--set", "excludedNamespaces={kube-system,"+ground.Namespace+",kube-node-lease}")
 		})
 	}
 }

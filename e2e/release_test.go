@@ -106,7 +106,7 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 		"-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "replicas=1")
 	g.usesRelease(t, cli, "fluent-bit")
 	g.run(t, "helm", "uninstall", ground.Release, "-n", ground.Namespace)
-	g.run(t, "kubectl", "delete", "crd,namespace", "sidecartemplates.pillion.dev", ground.Namespace, "--ignore-not-found")
+	g.run(t, "kubectl", "delete", "crd,namespace", "sidecartemplates.pillion.dev", "namespacedsidecartemplates.pillion.dev", ground.Namespace, "--ignore-not-found")
 	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
 		t.Fatal(err)
 	}

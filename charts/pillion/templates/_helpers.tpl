@@ -451,7 +451,7 @@ properties:
       required: [key, operator]
       properties:
         key: {type: string, description: The label that the requirement is about.}
-        operator: {type: string, description: In, NotIn, Exists or DoesNotExist., enum: [In, NotIn, Exists, DoesNotExist]}
+        operator: {type: string, description: "In, NotIn, Exists or DoesNotExist.", enum: [In, NotIn, Exists, DoesNotExist]}
         values:
           description: The values of In and NotIn; absent for Exists and DoesNotExist.
           type: array

@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -89,6 +90,7 @@ type compiler struct {
 	warnings []Warning
 	env      *expression.Environment
 	spec     *v1alpha1.SidecarTemplateSpec
+	regexps  *regexps.Bounds
 }
 
 var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
@@ -198,6 +200,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.source.Duplicates(func(at *manifest.Path, line int, message string) { c.problemAt(at, line, message) })
 	c.source.BooleanKeys(c.warn)
 	c.header(object, t)
+	c.regexps = regexps.For(t.scope.Namespaced)
 	if !templateName.MatchString(t.name) {
 		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("must be a DNS label: lower case letters, digits and -; got %s", show.Value(t.name)))
 		t.name = ""
@@ -422,7 +425,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 			reported[name] = true
 		}
 	}
-	of := param.Template{Name: t.name, Prefix: t.annotations, Required: t.spec.Required, Values: values}
+	of := param.Template{Name: t.name, Prefix: t.annotations, Required: t.spec.Required, Values: values, Patterns: c.regexps}
 	t.parameters = param.Compile(of, t.spec.Parameters, at, func(at *manifest.Path, message string) {
 		if !reported[at.String()] {
 			c.problem(at, message)
@@ -435,7 +438,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path) {
 	var err error
 	c.env, err = expression.NewEnvironment(expression.Template{
-		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields,
+		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields, Patterns: c.regexps, Namespaced: t.scope.Namespaced,
 		Problem: func(at expression.Place, message string) { c.problemAt(at.At, at.Line, message) },
 		Warn:    func(at expression.Place, message string) { c.warn(at.At, message) },
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -193,13 +194,20 @@ const workPerByte = 8
 // Cost returns how many bytes a manifest or spec takes compiled, about.
 func Cost(text []byte) int64 { return Work(text) + workPerByte*int64(len(text)) }
 
-// Work returns how many bytes the expressions of a manifest or spec take compiled, about.
+// Work returns how many bytes the expressions of a manifest or spec take compiled, about. One with
+// regular expressions takes as much more as those of a template of a namespace may take together.
 func Work(text []byte) int64 {
 	n := 0
 	for _, begin := range []string{"${", `"expression"`, `"messageExpression"`, `"$if"`, `"$for"`, `"$each"`} {
 		n += bytes.Count(text, []byte(begin))
 	}
-	return int64(min(n, expression.MaxExpressions)) * WorkPerExpression
+	work := int64(min(n, expression.MaxExpressions)) * WorkPerExpression
+	for _, begin := range []string{`"pattern"`, "matches", "find"} {
+		if bytes.Contains(text, []byte(begin)) {
+			return work + regexps.NamespacedSize*regexps.BytesOfOne
+		}
+	}
+	return work
 }
 
 // What the templates of one namespace may be: each spec's bytes as JSON, and the [Cost] of all.

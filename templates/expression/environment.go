@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -28,6 +29,11 @@ type Template struct {
 	Values map[string]any
 	// AllowUnknownFields turns off the check against the pod's schema.
 	AllowUnknownFields bool
+	// Namespaced: a tenant wrote it. Its expressions have no more than [MaxNamespacedSource]
+	// bytes, and its regular expressions are spelled out.
+	Namespaced bool
+	// Patterns bound the regular expressions.
+	Patterns *regexps.Bounds
 	// Problem takes a mistake, and Warn what its author probably did not mean.
 	Problem, Warn func(at Place, message string)
 
@@ -35,12 +41,13 @@ type Template struct {
 	compiled int
 }
 
-// MaxExpressions bounds the expressions of a template, and MaxSource the characters of
-// one. Each is a program in memory, and takes about a millisecond to compile. The largest
+// MaxExpressions bounds the expressions of a template, and MaxSource the bytes of
+// one; to compile one takes longer with the square of them. Each is a program in memory, and takes about a millisecond to compile. The largest
 // template of the library has 31.
 const (
-	MaxExpressions = 1000
-	MaxSource      = 16 << 10
+	MaxExpressions      = 1000
+	MaxSource           = 16 << 10
+	MaxNamespacedSource = 1 << 10
 )
 
 // allow counts one expression more, and reports whether the template may have it. Only the
@@ -50,10 +57,14 @@ func (t *Template) allow(source string, at Place) bool {
 	if t.compiled == MaxExpressions+1 {
 		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Say in a variable once what many places say, or split the template", MaxExpressions))
 	}
-	if len(source) > MaxSource {
-		t.Problem(at, fmt.Sprintf("is an expression of %d bytes; allowed are %d", len(source), MaxSource))
+	most := MaxSource
+	if t.Namespaced {
+		most = MaxNamespacedSource
 	}
-	return t.compiled <= MaxExpressions && len(source) <= MaxSource
+	if len(source) > most {
+		t.Problem(at, fmt.Sprintf("is an expression of %d bytes; allowed are %d", len(source), most))
+	}
+	return t.compiled <= MaxExpressions && len(source) <= most
 }
 
 // Environment compiles the expressions at one place of a template. Not for more than one
@@ -76,8 +87,9 @@ type Environment struct {
 // checker checks expressions. objects are the types that env knows params and variables
 // by.
 type checker struct {
-	env     *cel.Env
-	objects *provider
+	env      *cel.Env
+	objects  *provider
+	template *Template
 }
 
 // NewEnvironment returns the environment of a template without variables.
@@ -89,19 +101,19 @@ func NewEnvironment(of Template) (*Environment, error) {
 		e.names.params = append(e.names.params, declared.Name)
 	}
 	var err error
-	if e.run, err = newChecker(params, cel.DynType, cel.DynType); err != nil {
+	if e.run, err = newChecker(&of, params, cel.DynType, cel.DynType); err != nil {
 		return nil, fmt.Errorf("the CEL environment cannot be made: %w", err)
 	}
 	if of.AllowUnknownFields {
 		return e, nil
 	}
-	if e.typed, err = newChecker(params, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
+	if e.typed, err = newChecker(&of, params, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
 		return nil, fmt.Errorf("the CEL environment with the pod's types cannot be made: %w", err)
 	}
 	return e, nil
 }
 
-func newChecker(params map[string]*cel.Type, pod, namespace *cel.Type) (*checker, error) {
+func newChecker(of *Template, params map[string]*cel.Type, pod, namespace *cel.Type) (*checker, error) {
 	base := baseEnvironment()
 	objects := newProvider(base.CELTypeProvider(), params)
 	env, err := base.Extend(
@@ -112,7 +124,7 @@ func newChecker(params map[string]*cel.Type, pod, namespace *cel.Type) (*checker
 		cel.Variable(variablesName, cel.ObjectType(variablesType)),
 		cel.Variable(kubernetesName, cel.ObjectType(kubernetesType)),
 	)
-	return &checker{env: env, objects: objects}, err
+	return &checker{env: env, objects: objects, template: of}, err
 }
 
 // parameterType returns a parameter's type in expressions.
@@ -240,7 +252,7 @@ func (e *Environment) extend(name string, loose, typed *cel.Type) (*Environment,
 
 func (c *checker) bind(name string, t *cel.Type) (*checker, error) {
 	env, err := c.env.Extend(cel.Variable(name, t))
-	return &checker{env: env, objects: c.objects}, err
+	return &checker{env: env, objects: c.objects, template: c.template}, err
 }
 
 // Compile compiles an expression for a value of any type. It returns nil if the

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
@@ -43,7 +44,15 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 // its keys.
 func (c *checker) check(source string) (*cel.Ast, error) {
 	env, objects := c.env, c.objects
-	checked, issues := env.Compile(source)
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, errors.New(explainIssues(issues, objects, source))
+	}
+	// The check compiles the regular expressions that are spelled out.
+	if err := c.template.patterns(parsed.NativeRep().Expr()); err != nil {
+		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)
+	}
+	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
@@ -53,7 +62,7 @@ func (c *checker) check(source string) (*cel.Ast, error) {
 		return checked, nil
 	}
 	// The check changed the expression. Parsing again gives the same ids.
-	parsed, issues := env.Parse(source)
+	parsed, issues = env.Parse(source)
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}

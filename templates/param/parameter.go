@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -71,9 +72,9 @@ func Types() []Type {
 // annotation's key.
 const maxAnnotationName = 63
 
-// compileParameter checks a declaration, of a required template or another. It
-// returns nil if the parameter has no usable name or type.
-func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, report Report) *parameter {
+// compileParameter checks a declaration of a template. It returns nil if the parameter has
+// no usable name or type.
+func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, report Report) *parameter {
 	if !parameterName.MatchString(d.Name) || slices.Contains(Keywords, d.Name) {
 		report(at.Field("name"), fmt.Sprintf("must be lowerCamelCase, and none of %s; got %s", strings.Join(Keywords, ", "), show.Value(d.Name)))
 		return nil
@@ -82,17 +83,17 @@ func compileParameter(d v1alpha1.Parameter, required bool, at *manifest.Path, re
 	if len(p.suffix) > maxAnnotationName {
 		report(at.Field("name"), fmt.Sprintf("is too long: the annotation's name %s has more than %d characters", p.suffix, maxAnnotationName))
 	}
-	if !p.setType(at, report) {
+	if !p.setType(of.Patterns, at, report) {
 		return nil
 	}
-	p.setLevels(required, at, report)
+	p.setLevels(of.Required, at, report)
 	p.def = p.manifestValue(d.Default, at.Field("default"), report)
 	p.example = p.manifestValue(d.Example, at.Field("example"), report)
 	return p
 }
 
 // setType compiles the type and its constraints, and reports whether there is one.
-func (p *parameter) setType(at *manifest.Path, report Report) bool {
+func (p *parameter) setType(patterns *regexps.Bounds, at *manifest.Path, report Report) bool {
 	d := p.decl
 	under := func(at *manifest.Path) func(field, message string) {
 		return func(field, message string) { report(at.Field(field), message) }
@@ -103,7 +104,7 @@ func (p *parameter) setType(at *manifest.Path, report Report) bool {
 		if d.Items != nil {
 			report(at.Field("items"), "is only for the types list and map")
 		}
-		p.one = newScalar(d.Type, d.Constraints, under(at))
+		p.one = newScalar(d.Type, d.Constraints, patterns, under(at))
 		return true
 	case d.Type == "":
 		report(at.Field("type"), "is missing; it must be one of "+strings.Join(parameterTypes, ", "))
@@ -122,7 +123,7 @@ func (p *parameter) setType(at *manifest.Path, report Report) bool {
 		report(at.Field("items"), fmt.Sprintf("must be a scalar type, one of %s; got %s", strings.Join(parameterTypes[:8], ", "), show.Value(string(d.Items.Type))))
 		return false
 	}
-	p.one = newScalar(d.Items.Type, d.Items.Constraints, under(at.Field("items")))
+	p.one = newScalar(d.Items.Type, d.Items.Constraints, patterns, under(at.Field("items")))
 	return true
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/image"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -147,22 +148,26 @@ func compareDurations(a, b any) int {
 }
 
 // newScalar compiles a scalar type; report gets the field that is wrong.
-func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, report func(field, message string)) *scalar {
+func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, patterns *regexps.Bounds, report func(field, message string)) *scalar {
 	k := scalarKinds[kind]
 	s := &scalar{kind: kind, maxLength: -1, allowed: k.words}
-	s.setPattern(k, c, report)
+	s.setPattern(k, c, patterns, report)
 	s.setBounds(k, c, report)
 	s.setEnum(k, c, report)
 	s.describe(c)
 	return s
 }
 
-func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {
+func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *regexps.Bounds, report func(field, message string)) {
 	switch {
 	case c.Pattern == "":
 	case !k.pattern:
 		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
 	default:
+		if err := patterns.Take(c.Pattern); err != nil {
+			report("pattern", err.Error())
+			return
+		}
 		if _, err := regexp.Compile(c.Pattern); err != nil {
 			report("pattern", "is not a regular expression:  "+show.Plain(err.Error()))
 			return

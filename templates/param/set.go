@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -18,6 +19,8 @@ type Template struct {
 	Required bool
 	// Values are the installer's.
 	Values map[string]any
+	// Patterns bound the regular expressions.
+	Patterns *regexps.Bounds
 }
 
 // Report takes a mistake and its place in the manifest, which is nil for the
@@ -53,7 +56,7 @@ func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, repo
 			}
 			report = c.installersReport(d.Name, here)
 		}
-		p := compileParameter(d, of.Required, here, report)
+		p := compileParameter(d, of, here, report)
 		if p == nil {
 			continue
 		}

@@ -34,6 +34,7 @@ type injection struct {
 	decision  policy.Decision
 	versions  map[string]chosen           // by template: those that were asked for
 	rendered  map[string]*TemplateOutcome // by template: those that rendered
+	required  []requiredResult            // of the templates that are required of the pod
 	fragments []merge.Fragment
 	planned   merge.Plan
 	out       Outcome
@@ -126,7 +127,7 @@ func (w *injection) renderOne(v chosen) error {
 	if err := w.work.render(out.Name); err != nil {
 		return err
 	}
-	result, err := t.Render(w.work.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Kubernetes: w.request.Kubernetes, Cache: w.pipeline.cache})
+	result, err := w.rendering(t, pod)
 	if err != nil {
 		if out.Code = renderCode(err); out.Code == reason.InternalError {
 			return fmt.Errorf("rendering template %s: %w", t.Name(), err)
@@ -134,6 +135,9 @@ func (w *injection) renderOne(v chosen) error {
 		out.Why, out.named = err.Error(), true
 		w.failed(out)
 		return nil
+	}
+	if w.requires(t) {
+		w.required = append(w.required, requiredResult{t, out, result})
 	}
 	out.Params, out.Origins = result.Params, result.Origins
 	if c := result.Unmet; c != nil {

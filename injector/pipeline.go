@@ -269,7 +269,10 @@ func (p *Pipeline) walk(k *work, r Request, base, requiredBase map[string]any, v
 	if err := w.render(); err != nil {
 		return nil, err
 	}
-	return w, w.plan()
+	if err := w.plan(); err != nil {
+		return nil, err
+	}
+	return w, w.byHand()
 }
 
 // operations turns the edits of apply into the patch, and proves that it gives the

@@ -38,6 +38,17 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 			}
 		}
 	}
+	own := inspecttest.Live(t, inspecttest.Shop+`---
+{apiVersion: pillion.dev/v1alpha1, kind: NamespacedSidecarTemplate, metadata: {name: own, namespace: shop}, spec: {parameters: [{name: port, type: integer, default: 7}], inject: {metadata: {annotations: {x: "${params.port}"}}}}}
+`, nil)
+	own.Templates = own.NamespacedTemplates(t.Context(), own.Templates, own.Compile)
+	var teams bytes.Buffer
+	if err := paramsOf(own, "shop", &teams, "own"); err != nil || !strings.Contains(flat(teams.String()), "own.pillion.dev/port type integer default 7 value 7 (Default)") {
+		t.Errorf("a template of the namespace itself: %v\n%s", err, &teams)
+	}
+	if err := paramsOf(own, "", &bytes.Buffer{}, "own"); err == nil {
+		t.Error("without its namespace a template of a namespace has parameters")
+	}
 	hostile := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
 	var shown bytes.Buffer
 	if err := paramsOf(hostile, "shop", &shown, "side", "level"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {

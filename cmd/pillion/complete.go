@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -198,6 +199,10 @@ func templatesResource(cmd *cobra.Command) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: prefix, Version: v1alpha1.Version, Resource: "sidecartemplates"}
 }
 
+func namespacedResource(cmd *cobra.Command) schema.GroupVersionResource {
+	return templatesResource(cmd).GroupVersion().WithResource(store.NamespacedResource)
+}
+
 // templatesIn returns the SidecarTemplates in a file, or in the files of a folder, by name. What
 // cannot be read has none.
 func templatesIn(path string) map[string]map[string]any {
@@ -233,7 +238,12 @@ func templatesIn(path string) map[string]map[string]any {
 // completeParams offers templates, and then the parameters of the one that is named.
 func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		return completeTemplates(cmd, args, begun)
+		offered, directive := completeTemplates(cmd, args, begun)
+		if namespace, _ := cmd.Flags().GetString("namespace"); namespace != "" && readsCluster(cmd) {
+			offered = append(offered, clusterNames(cmd, namespacedResource(cmd), namespace)...)
+			slices.Sort(offered)
+		}
+		return slices.Compact(offered), directive
 	}
 	resource := templatesResource(cmd)
 	t, _, err := templates.Compile(manifestOf(cmd, resource, args[0]), templates.Options{Prefix: resource.Group})
@@ -260,8 +270,13 @@ func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name s
 		}
 	}
 	if readsCluster(cmd) {
-		if manifest := clusterManifest(cmd, resource, name); manifest != nil {
+		if manifest := clusterManifest(cmd, resource, "", name); manifest != nil {
 			return manifest
+		}
+		if namespace, _ := cmd.Flags().GetString("namespace"); namespace != "" {
+			if manifest := clusterManifest(cmd, namespacedResource(cmd), namespace, name); manifest != nil {
+				return manifest
+			}
 		}
 	}
 	manifest, _ := library.Get(name, nil) // none of another name
@@ -269,7 +284,7 @@ func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name s
 }
 
 // clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
-func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, name string) []byte {
+func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) []byte {
 	config, err := completionConfig(cmd)
 	if err != nil {
 		return nil
@@ -280,7 +295,7 @@ func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, n
 	}
 	ctx, cancel := completionContext(cmd)
 	defer cancel()
-	object, err := client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}

@@ -39,14 +39,20 @@ func completionCluster(t *testing.T) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		names := map[string][]string{
-			"/api/v1/namespaces":                           {"shop", "stock"},
-			"/apis/pillion.dev/v1alpha1/sidecartemplates":  {"own"},
-			"/api/v1/namespaces/shop/pods":                 {"web-1"},
-			"/apis/apps/v1/namespaces/default/deployments": {"api"},
+			"/api/v1/namespaces":                                                    {"shop", "stock"},
+			"/apis/pillion.dev/v1alpha1/sidecartemplates":                           {"own"},
+			"/api/v1/namespaces/shop/pods":                                          {"web-1"},
+			"/apis/pillion.dev/v1alpha1/namespaces/shop/namespacedsidecartemplates": {"teams"},
+			"/apis/apps/v1/namespaces/default/deployments":                          {"api"},
 		}[r.URL.Path]
 		if r.URL.Path == "/apis/pillion.dev/v1alpha1/sidecartemplates/own" {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write([]byte(templateWith("own", "ofTheCluster")))
+			return
+		}
+		if r.URL.Path == "/apis/pillion.dev/v1alpha1/namespaces/shop/namespacedsidecartemplates/teams" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(strings.Replace(templateWith("teams", "ofTheTeam"), "SidecarTemplate", "NamespacedSidecarTemplate", 1)))
 			return
 		}
 		if names == nil {
@@ -101,6 +107,9 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		{[]string{"params", "--templates", dir, "with-one", ""}, "the-size", "log-level"},
 		{[]string{"params", "own", ""}, "", "of-the-cluster"},
 		{[]string{"params", "--cluster", "own", ""}, "of-the-cluster", "log-level"},
+		{[]string{"params", "--cluster", "-n", "shop", ""}, "own,teams", "fluent-bit"},
+		{[]string{"params", "--cluster", ""}, "own", "teams"},
+		{[]string{"params", "--cluster", "-n", "shop", "teams", ""}, "of-the-team", "of-the-cluster"},
 		{[]string{"params", "there-is-none", ""}, "", "log-level"},
 		{[]string{"library", "show", "flu"}, "fluent-bit", "own"},
 		{[]string{"status", ""}, "shop,stock,own", "fluent-bit"},

@@ -129,7 +129,11 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 
 // ofCluster writes the parameters of a template in force.
 func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *inspect.Live, args []string) error {
-	t, err := oneTemplate(cl.Templates, args[0])
+	set := cl.Templates
+	if c.given.namespace != "" {
+		set = set.In(c.given.namespace)
+	}
+	t, err := oneTemplate(set, args[0])
 	if err != nil {
 		return err
 	}

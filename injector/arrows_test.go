@@ -93,8 +93,9 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 		"injector/reason":     {},
 		"templates/directive": {"templates/facts", "templates/nearest", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/facts", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/show", "templates/v1alpha1",
+			"templates/facts", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
 		},
+		"templates/regexps":   {},
 		"templates/hazard":    {"templates/expression", "templates/v1alpha1"},
 		"templates/podschema": {"templates/facts", "templates/rawjson"},
 		"templates/rawjson":   {"templates/facts"},

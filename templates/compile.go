@@ -370,7 +370,7 @@ func (c *compiler) selectors(t *Template, at *manifest.Path) {
 	}
 	t.matchNamespace = c.namespaceSelector(t, m.NamespaceSelector, at.Fields("match", "namespaceSelector"))
 	t.matchPod = c.podSelector(t, m.PodSelector, at.Fields("match", "podSelector"))
-	if t.matchNamespace.Empty() && (t.matchPod.Empty() || t.spec.Required) && !t.spec.Suspend {
+	if !t.scope.Namespaced && t.matchNamespace.Empty() && (t.matchPod.Empty() || t.spec.Required) && !t.spec.Suspend {
 		then := "created without the sidecar"
 		if t.spec.Required {
 			then = "refused"

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -113,7 +114,7 @@ func (c *compiler) exceptions(t *Template, at *manifest.Path) {
 		}
 		seen[declared.Name] = true
 		switch {
-		case declared.Reason == "":
+		case strings.TrimSpace(declared.Reason) == "":
 			c.problem(at, "an exception needs a reason: the warning about an excepted workload has it")
 		case utf8.RuneCountInString(declared.Reason) > mostReason:
 			c.problem(at.Field("reason"), fmt.Sprintf("has %d characters; want %d at most, since a warning has to hold it", utf8.RuneCountInString(declared.Reason), mostReason))
@@ -128,6 +129,8 @@ func (c *compiler) exceptions(t *Template, at *manifest.Path) {
 			c.problem(at, "an exception needs an end: until, such as 2027-03-31T00:00:00Z")
 		} else if e.Until, err = time.Parse(time.RFC3339, declared.Until); err != nil {
 			c.problem(at.Field("until"), fmt.Sprintf("is %s; want a time with its zone, as RFC 3339 has it: 2027-03-31T00:00:00Z", show.Value(declared.Until)))
+		} else if year := e.Until.UTC().Year(); year < 1 || year > 9999 {
+			c.problem(at.Field("until"), fmt.Sprintf("is %s, in the year %d of UTC; allowed are 1 to 9999, which policies and JSON can write", show.Value(declared.Until), year))
 		}
 		t.exceptions = append(t.exceptions, e)
 	}

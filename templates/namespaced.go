@@ -2,6 +2,7 @@ package templates
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -226,4 +227,48 @@ func TooLarge(spec []byte) error {
 		return fmt.Errorf("the spec has more expressions than the templates of a namespace may have, which are some %d; say in a variable once what many places say", MaxNamespaceCost/WorkPerExpression)
 	}
 	return nil
+}
+
+// maxDemandBytes bounds what is kept of a spec that is out of force.
+const maxDemandBytes = 8 << 10
+
+// WithoutRoom returns an error for a template that is out of force, though it compiles. It knows
+// which pods want the template, and keeps nothing else of it.
+func (t *Template) WithoutRoom(why string) *CompileError {
+	b := &Broken{InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
+	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
+	b.template.spec.Match = t.spec.Match
+	return &CompileError{Template: t.name, Scope: t.scope, Problems: []Problem{{Message: why}}, Broken: b}
+}
+
+// WithoutRoom is [Template.WithoutRoom] for the spec, as JSON, of a NamespacedSidecarTemplate that is
+// too expensive to be compiled. Of the spec it reads only which pods want the template.
+func WithoutRoom(namespace, name string, spec []byte, why string, o Options) *CompileError {
+	unknown := &CompileError{Template: name, Scope: Scope{Namespaced: true, Namespace: namespace}, Problems: []Problem{{Message: why}}}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(spec, &all) != nil {
+		return unknown
+	}
+	demand := map[string]json.RawMessage{"inject": json.RawMessage("{}")}
+	for _, field := range []string{"match", "injectByDefault", "suspend", "onError"} {
+		if value, ok := all[field]; ok {
+			demand[field] = value
+		}
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.NamespacedKind,
+		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": demand,
+	})
+	if err != nil || len(manifest) > maxDemandBytes {
+		return unknown
+	}
+	t, _, err := Compile(manifest, o)
+	var mistakes *CompileError
+	switch {
+	case err == nil:
+		return t.WithoutRoom(why)
+	case errors.As(err, &mistakes):
+		unknown.Broken = mistakes.Broken
+	}
+	return unknown
 }

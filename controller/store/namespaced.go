@@ -66,6 +66,8 @@ const (
 	NoRoom = "NoRoom"
 )
 
+const noRoom = "the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit"
+
 // NamespacedOptions are what [NewNamespaced] needs. All fields are required.
 type NamespacedOptions struct {
 	// Metadata needs the verbs list and watch on the resource [NamespacedResource] of the API group
@@ -133,6 +135,8 @@ type namespacedTemplate struct {
 	// reason and err say why the object's newest spec is not in force.
 	reason string
 	err    error
+	// noRoom is set while the template is out of force because the namespace is.
+	noRoom error
 	// shadowed: a template of the cluster has the name.
 	shadowed bool
 	created  metav1.Time
@@ -278,7 +282,7 @@ func (n *Namespaced) ClusterChanged(set *templates.Set) {
 	defer n.mu.Unlock()
 	for namespace, s := range n.namespaces {
 		for name, k := range s.known {
-			if _, shadowed := set.Get(name); shadowed != k.shadowed {
+			if _, shadowed := set.Find(name); shadowed != k.shadowed {
 				n.loop.Add(namespace)
 				break
 			}
@@ -324,6 +328,7 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	if s.out {
 		for _, k := range now {
 			if k.template != nil {
+				k.noRoom = k.template.WithoutRoom(noRoom)
 				k.template, k.sum = nil, [sha256.Size]byte{}
 				k.ResourceVersion = "" // it is read anew once there is room
 			}
@@ -444,8 +449,8 @@ func CompileNamespace(objects []unstructured.Unstructured, compile templates.Opt
 		}
 		cost += k.cost
 		e := templates.Entry{Name: m.Name, Namespace: m.Namespace, Source: templates.NamespacedSource + m.Namespace + "/" + m.Name, Template: k.template, Err: k.err}
-		if c := meta.FindStatusCondition(k.Status.Conditions, Ready); c != nil && c.Reason == NoRoom {
-			e.Template, e.Err = nil, errors.New(c.Message)
+		if c := meta.FindStatusCondition(k.Status.Conditions, Ready); c != nil && c.Reason == NoRoom && k.template != nil {
+			e.Template, e.Err = nil, k.template.WithoutRoom(noRoom)
 		}
 		entries = append(entries, e)
 	}
@@ -486,12 +491,15 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	if json.Unmarshal(object.Status, &k.Status) != nil {
 		k.Status = v1alpha1.SidecarTemplateStatus{} // it is going to be written anew
 	}
-	if k.err = templates.TooLarge(object.Spec); k.err != nil {
-		k.reason = TooExpensive
+	options := n.o.Compile
+	options.Source = templates.NamespacedSource + m.Namespace + "/" + m.Name
+	if err := templates.TooLarge(object.Spec); err != nil {
+		k.reason, k.err = TooExpensive, templates.WithoutRoom(m.Namespace, m.Name, object.Spec, err.Error(), options)
 		return k, nil
 	}
 	if k.cost = templates.Cost(object.Spec); k.cost > room {
-		k.reason, k.err, k.cost = TooExpensive, errors.New("the older templates of the namespace leave no room for it: a namespace may have some 80 expressions"), 0
+		const why = "the older templates of the namespace leave no room for it: a namespace may have some 80 expressions"
+		k.reason, k.err, k.cost = TooExpensive, templates.WithoutRoom(m.Namespace, m.Name, object.Spec, why, options), 0
 		return k, nil
 	}
 	k.sum = sha256.Sum256(object.Spec)
@@ -506,8 +514,6 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	if err != nil {
 		return nil, fmt.Errorf("writing %s%s/%s as JSON: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
 	}
-	options := n.o.Compile
-	options.Source = templates.NamespacedSource + m.Namespace + "/" + m.Name
 	if k.template, _, err = templates.Compile(manifest, options); err != nil {
 		k.reason, k.err = CompileFailed, err
 		if before != nil && before.UID == k.UID && before.template != nil {
@@ -541,7 +547,7 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 	verdicts := make([]Verdict, 0, len(s.known))
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		k := s.known[name]
-		_, k.shadowed = set.Get(name)
+		_, k.shadowed = set.Find(name)
 		e := templates.Entry{Name: name, Namespace: namespace, Source: templates.NamespacedSource + namespace + "/" + name, Template: k.template, Err: k.err}
 		v := Verdict{Object: k.Object, Reason: cmp.Or(k.reason, Compiled), Message: inForce, namespaces: -1}
 		v.Object.ResourceVersion = s.objects[name].version(k.ResourceVersion)
@@ -550,8 +556,8 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 		case k.shadowed:
 			v.Reason = Shadowed
 			v.Message = fmt.Sprintf("A template of the cluster has the name %s, and counts; rename this object.", name)
-		case s.out && k.reason != TooExpensive:
-			e.Template, e.Err = nil, errors.New("the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit")
+		case k.noRoom != nil:
+			e.Template, e.Err = nil, k.noRoom
 			v.Reason = NoRoom
 		}
 		if e.Err != nil && v.Reason != Shadowed {
@@ -633,7 +639,7 @@ func (n *Namespaced) Reasons() map[string]int {
 				reasons[TooMany]++
 			case k.shadowed:
 				reasons[Shadowed]++
-			case s.out && k.reason != TooExpensive:
+			case k.noRoom != nil:
 				reasons[NoRoom]++
 			default:
 				reasons[cmp.Or(k.reason, Compiled)]++

@@ -13,12 +13,14 @@ import (
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // tenants are NamespacedSidecarTemplates of a fake API: metadata and specs.
@@ -260,5 +262,28 @@ func TestTemplatesThatAreListedAndNotReadAreKnownByName(t *testing.T) {
 	set = store.Snapshot().In("shop")
 	if e, ok := set.Get("own"); !ok || e.Err != nil || e.Template == nil || set.Unread() {
 		t.Errorf("once read: %+v, %v", e, ok)
+	}
+}
+
+func TestATemplateWithoutRoomIsBrokenForThePodsThatItMatches(t *testing.T) {
+	const wants = `{"injectByDefault": true, "onError": "Skip", "match": {"podSelector": {"matchLabels": {"app": "web"}}}, `
+	w := newTenants()
+	w.add("a-huge", "own", wants+`"inject": {"metadata": {"annotations": {"a": "`+strings.Repeat("x", 70_000)+`"}}}}`, 0)
+	w.add("b-many", "first", costly(70), time.Hour)
+	w.add("b-many", "own", wants+costly(70)[1:], 0)
+	w.add("c-late", "own", wants+costly(70)[1:], 0)
+	set, reasons := w.run(t, 2<<20)
+	for namespace, reason := range map[string]string{"a-huge": TooExpensive, "b-many": TooExpensive, "c-late": NoRoom} {
+		e, _ := set.In(namespace).Get("own")
+		if got := reasons[namespace+"/own"]; got != reason || e.Template != nil || e.Err == nil {
+			t.Errorf("%s: %s, want %s: %+v", namespace, got, reason, e)
+		}
+		_, pod, ok := e.Match()
+		if !ok || !pod.Matches(labels.Set{"app": "web"}) || pod.Matches(labels.Set{}) || !e.InjectByDefault() || e.Broken() == nil || e.Broken().OnError != v1alpha1.ErrorSkip {
+			t.Errorf("%s: nothing is known of which pods want it: %v", namespace, e.Err)
+		}
+		if !set.MatchedIn(templates.Namespace{Name: namespace}) && !set.In(namespace).MatchedIn(templates.Namespace{Name: namespace}) {
+			t.Errorf("%s: no template matches", namespace)
+		}
 	}
 }

@@ -102,7 +102,7 @@ func worstTwenty() [][]byte {
 	for i := range MaxInNamespace {
 		var variables []string
 		for v := range 3 {
-			expr := "[" + strings.Repeat("[].map(a,a),", 84) + fmt.Sprint(v, "]")
+			expr := "[" + strings.Repeat("[].map(a,a),", 84) + fmt.Sprintf("[%d]]", v)
 			variables = append(variables, fmt.Sprintf(`{"name":"v%d","expression":"dyn(%s)"}`, v, expr))
 		}
 		all = append(all, []byte(`{"parameters":[{"name":"p","type":"string","pattern":"(a?){`+fmt.Sprint(240+i%2)+`}"}],"variables":[`+strings.Join(variables, ",")+`],"inject":{"metadata":{"annotations":{"a":"b"}}}}`))

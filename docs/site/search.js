@@ -34,6 +34,15 @@ function score(entry, words) {
   return 1 + 3 * inTitle + 2 * inText + (entry.all.includes(phrase) ? 2 : 0) + (entry.low.startsWith(phrase) ? 4 : 0);
 }
 
+// nearest is for a message that was pasted as a whole, with names of its own: rare words count most.
+function nearest(words) {
+  const plain = [...new Set(words.map((w) => w.replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "")).filter((w) => w.length > 2))];
+  const weights = plain.map((w) => [w, Math.log(entries.length / (1 + entries.filter((e) => begins(e.all, w)).length))]);
+  const all = weights.reduce((sum, [, n]) => sum + n, 0);
+  return entries.map((e) => ({ e, s: weights.reduce((sum, [w, n]) => sum + (begins(e.all, w) ? n : 0) + (e.low.includes(w) ? n : 0), 0) }))
+    .filter((h) => h.s > all / 3);
+}
+
 function excerpt(text, words) {
   const at = Math.max(0, Math.min(...words.map((w) => text.toLowerCase().indexOf(w)).filter((i) => i >= 0), text.length) - 40);
   const line = document.createElement("small");
@@ -55,7 +64,9 @@ function show() {
   const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
   results.hidden = !entries || !words.length;
   if (results.hidden) return;
-  const hits = entries.map((e) => ({ e, s: score(e, words) })).filter((h) => h.s).sort((a, b) => b.s - a.s).slice(0, mostResults);
+  let hits = entries.map((e) => ({ e, s: score(e, words) })).filter((h) => h.s);
+  if (!hits.length && words.length > 1) hits = nearest(words);
+  hits = hits.sort((a, b) => b.s - a.s).slice(0, mostResults);
   results.replaceChildren(...hits.map(({ e }) => {
     const link = document.createElement("a");
     const title = document.createElement("strong");

@@ -92,6 +92,9 @@ func (s *Set) EndedBetween(first, second time.Time) bool {
 	return false
 }
 
+// mostExceptions is how many exceptions a template has at most, as in the CRD.
+const mostExceptions = 64
+
 // mostReason is how many characters an exception's reason has at most, as in the CRD.
 const mostReason = 256
 
@@ -99,6 +102,9 @@ const mostReason = 256
 func (c *compiler) exceptions(t *Template, at *manifest.Path) {
 	if len(t.spec.Exceptions) > 0 && !t.spec.Required {
 		c.problem(at, "is for required templates: other templates let pods opt out")
+	}
+	if n := len(t.spec.Exceptions); n > mostExceptions {
+		c.problem(at, fmt.Sprintf("has %d exceptions; allowed are %d", n, mostExceptions))
 	}
 	seen := map[string]bool{}
 	for i, declared := range t.spec.Exceptions {

@@ -70,6 +70,7 @@ func TestAnExceptionSaysWhoUntilWhenAndWhy(t *testing.T) {
 		"selects every pod that the template matches":                strings.Replace(good, "namespaceSelector: {matchLabels: {team: shop}}, ", "", 1),
 		"a label that Pillion sets itself":                           strings.Replace(good, "team: shop", "pillion.dev/injection: enabled", 1),
 		"a label that Pillion puts on injected pods":                 strings.Replace(good, "namespaceSelector: {matchLabels: {team: shop}}", "podSelector: {matchLabels: {pillion.dev/injected: x}}", 1),
+		"has 65 exceptions; allowed are 64":                          strings.Repeat(good+", ", 64) + good,
 		"allowed are 1 to 9999":                                      strings.Replace(good, "2027-03-31T00:00:00Z", "9999-12-31T23:59:59-12:00", 1),
 		"needs a reason":                                             strings.Replace(good, "OPS-1", `"  "`, 1),
 		"unknown field":                                              strings.Replace(good, "until", "til", 1),

@@ -127,6 +127,13 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 		return invalidTemplate(*mistakes), nil
 	}
 	set := g.options.Templates()
+	if _, canary := t.Canary(); canary && r.Operation == "UPDATE" {
+		if e, ok := set.Get(object.Name); ok && e.Source == options.Source {
+			if answer, refused := g.becomesCanary(ctx, object, e); refused {
+				return answer, nil
+			}
+		}
+	}
 	if e, ok := set.Find(object.Name); ok && e.Source != "" && e.Source != options.Source {
 		warnings = append(warnings, fmt.Sprintf("the name %s is taken by %s, which is in force; this object has no effect", object.Name, e.Source))
 	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
@@ -218,23 +225,41 @@ func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
 	if !ok || entry.Source != "" && entry.Source != templates.ClusterSource+name {
 		return Allowed(), nil // pods get another template by that name, or none
 	}
-	why := g.usedBy(name, entry)
-	found := g.workloads(ctx, name, entry.InjectByDefault())
-	if found.Total > 0 {
-		why = append(why, fmt.Sprintf("named by %s, so their new pods would not get what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
-	}
+	why, unread := g.uses(ctx, entry)
 	if len(why) == 0 {
-		if len(found.Unread) > 0 {
-			return Allowed("not looked at, and pods may name " + name + ": " + strings.Join(found.Unread, ", ")), nil
+		if len(unread) > 0 {
+			return Allowed("not looked at, and pods may name " + name + ": " + strings.Join(unread, ", ")), nil
 		}
 		return Allowed(), nil
-	}
-	if len(found.Unread) > 0 {
-		why = append(why, "not looked at: "+strings.Join(found.Unread, ", "))
 	}
 	resource := "sidecartemplates." + g.prefix
 	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %s is in use: %s. To have it injected nowhere, and no pod refused: kubectl patch %s %s --type=merge -p '{"spec":{"suspend":true}}'. To delete it nevertheless: kubectl annotate %s %s %s=true`,
 		name, strings.Join(why, "; "), resource, name, resource, name, key)), nil
+}
+
+// becomesCanary refuses an edit by which a template in use becomes a canary: pods cannot ask for one.
+func (g guard) becomesCanary(ctx context.Context, object *objectMeta, entry templates.Entry) (Response, bool) {
+	if value, ok := object.Annotations.value[g.prefix+"/allow-delete"]; ok && value != "false" {
+		return Response{}, false
+	}
+	why, _ := g.uses(ctx, entry)
+	if len(why) == 0 {
+		return Response{}, false
+	}
+	return refused(reason.TemplateInUse, fmt.Sprintf("the SidecarTemplate %s is in use, and pods cannot ask for a canary: %s. Leave it as it is, and give the canary another metadata.name", entry.Name, strings.Join(why, "; "))), true
+}
+
+// uses says what uses a template of the cluster, and what could not be looked at.
+func (g guard) uses(ctx context.Context, entry templates.Entry) (why, unread []string) {
+	why = g.usedBy(entry.Name, entry)
+	found := g.workloads(ctx, entry.Name, entry.InjectByDefault())
+	if found.Total > 0 {
+		why = append(why, fmt.Sprintf("named by %s, so their new pods would not get what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
+	}
+	if len(why) > 0 && len(found.Unread) > 0 {
+		why = append(why, "not looked at: "+strings.Join(found.Unread, ", "))
+	}
+	return why, found.Unread
 }
 
 // workloads returns what names the template, as far as there is time to read it.

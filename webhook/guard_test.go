@@ -202,6 +202,31 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 	}
 }
 
+func TestATemplateInUseDoesNotBecomeACanary(t *testing.T) {
+	asks := templates.Namespace{Name: "a", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}
+	canary := func(annotations string) map[string]any {
+		object := guardedObject(t, annotations)
+		spec := object["spec"].(map[string]any)
+		for _, field := range templates.StableFields {
+			delete(spec, field)
+		}
+		spec["canary"] = map[string]any{"of": "audit"}
+		return object
+	}
+	own := templates.ClusterSource + "shipper"
+	if got := judgeTemplate(t, own, "UPDATE", canary(""), guardedObject(t, ""), asks); got.Allowed || !strings.Contains(got.Result.Message, "is in use, and pods cannot ask for a canary: named by pillion.dev/inject in the namespace a") {
+		t.Errorf("answer %v %+v", got.Allowed, got.Result)
+	}
+	for why, got := range map[string]*admissionv1.AdmissionResponse{
+		"nobody asks for it":       judgeTemplate(t, own, "UPDATE", canary(""), guardedObject(t, "")),
+		"the annotation allows it": judgeTemplate(t, own, "UPDATE", canary(`pillion.dev/allow-delete: ""`), guardedObject(t, ""), asks),
+	} {
+		if !got.Allowed {
+			t.Errorf("%s: %+v", why, got.Result)
+		}
+	}
+}
+
 func TestDeletionOfATemplateThatWorkloadsNameIsRefused(t *testing.T) {
 	own := templates.ClusterSource + "shipper"
 	deployments := []string{"deployment shop/a", "deployment shop/b"}

@@ -136,7 +136,7 @@ func (p *promoteCommand) fromFiles(_ context.Context, name string) (*unstructure
 			return nil, err
 		}
 		for _, m := range manifests {
-			if object, err := objectOf(m.Manifest); err == nil && object.GetName() == name {
+			if object, err := objectOf(m.Manifest); err == nil && object.GetKind() == v1alpha1.Kind && object.GetName() == name {
 				return object, nil
 			}
 		}
@@ -167,13 +167,18 @@ func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*u
 	if err != nil {
 		return nil, err
 	}
-	text, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": stable.GetName()}, "spec": result.Object["spec"]})
-	if err == nil && !known {
-		// Lines are those of a text that nobody has.
-		_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + canary.GetName()})
+	if known {
+		return result, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the canary %s cannot be promoted: %w", canary.GetName(), err)
+	for _, object := range []*unstructured.Unstructured{canary, result} {
+		text, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": object.GetName()}, "spec": object.Object["spec"]})
+		if err == nil {
+			// Lines are those of a text that nobody has.
+			_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + canary.GetName()})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the canary %s cannot be promoted: %w", canary.GetName(), err)
+		}
 	}
 	return result, nil
 }

@@ -38,6 +38,13 @@ spec:
 ---
 apiVersion: pillion.dev/v1alpha1
 kind: SidecarTemplate
+metadata: {name: logs-all}
+spec:
+  canary: {of: logs, percent: 500}
+  inject: {spec: {containers: [{name: logs, image: "logs:2"}]}}
+---
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
 metadata: {name: logs-of-next}
 spec: {canary: {of: logs-next}, inject: {}}
 ---
@@ -46,7 +53,7 @@ kind: SidecarTemplate
 metadata: {name: shipper}
 spec: {canary: {of: fluent-bit, percent: 10}, inject: {metadata: {labels: {a: b}}}}
 `
-	files := map[string]string{"logs.yaml": stable, "next.yaml": canary}
+	files := map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: logs-next}\n", "logs.yaml": stable, "next.yaml": canary}
 	code, out, errs := call(t, "", files, "promote", "logs-next", "-o=yaml", "--templates=DIR")
 	promoted, _, err := templates.Compile([]byte(out), templates.Options{})
 	if code != exitDone || err != nil {
@@ -60,6 +67,7 @@ spec: {canary: {of: fluent-bit, percent: 10}, inject: {metadata: {labels: {a: b}
 	for args, want := range map[string]string{
 		"promote logs -o=yaml --templates=DIR":         "is no canary",
 		"promote logs-bad -o=yaml --templates=DIR":     "spec.overridable",
+		"promote logs-all -o=yaml --templates=DIR":     "spec.canary.percent",
 		"promote logs-of-next -o=yaml --templates=DIR": "is a canary itself",
 		"promote nothing -o=yaml --templates=DIR":      "there is no template nothing",
 		"promote logs-next --templates=DIR":            "add -o yaml",

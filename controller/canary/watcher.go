@@ -71,6 +71,9 @@ type Options struct {
 // one with [New].
 type Watcher struct {
 	options Options
+	// had are the hashes that each canary has had, by its name: an edit of the stable template's own
+	// fields changes the hash, and the pods that have the canary stay its pods.
+	had map[string]hashes
 	// unwritten are the decisions that are in force here alone.
 	unwritten map[string]metav1.Condition
 	blind     bool   // pods may not be listed
@@ -169,6 +172,28 @@ func stables(set *templates.Set) []string {
 	return slices.Compact(names)
 }
 
+// hashes are those of a canary since its own manifest is as it is.
+type hashes struct {
+	of  *templates.Template
+	all []string
+}
+
+// hashesOf returns the hashes that a canary has had.
+func (w *Watcher) hashesOf(c templates.Canary) []string {
+	h := w.had[c.Name]
+	if h.of != c.Template {
+		h = hashes{of: c.Template}
+	}
+	if hash := c.Version.Hash(); !slices.Contains(h.all, hash) {
+		h.all = append(h.all, hash)
+	}
+	if w.had == nil {
+		w.had = map[string]hashes{}
+	}
+	w.had[c.Name] = h
+	return h.all
+}
+
 // version is a version of a template whose pods are counted.
 type version struct {
 	added  []*regexp.Regexp
@@ -187,6 +212,11 @@ func (w *Watcher) compare(ctx context.Context, set *templates.Set, stable string
 		}
 		if _, ok := versions[c.Version.Hash()]; !ok {
 			versions[c.Version.Hash()] = version{c.Version.AddedContainers(), Health{}}
+		}
+		for _, hash := range w.hashesOf(c) {
+			if _, ok := versions[hash]; !ok {
+				versions[hash] = versions[c.Version.Hash()]
+			}
 		}
 		all[c.Name] = Comparison{Tolerate: c.Tolerate()}
 	}

@@ -42,23 +42,34 @@ type cluster struct {
 	object store.Object
 	// image is that of the canary, more what its spec.canary has besides.
 	image, more string
-	pods        []string
-	writes      int
+	// ofStable is what the stable template has besides.
+	ofStable string
+	compiled map[string]*templates.Template
+	pods     []string
+	writes   int
 	// refuse is what becomes of a write.
 	refuse func() error
 	events []string
 }
 
 func newCluster(t *testing.T) *cluster {
-	return &cluster{t: t, image: "2", more: "percent: 50", object: store.Object{Name: "side-next", UID: "u", Generation: 1, ResourceVersion: "1"}}
+	return &cluster{t: t, compiled: map[string]*templates.Template{}, image: "2", more: "percent: 50", object: store.Object{Name: "side-next", UID: "u", Generation: 1, ResourceVersion: "1"}}
+}
+
+// compile compiles each manifest once, as the store does.
+func (c *cluster) compile(manifest string) *templates.Template {
+	if c.compiled[manifest] == nil {
+		c.compiled[manifest] = templatestest.Compile(c.t, manifest)
+	}
+	return c.compiled[manifest]
 }
 
 // set returns what is in force on a replica that has stopped the canary for itself, or not.
 func (c *cluster) set(here bool) *templates.Set {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stable := templatestest.Compile(c.t, `{`+header+`side}, spec: {`+fmt.Sprintf(spec, "1")+`}}`)
-	canary := templatestest.Compile(c.t, `{`+header+`side-next}, spec: {canary: {of: side, `+c.more+`}, `+fmt.Sprintf(spec, c.image)+`}}`)
+	stable := c.compile(`{` + header + `side}, spec: {` + c.ofStable + fmt.Sprintf(spec, "1") + `}}`)
+	canary := c.compile(`{` + header + `side-next}, spec: {canary: {of: side, ` + c.more + `}, ` + fmt.Sprintf(spec, c.image) + `}}`)
 	return templates.NewSet([]templates.Entry{{Name: "side", Template: stable}, {Name: "side-next", Template: canary, Stopped: here || c.object.Status.IsStopped(c.object.Generation)}})
 }
 
@@ -232,6 +243,24 @@ pillion_template_canary_workloads{state="healthy",template="side-next",version="
 		wait(time.Minute)
 		if c.writes != 1 || c.set(false).Canaries()[0].Stopped {
 			t.Errorf("%d writes, stopped: %+v", c.writes, c.stopped())
+		}
+	})
+}
+
+// The stable template's own fields are part of the canary's hash.
+func TestAnEditOfTheStableTemplateForgetsNoPodOfTheCanary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		defer run(t, c.replica())()
+		wait(time.Minute)
+		c.mu.Lock()
+		c.ofStable = "order: 5, "
+		c.mu.Unlock()
+		c.run("shop", "a", "2", 3)
+		c.run("shop", "b", "2", 3)
+		wait(time.Minute)
+		if s := c.stopped(); s == nil || s.Reason != ContainersRestart {
+			t.Errorf("%+v", s)
 		}
 	})
 }

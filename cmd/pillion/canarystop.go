@@ -1,23 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -34,8 +28,8 @@ func newCanaryCommand() *cobra.Command {
 
 // canaryStopCommand has the flags of the command.
 type canaryStopCommand struct {
-	where          inspect.Place
-	prefix, reason string
+	canaryPlace
+	reason string
 }
 
 func newCanaryStopCommand() *cobra.Command {
@@ -52,17 +46,11 @@ An edit of the canary starts it anew, with any change of its spec. To stop it wi
 right, or in git: spec.canary.percent: 0, or delete it.`,
 		Example: `  pillion canary stop fluent-bit-next
   pillion canary stop fluent-bit-next --reason "OPS-123: logs arrive late"`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("canary stop takes the name of one canary, got %d", len(args))}
-			}
-			return nil
-		},
+		Args: oneCanary("canary stop"),
 		RunE: c.run,
 	}
 	f := cmd.Flags()
-	placeFlags(f, &c.where)
-	f.StringVar(&c.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+	c.flags(f)
 	f.StringVar(&c.reason, "reason", "somebody ran 'pillion canary stop'", "the message of the condition")
 	return cmd
 }
@@ -72,11 +60,10 @@ right, or in git: spec.canary.percent: 0, or delete it.`,
 const stopTries = 5
 
 func (c *canaryStopCommand) run(cmd *cobra.Command, args []string) error {
-	cluster, err := openCluster(c.where)
+	client, err := c.client()
 	if err != nil {
 		return err
 	}
-	client := cluster.Objects.Resource(schema.GroupVersionResource{Group: c.prefix, Version: v1alpha1.Version, Resource: store.Resource})
 	var of string
 	var was bool
 	for range stopTries {
@@ -103,23 +90,18 @@ func (c *canaryStopCommand) stop(cmd *cobra.Command, client dynamic.ResourceInte
 	} else if err != nil {
 		return "", false, inspect.Granting(err)
 	}
-	if of, _, _ = unstructured.NestedString(found.Object, "spec", "canary", "of"); of == "" {
+	if of = canaryOf(found); of == "" {
 		return "", false, fmt.Errorf("the template %s is no canary: it has no spec.canary.of; to inject it nowhere, set spec.suspend", name)
 	}
-	var object v1alpha1.SidecarTemplate
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": found.Object["status"]}, &object); err != nil {
+	status, err := statusOf(found)
+	if err != nil {
 		return "", false, fmt.Errorf("reading the status of the SidecarTemplate %s: %w", name, err)
 	}
-	if object.Status.IsStopped(found.GetGeneration()) {
+	if status.IsStopped(found.GetGeneration()) {
 		return of, true, nil
 	}
-	meta.SetStatusCondition(&object.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.Stopped, Status: metav1.ConditionTrue, ObservedGeneration: found.GetGeneration(), Reason: canary.StoppedByHand, Message: c.reason,
-	})
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": found.GetResourceVersion()},
-		"status":   map[string]any{"conditions": object.Status.Conditions},
-	})
+	patch, err := canary.StopPatch(store.Object{Generation: found.GetGeneration(), ResourceVersion: found.GetResourceVersion(), Status: status},
+		metav1.Condition{Type: v1alpha1.Stopped, Status: metav1.ConditionTrue, Reason: canary.StoppedByHand, Message: c.reason})
 	if err != nil {
 		return "", false, err
 	}

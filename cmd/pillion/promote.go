@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
@@ -28,8 +26,7 @@ import (
 
 // promoteCommand has the flags of the command.
 type promoteCommand struct {
-	where     inspect.Place
-	prefix    string
+	canaryPlace
 	templates []string
 	output    string
 	force     bool
@@ -53,17 +50,11 @@ A canary that does not compile is not promoted, nor is one that is stopped, with
 --force.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("promote takes the name of one canary, got %d", len(args))}
-			}
-			return nil
-		},
+		Args: oneCanary("promote"),
 		RunE: p.run,
 	}
 	f := cmd.Flags()
-	placeFlags(f, &p.where)
-	f.StringVar(&p.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
+	p.flags(f)
 	f.StringSliceVar(&p.templates, "templates", nil, "with -o yaml: read SidecarTemplates from this file or directory, and from no cluster (repeatable)")
 	f.StringVarP(&p.output, "output", "o", "", "yaml or json: print the stable template, and write nothing")
 	f.BoolVar(&p.force, "force", false, "promote a canary that is stopped")
@@ -85,7 +76,7 @@ func (p *promoteCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	of, _, _ := unstructured.NestedString(canary.Object, "spec", "canary", "of")
+	of := canaryOf(canary)
 	if of == "" {
 		return fmt.Errorf("the template %s is no canary: it has no spec.canary.of", args[0])
 	}
@@ -114,11 +105,10 @@ func (p *promoteCommand) source() (getTemplate, dynamic.ResourceInterface, error
 	if len(p.templates) > 0 {
 		return p.fromFiles, nil, nil
 	}
-	cluster, err := openCluster(p.where)
+	client, err := p.client()
 	if err != nil {
 		return nil, nil, err
 	}
-	client := cluster.Objects.Resource(schema.GroupVersionResource{Group: p.prefix, Version: v1alpha1.Version, Resource: store.Resource})
 	return func(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -186,14 +176,14 @@ func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*u
 // judge refuses a canary that its status speaks against. Known reports whether the status says that
 // it can stand in for the stable template.
 func (p *promoteCommand) judge(canary *unstructured.Unstructured) (known bool, err error) {
-	var object v1alpha1.SidecarTemplate
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": canary.Object["status"]}, &object) != nil {
-		return false, nil
+	status, err := statusOf(canary)
+	if err != nil {
+		return false, nil //nolint:nilerr // it says nothing of the canary
 	}
-	if stopped := meta.FindStatusCondition(object.Status.Conditions, v1alpha1.Stopped); object.Status.IsStopped(canary.GetGeneration()) && !p.force {
+	if stopped := meta.FindStatusCondition(status.Conditions, v1alpha1.Stopped); status.IsStopped(canary.GetGeneration()) && !p.force {
 		return false, fmt.Errorf("the canary %s is stopped: %s (%s). Change it, or promote it all the same with --force", canary.GetName(), stopped.Message, stopped.Reason)
 	}
-	ready := meta.FindStatusCondition(object.Status.Conditions, store.Ready)
+	ready := meta.FindStatusCondition(status.Conditions, store.Ready)
 	if ready == nil || ready.ObservedGeneration != canary.GetGeneration() {
 		return false, nil
 	}

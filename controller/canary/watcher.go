@@ -331,17 +331,23 @@ func (w *Watcher) decide(ctx context.Context, c templates.Canary, objects map[st
 func (w *Watcher) write(ctx context.Context, o store.Object, c metav1.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	c.ObservedGeneration = o.Generation
-	conditions := slices.Clone(o.Status.Conditions)
-	meta.SetStatusCondition(&conditions, c)
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": o.ResourceVersion},
-		"status":   map[string]any{"conditions": conditions},
-	})
+	patch, err := StopPatch(o, c)
 	if err != nil {
 		return err
 	}
 	return w.options.Write(ctx, o.Name, patch)
+}
+
+// StopPatch returns the merge patch of an object's status that adds a condition Stopped, if the object is
+// still the one that was decided about.
+func StopPatch(o store.Object, stopped metav1.Condition) ([]byte, error) {
+	stopped.ObservedGeneration = o.Generation
+	conditions := slices.Clone(o.Status.Conditions)
+	meta.SetStatusCondition(&conditions, stopped)
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": o.ResourceVersion},
+		"status":   map[string]any{"conditions": conditions},
+	})
 }
 
 // fail logs what goes wrong, once.
